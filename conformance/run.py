@@ -121,7 +121,7 @@ def check_endpoint(endpoint, account, key):
 def start_rowhouse(program):
     """Starts Rowhouse in memory on a free port. Returns the process and the URL of its account."""
     command = [program, "serve", "--listen", "127.0.0.1:0", "--in-memory"]
-    # The server runs with its defaults, whatever the caller's environment contains.
+    # The server must run with its defaults, whatever the caller's environment contains.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ROWHOUSE_")}
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -135,7 +135,7 @@ def start_rowhouse(program):
 
 
 def run_cases(python, endpoint, arguments, results):
-    """Runs all cases one at a time, because the service properties belong to the whole account."""
+    """Runs the cases one at a time, because the service properties belong to the whole account."""
     environment = {name: value for name, value in os.environ.items() if name not in ("ROWHOUSE_BINARY", "TABLES_SERVER")}
     environment |= {"TABLES_ENDPOINT": endpoint, "TABLES_ACCOUNT": arguments.account, "TABLES_KEY": arguments.key,
                     "PYTHONDONTWRITEBYTECODE": "1"}
@@ -155,7 +155,8 @@ def run_cases(python, endpoint, arguments, results):
 
 
 def read_results(path):
-    """Returns the outcome of every case from pytest's results file. A case that failed in any phase has failed."""
+    """Returns the outcome of every case from pytest's results file. A case that failed in any phase counts as
+    failed."""
     outcomes = {}
     for element in xml.etree.ElementTree.parse(path).iter("testcase"):
         case = element.get("classname").split("conformance.python.")[-1].replace(".", "::") + "::" + element.get("name")

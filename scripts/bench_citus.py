@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Measures the processor time of operations on a single PostgreSQL server and on Citus clusters, and prints tables.
 
-Builds the release binaries. Starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh) with
-fsync, one after the other, with Rowhouse servers that address the workers, and stops everything afterwards. The last
-table compares Rowhouse with the bare statements: pgbench inserts, overwrites and reads rows of the same size, with keys
-of the same size, on the same nodes. Its statements are prepared, and it uses as many connections. It runs once as fast
-as possible, and once at the rate that Rowhouse reached. A statement costs more at a lower rate, because waiting
-processes must be woken.
+Builds the release binaries. Then starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh)
+with fsync, one after the other, together with Rowhouse servers that address the workers. Stops everything afterwards.
+The last table compares Rowhouse with the bare statements: on the same nodes, pgbench inserts, overwrites and reads rows
+with keys and contents of the same size. Its statements are prepared, and it uses the same number of connections. It
+runs once as fast as possible, and once at the rate that Rowhouse reached. A statement costs more at a lower rate,
+because waiting processes must be woken.
 """
 
 import argparse
@@ -25,10 +25,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Partitions are small, so that every worker has many.
 PER_PARTITION = 100
 WORKLOADS = "get insert upsert merge batch100 query-page scan".split()
-# The workloads whose costs are shown per entity, not per page or scan.
+# The costs of these workloads are shown per entity, not per page or scan.
 OF_ENTITIES = ("query-page", "scan")
-# The statement with which each workload is compared, and the maximum ratio of the workload's database time to the
-# statement's.
+# For each workload: the statement with which it is compared, and the maximum ratio of its database time to the
+# statement's time.
 STATEMENTS = {
     "get": ("SELECT record FROM bare WHERE partition = :partition AND row = :row;", 1.2),
     "insert": ("INSERT INTO bare VALUES (:partition, :new, :record) "
@@ -59,7 +59,6 @@ class Database:
     options: list
     nodes: list
     programs: pathlib.Path
-    # The name of the database that has the tables.
     database: str
 
     def entrances(self):
@@ -167,7 +166,7 @@ def processor_seconds(nodes):
 
 
 def prepare_statements(database, entities):
-    """Creates the table for the statements, as large as Rowhouse's table and with the same number of rows. Returns a
+    """Creates the table for the statements, with the size and the number of rows of Rowhouse's table. Returns a
     record."""
     size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
     database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
@@ -180,8 +179,8 @@ def prepare_statements(database, entities):
 
 def run_statement(arguments, statement, record, rate=None):
     """Runs a statement at the given rate, or as often as possible, on all nodes to which clients connect. Returns the
-    processor time of one statement, in microseconds: on all nodes together, and on the busiest node. Counts only the
-    time between two progress lines, so that the opening of connections is excluded."""
+    processor time of one statement in microseconds, on all nodes together and on the busiest node. Counts only the time
+    between two progress lines, to exclude the opening of connections."""
     database, script = arguments.database, arguments.folder / "statement.sql"
     script.write_text(
         f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {PER_PARTITION}\n"

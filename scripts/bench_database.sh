@@ -5,9 +5,9 @@
 #
 # Builds the release binaries, starts PostgreSQL with fsync and the servers, all with their defaults, and stops them
 # afterwards. All data is in FOLDER (default: a temporary folder), which must not be on a memory-backed file system.
-# SECONDS_EACH is the duration of each measurement (default: 3), ENTITIES the number of entities in each table (default:
-# 50000), CONNECTIONS the list of numbers of connections (default: "1 16 64"), and WORKLOADS the workloads of the first
-# table. The second table compares one server with two, and shows the medians of three rounds.
+# SECONDS_EACH is the duration of each measurement (default: 3), ENTITIES is the number of entities in each table
+# (default: 50000), CONNECTIONS lists the numbers of connections (default: "1 16 64"), and WORKLOADS lists the workloads
+# of the first table. The second table compares one server with two, and shows the medians of three rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -41,7 +41,7 @@ first_line() {
     exit 1
 }
 
-# Starts a server. Sets `endpoint` and `process`.
+# Sets `endpoint` and `process`.
 start_server() {
     local name=$1
     shift
@@ -61,7 +61,6 @@ run() {
         --connections "$connections" --entities "$ENTITIES" --seconds "$SECONDS_EACH" --json "$@" | figures
 }
 
-# Extracts the figures from a report, for `run`.
 figures() {
     awk -F'[:,]' '
         /"operations_per_second"/ { rate = $2 }
@@ -71,7 +70,6 @@ figures() {
         END { printf "%.0f %.0f %.0f %.0f\n", rate, median, server, database }'
 }
 
-# Prints the operations per second of one server, and of two servers that share the connections.
 pair() {
     local one two rest half=$(($2 / 2)) other
     read -r one _ < <(run "${first[@]}" "$1" "$2")
@@ -83,7 +81,6 @@ pair() {
     echo "$one $((two + rest))"
 }
 
-# Prints the median of a field of the pairs.
 median() { awk -v field="$1" '{ print $field }' "$scratch/pairs" | sort -n | sed -n 2p; }
 
 mkfifo "$scratch/postgres.in"

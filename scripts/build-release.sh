@@ -4,10 +4,10 @@
 # usage: scripts/build-release.sh TARGET
 #
 # TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). Panic locations, C code
-# and generated sources would put folder names into the program, so these names are replaced: the folder of the sources
-# with /source, the folder of the libraries with /crates, and the folder of the build with /build. The C library is
-# linked statically on Linux and Windows. The last line of the output is the path of the program. Identical builds also
-# require the same Rust compiler, C compiler and linker.
+# and generated sources would put folder names into the program. These names are therefore replaced: the folder of the
+# sources with /source, the folder of the libraries with /crates, and the folder of the build with /build. The C library
+# is linked statically on Linux and Windows. The last line of the output is the path of the program. Identical builds
+# also require the same Rust compiler, C compiler and linker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,26 +15,26 @@ target=${1:?usage: scripts/build-release.sh TARGET}
 profile=${PROFILE:-dist}
 target_folder=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target_folder"
-# The steps below require every library to be unpacked.
+# In the steps below, every library must be unpacked.
 cargo fetch --quiet --locked --target "$target"
 
-# Prints a path in the form in which the compiler writes it. A shell on Windows writes it differently.
+# Prints a path in the compiler's form, which differs from the shell's form on Windows.
 native() { if command -v cygpath >/dev/null; then cygpath --windows "$1"; else echo "$1"; fi; }
 
 names=()
 rename() { names+=("$(native "$1")=$2"); }
-# The last match wins. Cargo passes on the path that `pwd -P` prints.
+# The last match wins. Cargo passes the path that `pwd -P` prints to the compiler.
 rename "$(pwd -P)" /source
 rename "$(cd "$target_folder" && pwd -P)" /build
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
-# If the folder is a link, cargo passes on the name of the link but runs the C compiler in the real path of the folder.
-# Replace both.
+# If the folder is a link, cargo passes the path of the link to the compiler, but runs the C compiler in the real
+# folder. Replace both paths.
 for sources in "$cargo_home"/registry/src/*/; do
     rename "${sources%/}" /crates
     rename "$(cd "$sources" && pwd -P)" /crates
 done
-# The folder of the standard library, if the component rust-src is installed. Otherwise, the path has already been
-# replaced.
+# Replace the folder of the standard library, which is present if the component rust-src is installed. Otherwise, the
+# path has already been replaced.
 rename "$(rustc --print sysroot)/lib/rustlib/src/rust" "/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
 
 flags=()

@@ -3,11 +3,11 @@
 #
 # usage: scripts/build-static.sh [x86_64 | aarch64]
 #
-# With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian), the
-# program runs on any Linux. Without the target, the C library of this machine is linked statically. The program then
-# also runs anywhere, but it resolves host names only through /etc/hosts and DNS, because other modules of the name
-# service switch would have to be loaded at run time. PROFILE=release builds faster, and PROFILE=dev faster still. The
-# last line of the output is the path of the program.
+# With the musl target, the program runs on any Linux system. (The target needs `rustup target add
+# x86_64-unknown-linux-musl`, and a C compiler: musl-tools on Debian.) Without the target, the C library of this machine
+# is linked statically. The program then also runs on any Linux system, but it resolves host names only through
+# /etc/hosts and DNS, because other modules of the name service switch would have to be loaded at run time.
+# PROFILE=release builds faster, and PROFILE=dev faster still. The last line of the output is the path of the program.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -74,7 +74,7 @@ stop() {
     pid=
 }
 
-# The program starts, stores data and responds, even if it must resolve a host name and its environment is empty.
+# The program starts, stores data and responds, even if it must resolve a host name in an empty environment.
 clean=(env -i "PATH=$PATH")
 start_server "$scratch/log" "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data"
 "${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "the server does not respond"

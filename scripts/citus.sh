@@ -5,13 +5,13 @@
 #
 # When the cluster is ready, the script prints one line: the URL of the coordinator's database `postgres`, the folder of
 # the PostgreSQL programs, and for each node, starting with the coordinator, its address and the ID of its server
-# process, as in 127.0.0.1:21000=4711. Nodes that die are not restarted; that is up to the caller. If PostgreSQL or its
-# Citus extension is not installed, the script reports what is missing and exits with 77.
+# process, as in 127.0.0.1:21000=4711. The script does not restart nodes that die. If PostgreSQL or its Citus extension
+# is not installed, the script reports what is missing and exits with 77.
 #
 # Each line of standard input is a command; the response is one line. Nodes are numbered; the coordinator is 0.
 #
 #   database NAME  creates a database with the extension on the coordinator and the first WORKERS workers, and joins them
-#                  into a cluster; the answer is the address of the database on the coordinator
+#                  into a cluster; the answer is the URL of the database on the coordinator
 #   start N        restarts node N after it was killed; the answer is its address and process, as above
 #   add            starts another worker, which belongs to no database yet; the answer is its address and process
 #   join NAME N    adds worker N to a database, initially without shards; the answer is "joined"
@@ -34,12 +34,12 @@ source "$(dirname "$0")/databases.bash"
 
 open_folder
 if ! [ -e "$("$programs/pg_config" --sharedir 2>/dev/null)/extension/citus.control" ]; then
-    echo "Citus is not installed: the PostgreSQL of $programs has no extension citus" >&2
+    echo "Citus is not installed: PostgreSQL in $programs does not have the extension citus" >&2
     exit 77
 fi
 
-# Each database has a Citus process on each node, and shards are moved by logical replication. Transactions that were
-# prepared but not committed when a node died are soon resolved by the coordinating node.
+# Each database has a Citus process on each node, and shards move by logical replication. If a node dies, the
+# coordinating node soon resolves transactions that were prepared but not committed.
 settings="
 shared_preload_libraries = 'citus'
 citus.node_conninfo = 'sslmode=prefer'
@@ -50,7 +50,6 @@ wal_level = logical
 "
 ports=() pids=()
 
-# Starts the next node with a new data folder.
 new_node() {
     local data=node${#ports[@]}
     new_data "$data" "$durable" "$settings"
@@ -59,21 +58,17 @@ new_node() {
     pids+=("$child")
 }
 
-# Prints the address and the process ID of a node.
 node() { echo "127.0.0.1:${ports[$1]}=${pids[$1]}"; }
 
-# Creates a database with the Citus extension on a node.
 create_database() {
     ask "${ports[$1]}" "CREATE DATABASE $2" || fail "the database $2 cannot be created"
     ask "${ports[$1]}" 'CREATE EXTENSION citus' "$2" || fail "the Citus extension cannot be created in the database $2"
 }
 
-# Adds a worker to a database.
 add_to() {
     ask "${ports[0]}" "SELECT citus_add_node('127.0.0.1', ${ports[$2]})" "$1" >/dev/null || fail "worker $2 cannot be added"
 }
 
-# Creates a database on the coordinator and the first workers, and joins them into a cluster.
 new_database() {
     local number
     for number in $(seq 0 "$workers"); do
@@ -85,7 +80,7 @@ new_database() {
     done
 }
 
-# Restarts a node. Its previous child processes may need a moment to exit.
+# The previous child processes of a node may need a moment to exit.
 start_again() {
     forget "${pids[$1]}"
     for _ in $(seq 20); do

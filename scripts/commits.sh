@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks the subjects of commits: CONTRIBUTING.md says what they look like.
+# Checks the subjects of commits against the rules in CONTRIBUTING.md.
 #
 # usage: scripts/commits.sh [RANGE]
 #
-# RANGE  the commits to check, as git log takes it [default: all since this script was added]
+# RANGE  the commits to check, in the syntax of git log [default: all since this script was added]
 set -euo pipefail
 case "${1:-}" in --*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; [ "$1" = --help ]; exit ;; esac
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 subject_length_max=72
 
 if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    echo "there is no history to check here"
+    echo "there are no commits to check here"
     exit
 fi
 range=${1:-}

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a few seconds. Starts from the seeds in fuzz/seeds and from the inputs that earlier runs
-# found. The latter are in fuzz/corpus, which is initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
+# Runs every fuzz target for a few seconds. Starts from the seeds in fuzz/seeds and from inputs that earlier runs found.
+# These inputs are in fuzz/corpus, which is initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
-# Needs a C++ compiler and stable Rust: the compiler's coverage pass feeds libFuzzer. If a target crashes, hangs or
-# fails an assertion, the script fails and leaves the input in fuzz/artifacts; pass that file to the target's binary to
-# reproduce the failure. Each file in fuzz/src/bin is a target; its seeds are in the folder of the same name in
-# fuzz/seeds.
+# Needs a C++ compiler and stable Rust, whose coverage pass feeds libFuzzer. If a target crashes, hangs or fails an
+# assertion, the script fails and leaves the input in fuzz/artifacts. To reproduce the failure, pass that file to the
+# target's binary. Each file in fuzz/src/bin is a target; its seeds are in the folder of the same name in fuzz/seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,7 +44,7 @@ for target in "${targets[@]}"; do
         echo "fuzz target $target failed"
         exit 1
     fi
-    # The number of edges that the known inputs reach, and the number of edges reached after this run.
+    # The number of edges that the known inputs reach, and the number of edges after this run.
     known=$(sed -nE 's/.*INITED cov: ([0-9]+).*/\1/p' "$log")
     final=$(sed -nE 's/^#([0-9]+).*DONE +cov: ([0-9]+).*/\2 edges after \1 inputs/p' "$log")
     echo "fuzz target $target: $known edges from known inputs, $final"

@@ -17,7 +17,7 @@ def main() -> None:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(folder.parent).as_posix(), moment)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            # The entries are regular Unix files, whatever system they are packed on. Programs are executable.
+            # Make all entries regular Unix files, whatever system they are packed on. Programs are executable.
             entry.create_system = 3
             entry.external_attr = (0o100755 if path.parent.name == "bin" else 0o100644) << 16
             packed.writestr(entry, path.read_bytes(), compresslevel=9)

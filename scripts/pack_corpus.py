@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Packs the inputs that fuzzing found into fuzz/corpus.tar.gz. For each target, it goes through the inputs from the
-shortest to the longest, and keeps those that reach an edge of the program that no earlier one reaches.
+"""Packs the inputs that fuzzing found into fuzz/corpus.tar.gz. For each target, goes through the inputs from the
+shortest to the longest, and keeps each input that reaches an edge of the program that no earlier input reaches.
 
 usage: scripts/pack_corpus.py       after scripts/fuzz.sh, which builds the targets and collects inputs in fuzz/corpus
 """
@@ -27,8 +27,8 @@ def first_to_reach(program, folders):
         options = ["-merge=1", f"-max_len={INPUT_BYTES_MAX}", f"-merge_control_file={control}"]
         subprocess.run([program, *options, merged, *folders], check=True, stderr=subprocess.DEVNULL)
         lines = control.read_text().splitlines()
-    # The lines contain the number of inputs, the number of inputs in the first folder, the inputs by length, and the
-    # edges that each input reaches.
+    # The lines contain the number of inputs, the number of inputs in the first folder, the inputs in order of length,
+    # and the edges that each input reaches.
     inputs = lines[2 : 2 + int(lines[0])]
     reached = (line.split() for line in lines[2 + len(inputs) :])
     return [Path(inputs[int(words[1])]) for words in reached if words[:1] == ["COV"] and len(words) > 2]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the npm packages of a program: the package for its platform (rowhouse-tables-linux-x64 and so on), and the main
 # package `rowhouse-tables`, which is the same on all platforms. Users install both packages from files. The main
-# package declares no dependency on the other, because lock files must not name packages that are in no registry;
-# scripts/publish-npm.sh adds the dependency.
+# package declares no dependency on the platform package, because lock files must not name packages that are in no
+# registry; scripts/publish-npm.sh adds the dependency.
 #
 # usage: scripts/package-npm.sh PROGRAM TARGET [FOLDER]
 #

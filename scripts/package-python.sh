@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs a program as a Python wheel. Installing the wheel puts the program into the environment's folder of programs.
+# Packs a program as a Python wheel. Installing the wheel puts the program into the environment's program folder.
 #
 # usage: scripts/package-python.sh PROGRAM TARGET [FOLDER]
 #

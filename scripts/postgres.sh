@@ -10,7 +10,7 @@
 # --durable  enables fsync, as for production data; for measurements
 # --standby  enables fsync and starts a second server, which has every commit on its disk before the commit is
 #            acknowledged (synchronous_standby_names, synchronous_commit = on). The URL of the second server is the
-#            fourth word of the line. Neither server is restarted if it dies; that is up to the caller.
+#            fourth word of the line. The script restarts neither server if it dies.
 set -euo pipefail
 
 mode=${1:-}
@@ -32,7 +32,7 @@ new_data data "$durable" ''
 # The user `guarded` needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 
-# Starts a second server that replicates the first, and makes commits wait for it. Sets `standby` to its URL.
+# Makes commits wait for the second server. Sets `standby` to its URL.
 start_standby() {
     run pg_basebackup -h 127.0.0.1 -p "$primary" -U rowhouse --pgdata=standby --write-recovery-conf \
         --wal-method=stream --checkpoint=fast >&2

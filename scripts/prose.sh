@@ -3,9 +3,9 @@
 #
 # usage: scripts/prose.sh [FILE...]
 #
-# FILE  the files to check [default: all of the repository, and the subjects of commits since this script was added]
+# FILE  the files to check [default: all files, and the subjects of commits since this script was added]
 #
-# Needs Vale in the version below. Installs it below target/ if it is missing and Go is there.
+# Needs Vale in the version below. Installs it below target/ if it is missing and Go is installed.
 set -euo pipefail
 case "${1:-}" in -*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; [ "$1" = --help ]; exit ;; esac
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ vale_version=3.17.1
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export PATH="$PATH:$target/tools/bin"
 if [ "$(vale --version 2>/dev/null)" != "vale version $vale_version" ]; then
-    # Without the version that the linker is told, Vale says that it is a development version.
+    # Without this linker flag, Vale reports that it is a development version.
     GOBIN=$target/tools/bin go install -ldflags "-s -w -X main.version=$vale_version" \
         "github.com/errata-ai/vale/v3/cmd/vale@v$vale_version"
 fi
@@ -25,7 +25,7 @@ if [ $# -gt 0 ]; then
     exit
 fi
 problems=0
-# The rules themselves contain what they find.
+# The rules themselves contain the forbidden words.
 git ls-files -z '*.bash' '*.c' '*.css' '*.go' '*.html' '*.java' '*.js' '*.md' '*.py' '*.rs' '*.sh' '*.sql' '*.toml' '*.ts' '*.yaml' '*.yml' \
     ':!prose/styles' >"$target/tools/prose-files"
 xargs -0 -a "$target/tools/prose-files" vale --config prose/vale.ini --output line || problems=1
@@ -33,10 +33,10 @@ added=$(git log --diff-filter=A --format=%H -- scripts/prose.sh 2>/dev/null | ta
 if [ -n "$added" ]; then
     git log --format=%s "$added..HEAD" | check --ext .txt || problems=1
 fi
-# Comments have the width of code, which the formatter checks. Code and tables in comments may be wider.
+# Comments must not be wider than code, whose width the formatter checks. Code and tables in comments may be wider.
 if git ls-files -z '*.rs' | LC_ALL=C.UTF-8 xargs -0 grep -nE '^.{121,}$' | grep -E '^[^:]+:[0-9]+:\s*//' | grep -vE '[;|{]$'; then
-    echo "comment lines have at most 120 columns"
+    echo "comment lines must have at most 120 columns"
     problems=1
 fi
-[ "$problems" -eq 0 ] || { echo "prose/styles/Rowhouse says what to write instead"; exit 1; }
-echo "$(tr -cd '\0' <"$target/tools/prose-files" | wc -c) files, and no phrase that the rules find"
+[ "$problems" -eq 0 ] || { echo "prose/styles/Rowhouse lists the replacements"; exit 1; }
+echo "$(tr -cd '\0' <"$target/tools/prose-files" | wc -c) files checked, no problems"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Publishes the npm packages of a release: first the platform packages, then the main package. The published main
-# package lists the platform packages as optional dependencies, so that package managers install the one that fits.
+# package lists the platform packages as optional dependencies, so that package managers install the matching one.
 #
 # usage: scripts/publish-npm.sh FOLDER [OPTION...]
 #
 #   scripts/publish-npm.sh dist --access public
 #
 # FOLDER contains the packages that scripts/package-npm.sh built for every platform; a missing package is an error.
-# OPTION is an option of `npm publish`. Packages that are already published are skipped, so the script can be run again
+# OPTION is an option of `npm publish`. Packages that are already published are skipped, so you can run the script again
 # after a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,7 +20,7 @@ version=$(packaging_version)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Unpacks a package from the folder and prints the path of its content.
+# Prints the path of the content.
 unpack() {
     mkdir "$scratch/$1"
     tar --extract --gzip --directory "$scratch/$1" --file "$folder/$1-$version.tgz"
@@ -39,7 +39,7 @@ publish() {
 }
 
 main=$(unpack rowhouse-tables)
-# Adds the dependencies to the main package, and prints their names.
+# Prints the names of the dependencies.
 platforms=$(node - "$main" <<'END'
 const fs = require("node:fs");
 const file = `${process.argv[2]}/package.json`;

@@ -5,7 +5,7 @@ usage: replay_recordings.py ENDPOINT [RECORDINGS]
 
 RECORDINGS is the folder with replay.py and the recorded runs, by default ../shared/recordings, next to the repository.
 Deletes every table of the account. conformance/recordings_expected.json lists the runs that cannot pass yet, with the
-reasons. If a listed run passes, that is a failure too, so that the list stays correct. The last line of the output
+reasons. If a listed run passes, this is also a failure, so that the list stays correct. The last line of the output
 contains the number of runs with the expected result.
 """
 

@@ -6,7 +6,8 @@
 #
 # COMMIT is the commit to build (default: HEAD). PROFILE is the cargo profile (default: dist), and TARGET the target
 # (default: the target for static programs on this machine). PROGRAM is a program that scripts/build-release.sh built
-# from the same commit; it is compared too. The builds do not reuse the output of earlier builds. Prints the checksum.
+# from the same commit, to be compared with both builds. The builds do not reuse the output of earlier builds. Prints
+# the checksum.
 set -euo pipefail
 # A build that fails inside $(…) must also stop the script.
 shopt -s inherit_errexit
@@ -17,11 +18,11 @@ commit=$(git -c safe.directory="$root" -C "$root" rev-parse --verify "${1:-HEAD}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Makes the existing downloads available under a different path. The cargo and rustc programs still come from the
+# Make the existing downloads available under a different path. The programs cargo and rustc still come from the
 # toolchain.
 ln -s "${CARGO_HOME:-$HOME/.cargo}" "$scratch/cargo"
 
-# Builds in a separate folder, prints the checksum, and removes the sources and the build.
+# Prints the checksum, and removes the sources and the build.
 build() {
     local sources=$1 built=$2 program
     mkdir -p "$sources" "$built"

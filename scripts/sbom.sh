@@ -24,8 +24,8 @@ export SOURCE_DATE_EPOCH
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# cargo-cyclonedx writes into the folder of each crate, so it gets a copy of the files that it reads: the manifests, and
-# the sources that they name.
+# cargo-cyclonedx writes into the folder of each crate, so it gets a copy of the files that it reads, which are the
+# manifests and the sources that they name.
 git -c safe.directory="$root" -C "$root" archive HEAD | tar --extract --directory "$scratch"
 (cd "$scratch" && cargo cyclonedx --quiet --format json --spec-version 1.5 --manifest-path rowhouse/Cargo.toml \
     --target all --no-build-deps --override-filename sbom)

@@ -1,9 +1,10 @@
-"""Prepares the pages of the repository for mdbook, and checks the links of the site that it makes.
+"""Prepares the pages of the repository for mdbook, and checks the links of the resulting site.
 
 usage: site.py stage FOLDER    writes book.toml and the sources of the site
        site.py check FOLDER    fails if a link or an image of the site leads nowhere
 
-The site has the folders of the repository, so links between pages stay as they are. docs/README.md decides the order of the pages.
+The site has the folder structure of the repository, so links between pages remain valid. docs/README.md determines the
+order of the pages.
 """
 
 import re
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 INDEX = "docs/README.md"
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-# Without its preprocessors mdbook leaves the names of README.md alone, and with them the links to these pages.
+# mdbook's preprocessors would rename README.md files and break the links to them, so they are disabled.
 BOOK = """\
 [book]
 title = "Rowhouse"
@@ -44,12 +45,12 @@ def linked(page):
 
 
 def title(page):
-    """The first heading of a page."""
+    """Returns the first heading of a page."""
     return next(line[2:].strip() for line in Path(page).read_text().splitlines() if line.startswith("# "))
 
 
 def summary(pages):
-    """The table of contents: the sections of the index, with the pages that each links to."""
+    """Returns the table of contents: the sections of the index, and the pages to which each section links."""
     lines, seen = ["# Summary", "", "[Rowhouse](README.md)", f"[All pages]({INDEX})"], {"README.md", INDEX}
     for part in re.split(r"^## ", Path(INDEX).read_text(), flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
@@ -78,7 +79,7 @@ def stage(folder):
 
 
 class Page(HTMLParser):
-    """The links of a page, and the anchors that links can name."""
+    """The links of a page, and the anchors to which links can refer."""
 
     def __init__(self, text):
         super().__init__()
@@ -92,10 +93,10 @@ class Page(HTMLParser):
 
 
 def broken(folder):
-    """Every local link that leads nowhere, with its page."""
+    """Returns every broken local link, with its page."""
     pages = {path.resolve(): Page(path.read_text()) for path in folder.rglob("*.html")}
     for path, page in pages.items():
-        # Only the address of a request could resolve the links of the page for missing pages.
+        # The links of the page for missing pages depend on the requested URL, so skip them.
         for link in [] if path.name == "404.html" else page.links:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
@@ -108,8 +109,8 @@ def broken(folder):
 def check(folder):
     problems = sorted(set(broken(folder)))
     if problems:
-        sys.exit("\n".join([*problems, f"{len(problems)} links of the site lead nowhere"]))
-    print(f"{sum(1 for _ in folder.rglob('*.html'))} pages, and every link leads somewhere")
+        sys.exit("\n".join([*problems, f"{len(problems)} broken links"]))
+    print(f"{sum(1 for _ in folder.rglob('*.html'))} pages without broken links")
 
 
 def main():

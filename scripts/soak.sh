@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a soak test of a release build of the server: a mixed load with kills, full disks, new keys and hostile clients.
-# Compares the whole content of the server with the data that the clients wrote. If the test fails, it prints the
-# variable that reproduces its random choices.
+# Compares the whole content of the server with the data that the clients wrote. If the test fails, prints the variable
+# that reproduces its random choices.
 #
 # usage: scripts/soak.sh [SECONDS]       default: 3600
 set -euo pipefail

@@ -5,8 +5,8 @@
 #
 # Stops at the first step that fails. The last line of the output counts the tests. If the tool for a step is not
 # installed (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for
-# other platforms), the step is reported as skipped; with CI=true, that is a failure.
-# FUZZ_SECONDS is the time for each fuzz target (default: 3).
+# other platforms), the step is reported as skipped; with CI=true, this is a failure. FUZZ_SECONDS is the time for each
+# fuzz target (default: 3).
 #
 # --with-citus  also runs the cases on a Citus cluster, if PostgreSQL has the extension; without the extension, nothing
 #               counts as skipped, because distributions do not package it
@@ -41,14 +41,12 @@ step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# Starts a step and prints its name.
 begin() {
     finish
     step=$1 step_started=$SECONDS
     printf '\n== %s\n' "$step"
 }
 
-# Ends the step and prints its duration.
 finish() {
     if [ -n "$step" ]; then
         printf -- '-- %s: %d s\n' "$step" $((SECONDS - step_started))
@@ -56,7 +54,7 @@ finish() {
     fi
 }
 
-# Skips the current step because a tool is missing. In CI, a missing tool is an error.
+# In CI, a missing tool is an error.
 skip() {
     if [ "${CI:-}" = true ]; then
         echo "missing: $1"
@@ -106,7 +104,7 @@ start_server() {
     mkfifo "$scratch/ready"
     "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- 6>&- 7<&- &
     server_pid=$!
-    # The descriptor stays open, so that the server can write more lines after the first one.
+    # The descriptor stays open, so that the server can write more lines.
     exec 3<"$scratch/ready"
     IFS= read -r -t 60 line <&3 || true
     case $line in
@@ -119,7 +117,7 @@ start_server() {
     esac
 }
 
-# Stops the server and ignores its exit code.
+# Ignores the server's exit code.
 stop_server() {
     if [ -n "$server_pid" ]; then
         kill "$server_pid" 2>/dev/null || true
@@ -128,7 +126,7 @@ stop_server() {
     fi
 }
 
-# Stops the server at the end of a suite. The server must exit with 0 and must not have logged an error.
+# At the end of a suite, the server must exit with 0 and must not have logged an error.
 end_server() {
     local pid=$server_pid status=0
     server_pid=
@@ -144,8 +142,7 @@ end_server() {
 
 # ---- a database ------------------------------------------------------------------------------------------------------
 
-# Starts PostgreSQL, which stops when this script exits, and sets `database` to its URL. Fails if PostgreSQL is not
-# installed.
+# PostgreSQL stops when this script exits. Sets `database` to the URL. Fails if PostgreSQL is not installed.
 start_postgres() {
     database=
     mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
@@ -167,7 +164,7 @@ new_store() {
     "$postgres_programs/psql" --no-psqlrc -q "$database" -c "CREATE DATABASE $1"
 }
 
-# Starts a Citus cluster, which stops when this script exits. Fails if the extension is not installed.
+# The cluster stops when this script exits. Fails if the extension is not installed.
 start_citus() {
     local line=
     mkfifo "$scratch/citus.in" "$scratch/citus.out"
@@ -215,7 +212,7 @@ passed=$((passed + 5))
 begin "prose"
 if has go; then
     scripts/prose.sh
-    # In two pieces, so that the rules do not find it here.
+    # The word is in two pieces, so that the rules do not find it here.
     echo "// The loop begins a""new." >"$scratch/phrases.rs"
     if scripts/prose.sh "$scratch/phrases.rs" >/dev/null; then echo "the rules found nothing in a bad sentence"; exit 1; fi
     passed=$((passed + 2))
@@ -244,7 +241,7 @@ else
 fi
 
 begin "other platforms"
-# Compiles the packages for a different platform. .ci/run installs the C compilers, and the targets where possible.
+# Compiles the packages for a different platform. .ci/run installs the C compilers and, where possible, the targets.
 check_platform() {
     local target=$1 compiler=$2 package=$3
     if ! has rustup || ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
@@ -281,8 +278,8 @@ skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) igno
 [ "$status" -eq 0 ]
 
 begin "features of the client library, one at a time"
-# Build each package separately, as external programs get it: then no other workspace crate enables features of shared
-# dependencies.
+# Build each package separately, as external programs do. Otherwise, other workspace crates would enable features of
+# shared dependencies.
 for feature in "" $(sed -nE '/^\[features\]/,/^\[dep/s/^([a-z0-9_]+) = .*/\1/p' client/Cargo.toml); do
     cargo clippy --quiet --locked --package rowhouse-client --no-default-features --features "$feature" -- -D warnings
     passed=$((passed + 1))
@@ -295,8 +292,8 @@ for package in rowhouse-server rowhouse-testing; do
 done
 
 begin "packages of the client library and of the test server"
-# The packages are packed together, so that none of them needs to be in a registry. The client packages are built from
-# the packed files. The server's crates are built from the same files in other steps.
+# The packages are packed together, so that none of them needs to be in a registry. The client packages are then built
+# from the packed files. Other steps build the server's crates from the same files.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
 server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-engine rowhouse-engine-embedded rowhouse-platform)
@@ -309,8 +306,9 @@ server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-# Sets `python` to the interpreter of a virtual environment with the given requirements, creating it if necessary.
-# Clients of different ages need different versions of the same packages, so each client has its own environment.
+# Sets `python` to the interpreter of a virtual environment with the given requirements. Creates the environment if
+# necessary. Clients of different ages need different versions of the same packages, so each client has its own
+# environment.
 python_environment() {
     local requirements=$1 home=$root/$2
     python=
@@ -328,8 +326,8 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a new server with the given options, and writes the results to a file named
-# after the step. An expected failure counts as skipped.
+# Starts a new server with the given options. Writes the results to a file named after the step. An expected failure
+# counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
     shift
@@ -381,7 +379,6 @@ fi
 
 recordings=$root/../shared/recordings
 
-# Replays the recordings against a new server with the given options.
 replay() {
     local status=0 as_expected runs
     start_server "$@"
@@ -420,8 +417,7 @@ done
 
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-# Installs the packages of a folder of JavaScript cases if necessary. Sets `installed` if the packages are installed
-# afterwards.
+# Sets `installed` if the packages are installed afterwards.
 javascript_packages() {
     local folder=$1
     installed=
@@ -436,7 +432,7 @@ javascript_packages() {
     installed=true
 }
 
-# Runs the JavaScript cases in a folder with the given options for the test runner. The packages must be installed.
+# The options are for the test runner. The packages must be installed.
 run_javascript() {
     local status=0 log=$scratch/javascript.log folder=$1
     shift
@@ -449,7 +445,6 @@ run_javascript() {
     [ "$status" -eq 0 ]
 }
 
-# Runs a folder of JavaScript cases against a new server with the given options.
 javascript_cases() {
     local folder=$1
     shift
@@ -532,7 +527,6 @@ test_program scripts/test_fixtures.sh
 # needs.
 go_oldest=1.23
 
-# Runs a folder of Go cases.
 run_go() {
     local status=0 log=$scratch/go.log folder=$1 version=
     if has go; then version=$(cd "$folder" && go env GOVERSION 2>/dev/null || cd / && go env GOVERSION); fi
@@ -559,7 +553,6 @@ run_go() {
     [ "$status" -eq 0 ]
 }
 
-# Runs a folder of Go cases against a new server with the given options.
 go_cases() {
     local folder=$1
     shift
@@ -594,7 +587,7 @@ end_server
 
 # ---- the client library ----------------------------------------------------------------------------------------------
 
-# Runs the client library's suite against a service. The suite also runs in memory, as part of the tests of the crates.
+# The suite also runs in memory, as part of the tests of the crates.
 client_suite() {
     local status=0
     TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;TableEndpoint=$1" \
@@ -694,12 +687,11 @@ fi
 
 # ---- Java ------------------------------------------------------------------------------------------------------------
 
-# Runs a folder of Java cases.
 run_java() {
     local status=0 log=$scratch/java.log folder=$1 reports=$1/target/surefire-reports run faults omitted
     rm -rf "$reports"
     (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
-    # Read Surefire's summary line for each class from the reports, because `mvn --quiet` does not print it.
+    # Read Surefire's summary line for each class from the reports, because `mvn --quiet` does not print these lines.
     read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
         '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')
     passed=$((passed + run - faults - omitted)) failed=$((failed + faults)) skipped=$((skipped + omitted))
@@ -714,7 +706,7 @@ if ! has javac || ! has mvn; then
     skip "a JDK and Maven, for the cases of packages/java and conformance/java"
 else
     run_java packages/java
-    # Run the command from the page, unchanged: the cases use the package that it installs.
+    # Run the command from the page without changes. The cases use the package that it installs.
     $(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode
     start_server --data "$scratch/data-java"
     run_java conformance/java
@@ -723,7 +715,7 @@ fi
 
 # ---- encrypted entities ----------------------------------------------------------------------------------------------
 
-# Exchanges encrypted entities between the client library and the retired ones, against a server with the given options.
+# Exchanges encrypted entities between the client library and the retired libraries. The options are for the server.
 encryption_cases() {
     local status=0 log=$scratch/encryption.log home=conformance/encryption
     if ! has java || ! has mvn; then

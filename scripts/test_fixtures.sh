@@ -6,7 +6,7 @@
 #
 # PROGRAM can be any build of the program. Test runners and client libraries are installed once, in .venv-fixtures and
 # in packages/npm/tests/node_modules. The last line of the output counts the tests. If the tools of a language are not
-# installed, the language is reported as skipped; with CI=true, that is a failure.
+# installed, the language is reported as skipped; with CI=true, this is a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"

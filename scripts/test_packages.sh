@@ -7,7 +7,7 @@
 # Does not change the machine. Needs no network once the build backend of the wheel is in .venv-packaging and the
 # package managers are in packages/npm/managers/node_modules. The last line of the output counts the checks. If the
 # tools for a kind of package are missing (Node.js with npm, Python with venv, dpkg), that kind is reported as skipped;
-# with CI=true, that is a failure.
+# with CI=true, this is a failure.
 #
 # The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used if they are installed;
 # the client in the program itself is always used. `cargo install` is tested only if PROGRAM is the release build of
@@ -56,7 +56,7 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Runs a command as a check. The check fails if any command in it fails.
+# The check fails if any command in it fails.
 check() {
     local what=$1 status=0
     shift
@@ -139,7 +139,7 @@ uses_clients() {
 import { TableClient } from "@azure/data-tables";
 const client = TableClient.fromConnectionString(process.argv[2], "made", { allowInsecureConnection: true });
 await client.createEntity({ partitionKey: "javascript", rowKey: "1", value: "a value" });
-if ((await client.getEntity("javascript", "1")).value !== "a value") throw new Error("the entity has another value");
+if ((await client.getEntity("javascript", "1")).value !== "a value") throw new Error("the entity has a different value");
 END
         )
     fi
@@ -217,7 +217,6 @@ npm_run_serves() {
     cd "$scratch/project"
     npm pkg set scripts.db=rowhouse
     start npm run --silent db --
-    # As in npx_serves.
     kill -s TERM "$pid"
     wait "$pid" || true
     nothing_left
@@ -240,8 +239,8 @@ npm_explains_what_is_missing() {
         node_modules/.bin/rowhouse --version
 }
 
-# Adds packages to a project with a package manager. Then installs from the lock file in a second folder, which contains
-# only the files that a team would commit, and runs the program there.
+# Adds packages to a project with a package manager. Then installs from the lock file in a second folder, and runs the
+# program there. The second folder contains only the files that a team would commit.
 lock_file_installs() {
     local manager=$1 registry=$2 file
     shift 2
@@ -273,10 +272,10 @@ with_pnpm() { "$managers/pnpm" --store-dir "$scratch/pnpm-store" "$@"; }
 pnpm_adds() { with_pnpm add --save-dev "$@"; }
 pnpm_installs_what_is_locked() { with_pnpm install --frozen-lockfile; }
 
-# No registry listens at this address: the files must be enough.
+# No registry listens at this address, so the files must be sufficient.
 files_install_by() { lock_file_installs "$1" http://127.0.0.1:1/ "${npm_files[@]/#/./}"; }
 
-# A team that uses several platforms adds the files for the other platforms in this way.
+# A team with several platforms adds the files for the other platforms in this way.
 npm_locks_other_platforms() {
     mkdir "$scratch/team" "$scratch/team-clean"
     cd "$scratch/team"
@@ -319,10 +318,9 @@ npx_runs_what_the_registry_has() {
 guide_names_the_files() {
     local command
     command=$(documented 'npm install --save-dev ./' | sed "s/-linux-x64-/-linux-$npm_cpu-/")
-    [ "$command" = "npm install --save-dev ${npm_files[*]/#/./}" ] || fail "docs/installing.md has another command: $command"
+    [ "$command" = "npm install --save-dev ${npm_files[*]/#/./}" ] || fail "docs/installing.md contains a different command: $command"
 }
 
-# Installs the pinned versions of the other package managers.
 install_managers() {
     local home=$root/packages/npm/managers
     managers=$home/node_modules/.bin
@@ -393,7 +391,7 @@ wheel_installs_and_runs() {
     local command
     python3 -m venv "$scratch/venv"
     cd "$scratch/venv"
-    # The command from the guide, in the folder of the wheel.
+    # Run the command from the guide in the folder of the wheel.
     command=$(documented 'pip install ./')
     (cd "$scratch/wheel" && PATH=$scratch/venv/bin:$PATH PIP_NO_INDEX=1 PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 bash -c "$command")
     expect 0 "^rowhouse $version\$" bin/rowhouse --version
@@ -447,7 +445,7 @@ deb_packs_the_same_twice() {
     (umask 077 && "$root/scripts/package-deb.sh" "$program" "$target" "$scratch/deb-again")
     same_bytes deb deb-again
     command=$(documented 'sudo apt install ./' | sed "s/_amd64/_$deb_architecture/")
-    [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md has another command: $command"
+    [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md contains a different command: $command"
 }
 
 deb_installs_and_runs() {
@@ -511,7 +509,7 @@ else
         echo "systemd-analyze is not installed, so the installed units are not checked"
     fi
     check "dpkg keeps changed configuration, and a purge removes everything except backups" deb_keeps_and_purges
-    # The package requires a static program, but a test build may be dynamically linked.
+    # The package requires a static program, but a test build can be dynamically linked.
     if has lintian && { ldd "$program" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic executable'; then
         check "lintian reports no problems" lintian --allow-root --fail-on error,warning "$scratch"/deb/*.deb
     else
@@ -521,8 +519,8 @@ fi
 
 # ---- the guide -------------------------------------------------------------------------------------------------------
 
-# Builds the packages with the commands of docs/installing.md, in a copy of the sources. Reuses the existing program and
-# the build backend of the wheel.
+# Runs the commands of docs/installing.md in a copy of the sources. Reuses the existing program and the build backend of
+# the wheel.
 guide_makes_the_packages() {
     local file
     mkdir "$scratch/clone"

@@ -1,6 +1,6 @@
 """Checks whether the machine is quiet enough for measurements.
 
-The load average includes this program, so it is read before any measurement.
+The load average includes this program, so read it before any measurement.
 """
 
 import os
@@ -25,7 +25,8 @@ def is_quiet(load, processor_count):
 
 
 def wait_until_quiet(seconds_max):
-    """Waits until the load average is low, for example after a build. Returns it, or None if it remained too high."""
+    """Waits until the load average is low, for example after a build. Returns the load average, or None if it remained
+    too high."""
     until = time.monotonic() + seconds_max
     while True:
         load = load_average()

@@ -3,10 +3,10 @@
 usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
                   [--rounds N] [--load-seconds N] [--wait-seconds N] [--quick] [--seed N] [--folder DIR]
 
-Refuses to measure while other programs keep the machine busy. With --quick, it measures in any case, but only enough to
-check that everything works. The load generator for both is `rowhouse-bench`. A phase is measured in rounds, in which
-the two programs alternate; its figures are medians. If a phase times out or a program dies, that is a result too: it
-has an `outcome` instead of figures.
+Refuses to measure while other programs keep the machine busy. With --quick, always measures, but only enough to check
+that everything works. The load generator for both programs is `rowhouse-bench`. A phase is measured in rounds, in which
+the two programs alternate; its figures are medians. A phase that times out, or during which a program dies, also has a
+result: an `outcome` instead of figures.
 """
 
 import argparse
@@ -34,9 +34,9 @@ READS = [("get", 1), ("get", 16), ("query-page", 1), ("query-filter", 1)]
 WRITES = [("upsert", 1), ("upsert", 16), ("insert", 1), ("insert", 16), ("batch100", 4)]
 LOAD_CONNECTIONS = 4
 REST_SECONDS_MAX = 30
-# The time that a dying program has to log the reason.
+# The time that a dying program gets to log the reason.
 DEATH_SECONDS = 10
-# The time that a phase may exceed its duration, because its last operations must complete.
+# The maximum time by which a phase may exceed its duration, because its last operations must complete.
 PHASE_SECONDS_EXTRA = 60
 KILL_CONNECTIONS = 4
 
@@ -87,7 +87,7 @@ class Comparison:
         }
 
     def ended(self, server, phase):
-        """Adds to the outcome how the program exited, if it has, and its last error message."""
+        """Adds the program's exit status, if it has exited, and its last error message to the outcome."""
         try:
             server.child.wait(DEATH_SECONDS)
         except subprocess.TimeoutExpired:
@@ -237,7 +237,7 @@ class Comparison:
 
 
 def combined(rounds):
-    """Returns the medians of several rounds, with the rate of each, or the outcome of a round that has no figures."""
+    """Returns the medians of several rounds, with the rate of each, or the outcome of a round without figures."""
     failed = next((one for one in rounds if "outcome" in one), None)
     if failed:
         return failed
@@ -253,7 +253,7 @@ def combined(rounds):
 
 
 def insert_until_killed(port, partition, acknowledged):
-    """Inserts entities one by one, and records the key and the time of each acknowledged one."""
+    """Inserts entities one by one. Records the key and the time of each acknowledged insert."""
     connection, number = Connection(port), 0
     while True:
         key = (partition, f"{number:08}")

@@ -19,7 +19,7 @@ from charts import draw
 from machine import LOAD_PER_PROCESSOR_MAX, is_quiet
 
 PROGRAMS = ("rowhouse", "emulator")
-# The title of each phase, its connections, and whether its rate counts operations or entities.
+# For each phase: the title, the number of connections, and whether the rate counts operations or entities.
 PHASES = {
     "get at 1": ("get", 1, "operations"),
     "get at 16": ("get", 16, "operations"),
@@ -35,7 +35,7 @@ CHARTED = ("get at 1", "insert at 1", "upsert at 1", "batch100 at 4", "query-pag
 
 
 def number(value):
-    """Formats a value with three digits, which is more than the precision of the figures."""
+    """Formats a value with three digits, although the figures are less precise."""
     if value >= 100:
         digits = len(str(int(value))) - 3
         return f"{round(value, -digits):,.0f}"
@@ -186,7 +186,7 @@ def conditions(results):
 
 
 def summary(results):
-    """Returns a table of the figures that interest most readers."""
+    """Returns a table of the most important figures."""
     largest = results.largest()
     rows = []
     for key in ("get at 16", "insert at 16", "upsert at 16", "batch100 at 4", "query-page at 1", "query-filter at 1"):
@@ -243,7 +243,7 @@ def with_tables(document, tables):
         mark = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         document, count = mark.subn(lambda match: f"{match[1]}\n{content}\n{match[2]}", document)
         if count != 1:
-            sys.exit(f"the document has {count} places for the table {name}, not one")
+            sys.exit(f"the page has {count} places for the table {name} instead of one")
     return document
 
 

@@ -190,7 +190,7 @@ class Server:
         return tuple(round(int(sizes[name].split()[0]) / 1024, 1) for name in ("VmRSS", "VmHWM"))
 
     def rest(self, at_least, at_most):
-        """Waits until the program is at rest, but at least `at_least` and at most `at_most` seconds."""
+        """Waits until the program is at rest, for `at_least` to `at_most` seconds."""
         time.sleep(at_least)
         until, before, calm = time.monotonic() + at_most, self.cpu_seconds(), 0
         while calm < 2 and time.monotonic() < until:

@@ -27,19 +27,16 @@ const IDLE_MILLISECONDS: u64 = 30_000;
 /// Maximum number of connections opened concurrently, so that the accept queue of the server's socket does not
 /// overflow.
 const OPENED_AT_A_TIME: usize = 64;
-/// The timeout for opening all connections.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
-/// The pause after a failed connection attempt.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// The number of bytes that a slow reader reads at a time, and the pause between reads: 80 KiB per second.
+/// With the pause that follows, a slow reader reads 80 KiB per second.
 const SLOW_READ_BYTES: usize = 4 * 1024;
 const SLOW_READ_PAUSE: Duration = Duration::from_millis(50);
-/// The receive buffer of a slow reader, in bytes. The operating system may double it.
+/// The operating system may double the size of the receive buffer.
 const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
-/// The number of open files that this process needs in addition to its connections.
+/// The number of open files that the process needs in addition to its connections.
 const OTHER_FILES: u64 = 256;
 
-/// The number of background connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BackgroundLoad {
     /// Connections that send a request twice a minute.
@@ -56,28 +53,21 @@ impl BackgroundLoad {
     }
 }
 
-/// The results of the background connections.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BackgroundReport {
     pub(crate) idle: usize,
-    /// The number of idle connections that were lost.
     pub(crate) idle_lost: u64,
     pub(crate) slow_readers: usize,
     pub(crate) slow_bytes: u64,
-    /// The number of rejected requests and closed connections of slow readers.
     pub(crate) slow_refused: u64,
     #[serde(default)]
     pub(crate) scans: usize,
-    /// The number of pages received by the scans.
     #[serde(default)]
     pub(crate) scanned_pages: u64,
-    /// The number of responses to the scans with a status other than 200.
     #[serde(default)]
     pub(crate) scans_refused: u64,
-    /// The longest response time of a page.
     #[serde(default)]
     pub(crate) scan_ms_max: u64,
-    /// The server's resident memory before and after these connections were opened.
     pub(crate) resident_mib_before: Option<f64>,
     pub(crate) resident_mib_with: Option<f64>,
 }
@@ -110,7 +100,7 @@ struct Counts {
     scan_ms_max: AtomicU64,
 }
 
-/// The background connections. Dropping this value closes them.
+/// Dropping this value closes the connections.
 #[derive(Debug)]
 pub(crate) struct BackgroundConnections {
     background: BackgroundLoad,
@@ -120,7 +110,7 @@ pub(crate) struct BackgroundConnections {
 }
 
 impl BackgroundConnections {
-    /// Opens all connections and returns when they are open. Slow readers and scans read the given table.
+    /// Returns when all connections are open. Slow readers and scans read the given table.
     pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
         let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let runtime =
@@ -141,7 +131,7 @@ impl BackgroundConnections {
         Ok(connections_in_background)
     }
 
-    /// Returns the results so far, without the memory figures, which the caller adds.
+    /// The caller must add the memory figures.
     pub(crate) fn report(&self) -> BackgroundReport {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BackgroundReport {
@@ -170,8 +160,7 @@ impl Drop for BackgroundConnections {
     }
 }
 
-/// Ensures that this process may open the given number of connections. Raises the process's limit of open files if
-/// needed.
+/// Raises the limit of open files of this process if needed.
 pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     let needed = count as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -210,7 +199,7 @@ async fn run(
     tasks.shutdown().await;
 }
 
-/// Keeps a connection open. A lost connection is not reopened, so it shows in the report.
+/// A lost connection is not reopened, so that the report shows it.
 async fn keep_idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
@@ -233,7 +222,7 @@ async fn keep_idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Coun
     counts.idle_lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sends a small request that every account can serve. Returns true if the connection is still usable.
+/// Returns true if the connection is still usable.
 async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
     signer.write(request, &Request::get(b"/Tables", "?$top=1"));
     let is_usable =
@@ -242,7 +231,6 @@ async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Ve
     is_usable
 }
 
-/// Repeatedly reads the first page of a table, slowly.
 async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let mut is_known = false;
     loop {
@@ -254,7 +242,6 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     }
 }
 
-/// Repeatedly scans a table, page by page, with a filter that matches nothing.
 async fn scan_repeatedly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let path = format!("/{table}()");
     let filter = format!("?$filter={}", utf8_percent_encode(EMPTY_FILTER, NON_ALPHANUMERIC));
@@ -281,8 +268,7 @@ async fn scan_repeatedly(mut signer: Signer, table: String, counts: Arc<Counts>)
     }
 }
 
-/// Reads a page of a scan. Returns the continuation of the scan, if any. Returns `None` if the page was rejected, in
-/// which case the connection is closed.
+/// Returns the continuation of the scan, if any. If the page was rejected, closes the connection and returns `None`.
 async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Option<(String, Option<String>)>> {
     let mut connection = open.take()?;
     let answer = connection.exchange(request, b"").await.ok()?;
@@ -293,7 +279,7 @@ async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Opti
     })
 }
 
-/// Reads one page on a new connection. The response ends when the connection is closed.
+/// The response ends when the connection is closed.
 async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known: &mut bool) -> std::io::Result<()> {
     let socket = if signer.endpoint.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
@@ -331,7 +317,6 @@ mod tests {
     use std::net::TcpListener;
     use wire::signing::AccountKey;
 
-    /// Starts a server that answers every request with the same response.
     fn server(head: &'static str, body_bytes: usize) -> Signer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

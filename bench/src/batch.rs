@@ -1,16 +1,15 @@
 //! Batches of inserts that are built once and reused with different keys.
 //!
-//! Building 100 entities takes the generator a seventh of the time that the server needs to store them. During that
+//! To build 100 entities, the generator needs a seventh of the time that the server needs to store them. During that
 //! time, the server would wait or share its processor. Every connection therefore builds several bodies once, mostly in
 //! the unmeasured phase, and then changes only their keys. Repetitions of an entity are much further apart than the
-//! size of a storage library's block, so compression does not benefit from them.
+//! size of a storage library's block, so they do not improve compression.
 
 use crate::dataset::Dataset;
 
-/// The number of bodies that a connection keeps and uses in turn.
 pub(crate) const BODIES: usize = 16;
 
-/// The common part of the keys of a batch: the partition key, and the prefix of the row keys.
+/// The partition key, and the prefix of the row keys.
 pub(crate) struct BatchKeys {
     pub(crate) partition: String,
     pub(crate) prefix: String,
@@ -28,7 +27,6 @@ impl BatchKeys {
     }
 }
 
-/// The body of a batch, and the positions of its keys.
 #[derive(Debug)]
 pub(crate) struct BatchBody {
     pub(crate) bytes: Vec<u8>,
@@ -37,14 +35,14 @@ pub(crate) struct BatchBody {
 }
 
 impl BatchBody {
-    /// Wraps a body that was built with the given keys.
+    /// The bytes must contain the given keys.
     pub(crate) fn new(bytes: Vec<u8>, keys: &BatchKeys) -> Self {
         let text = keys.text();
         let positions = memchr::memmem::find_iter(&bytes, &text).collect();
         Self { bytes, positions, keys_bytes: text.len() }
     }
 
-    /// Replaces the keys. Returns `None` if the new keys have a different length.
+    /// Returns `None` if the new keys have a different length.
     pub(crate) fn with_keys(mut self, keys: &BatchKeys) -> Option<Self> {
         let text = keys.text();
         if text.len() != self.keys_bytes {

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use std::fmt;
 
-/// The bound for the ratio of a figure to its reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) enum Budget {
     AtMost(f64),
@@ -13,7 +12,7 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    /// Returns true if a ratio is within the budget, or `None` if there is no budget.
+    /// Returns `None` if there is no budget.
     pub(crate) fn is_met(self, ratio: f64) -> Option<bool> {
         match self {
             Self::AtMost(bound) => Some(ratio <= bound),

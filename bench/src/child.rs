@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::signing::AccountKey;
 
-/// The timeout for a server to start listening.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const ANNOUNCEMENT: &str = "listening on ";
 
-/// A running server. Dropping it kills the process.
+/// Dropping this value kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -27,7 +26,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a program that prints its URL, and waits for that line.
+    /// Waits until the program prints its URL.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let began = Instant::now();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -43,12 +42,11 @@ impl Server {
             Self { child, target: target("http://127.0.0.1:0", Some(process))?, start_time: Duration::ZERO };
         let line = announced.recv_timeout(START_TIME_MAX).with_context(|| format!("{program} did not start"))?;
         server.start_time = began.elapsed();
-        ensure!(line.starts_with(ANNOUNCEMENT), "{program} printed '{line}' instead of its address");
+        ensure!(line.starts_with(ANNOUNCEMENT), "{program} printed '{line}' instead of its URL");
         server.target = target(line.trim_start_matches(ANNOUNCEMENT), Some(process))?;
         Ok(server)
     }
 
-    /// Shuts down the server cleanly and waits for it to exit.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let signalled = Command::new("kill").arg(self.child.id().to_string()).status().context("running kill")?;
         let status = self.child.wait().context("waiting for the server")?;
@@ -56,7 +54,6 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the exit status of the server if it has exited.
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -70,7 +67,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the server to measure: the given binary, or `rowhouse` in the folder of this program.
+/// The default is `rowhouse` in the folder of this program.
 pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let binary = match named {
         Some(binary) => binary.to_owned(),
@@ -84,14 +81,14 @@ pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
-/// Starts a server on a data folder and a free port, with additional options.
+/// The server listens on a free port.
 pub(crate) fn serve(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data).args(options);
     Server::start(&mut command)
 }
 
-/// Creates a temporary folder in the given folder, or in the system's folder for temporary files.
+/// The default is the system's folder for temporary files.
 pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir> {
     let folder = match within {
         Some(within) => tempfile::tempdir_in(within),
@@ -100,7 +97,6 @@ pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir>
     folder.context("creating a temporary folder")
 }
 
-/// Returns a target that uses the development account.
 pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Target> {
     Ok(Target {
         endpoint: Endpoint::parse(url, DEVELOPMENT_ACCOUNT, false)?,
@@ -110,7 +106,7 @@ pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Targ
     })
 }
 
-/// Returns the first line that a child prints. The rest of the output is read too, so that the child never blocks.
+/// The rest of the output is read as well, so that the child never blocks.
 fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     if let Some(output) = child.stdout.take() {

@@ -299,7 +299,6 @@ fn background_connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
-/// Parses a duration from a tenth of a second to a day.
 fn fractional_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if (0.1..=86_400.0).contains(&seconds) {
@@ -309,7 +308,6 @@ fn fractional_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a partition size. The entities of a transaction must be in one partition.
 fn per_partition(text: &str) -> Result<u64, String> {
     let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
@@ -319,7 +317,7 @@ fn per_partition(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a table size. A table of many partitions has 1,000 entities in each.
+/// The entities must fill whole partitions, because a table of many partitions has 1,000 entities in each.
 fn growth_size(text: &str) -> Result<u64, String> {
     let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if (1000..=1_000_000_000).contains(&count) && count.is_multiple_of(1000) {

@@ -32,12 +32,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// The numbers of concurrent tasks with which the operations are measured.
 const TASKS: [usize; 2] = [1, 16];
-/// The number of partitions among which the bulk load alternates, and therefore the number of groups that wait for
-/// their transaction concurrently.
+/// The number of partitions among which the bulk load alternates. It is therefore the number of groups that wait for
+/// their transactions.
 const PARTITIONS_IN_TURN: u64 = 64;
-/// The percentage of the bulk load after which its memory is compared with the memory at the end.
+/// After this percentage of the bulk load, the memory is measured for comparison with the memory at the end.
 const EARLY_PERCENT: u64 = 10;
 
 #[derive(Debug, Args)]
@@ -75,7 +74,6 @@ enum Operation {
     Insert,
 }
 
-/// Runs the measurements and prints them as a table.
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
     let folder = temporary_folder(args.folder.as_deref())?;
     let server = serve(&server_binary(args.server_binary.as_deref())?, &folder.path().join("server"), &[])?;
@@ -106,7 +104,6 @@ fn service(server: &Server) -> anyhow::Result<TableService> {
     Ok(TableService::new(Endpoint::parse(&url, Some(DEVELOPMENT_ACCOUNT))?, credential)?)
 }
 
-/// Loads entities with the bulk writer of the library.
 async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
     let dataset = Dataset::new(entities, PER_PARTITION_DEFAULT);
     let process = Process::current();
@@ -147,7 +144,6 @@ async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The library and the bare client, on one table.
 struct Comparison {
     table: Table,
     bare: BareClient,
@@ -158,7 +154,6 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Creates the table with the entity to read.
     async fn prepare(server: &Server, time: Duration, rounds: u64) -> anyhow::Result<Self> {
         let dataset = Dataset::new(1, 1);
         let table = service(server)?.table(bare::TABLE);
@@ -171,11 +166,11 @@ impl Comparison {
         Ok(Self { table, bare, sample, numbers: Arc::default(), time, rounds })
     }
 
-    /// Measures an operation in rounds. Fails if any operation fails.
+    /// Fails if any operation fails.
     async fn measure(&self, operation: Operation, tasks: usize) -> anyhow::Result<Row> {
         let (mut bare, mut library) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            // The first phase, which does not count, opens connections and fills caches.
+            // The first phase opens connections and fills caches, and is not counted.
             for (time, counts) in [(self.time / 4, false), (self.time, true)] {
                 let until = Instant::now() + time;
                 let repeat = || self.bare.clone().repeat(operation, self.numbers.clone(), until);
@@ -192,7 +187,7 @@ impl Comparison {
         Ok(Row::new((&format!("{name} at {tasks}"), "CPU µs per operation", "bare hyper"), values, Budget::AtMost(2.0)))
     }
 
-    /// Repeats an operation with the library. Returns the number of repetitions.
+    /// Returns the number of repetitions.
     fn repeat(&self, operation: Operation, until: Instant) -> impl Future<Output = anyhow::Result<u64>> + use<> {
         let (table, numbers, mut sample) = (self.table.clone(), self.numbers.clone(), self.sample.clone());
         async move {
@@ -214,8 +209,7 @@ impl Comparison {
     }
 }
 
-/// Returns the processor time per operation in this process, in microseconds, while the given number of tasks repeat
-/// the operation.
+/// Returns the processor time of this process per operation, in microseconds.
 async fn cost<F>(tasks: usize, repeat: impl Fn() -> F) -> anyhow::Result<f64>
 where
     F: Future<Output = anyhow::Result<u64>> + Send + 'static,

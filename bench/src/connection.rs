@@ -1,7 +1,7 @@
 //! A persistent HTTP/1.1 connection with one request at a time.
 //!
-//! It uses no HTTP library, to leave as much processor time as possible to the server on the same machine. It parses
-//! the head of a response in place and does not copy the body.
+//! The connection uses no HTTP library, to leave as much processor time as possible to the server on the same machine.
+//! It parses the head of a response in place, and does not copy the body.
 //!
 //! This module must not depend on the meaning of the responses.
 
@@ -10,30 +10,25 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Maximum length of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum length of a response body, in bytes. It exceeds the length of any page.
+/// This size exceeds the length of any page.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 64;
 const READ_BYTES: usize = 64 * 1024;
 
-/// A connection and the bytes of its latest response.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// A response, borrowed from the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
-    /// The continuation token of a page: partition key and row key, as received.
+    /// The continuation token as received: the partition key and the row key.
     pub(crate) next: Option<(String, Option<String>)>,
-    /// True if the server closes the connection after this response.
     pub(crate) closes: bool,
-    /// True if the server sent Retry-After.
     pub(crate) has_retry_after: bool,
 }
 
@@ -60,7 +55,6 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends the head and body of a request, and reads the response.
     pub(crate) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Response<'_>> {
         self.buffer.clear();
         self.send(&mut [IoSlice::new(head), IoSlice::new(body)]).await?;
@@ -82,7 +76,7 @@ impl Connection {
         Ok(Response { status, body, next, closes, has_retry_after })
     }
 
-    /// Sends several buffers together, so the body of a batch need not be copied.
+    /// Sends several buffers together, so that the body of a batch need not be copied.
     async fn send(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<()> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
@@ -94,7 +88,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Releases the memory of the latest response, for a connection that is about to be idle.
+    /// Use it for a connection that is about to be idle.
     pub(crate) fn release_memory(&mut self) {
         self.buffer = Vec::new();
     }
@@ -109,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Reads a body of known length. Returns its end.
+    /// Returns the end of the body.
     async fn read_length(&mut self, start: usize, length: usize) -> Result<usize> {
         let end = start + length;
         if length > BODY_BYTES_MAX {
@@ -122,7 +116,7 @@ impl Connection {
         if self.buffer.len() > end { Err(malformed("bytes follow the response")) } else { Ok(end) }
     }
 
-    /// Reads a chunked body and joins its chunks in place. Returns its end.
+    /// Joins the chunks in place. Returns the end of the body.
     async fn read_chunks(&mut self, start: usize) -> Result<usize> {
         let (mut end, mut at) = (start, start);
         loop {
@@ -150,7 +144,7 @@ impl Connection {
     }
 }
 
-/// Parses the head of a response. Returns `None` if it is incomplete.
+/// Returns `None` if the head is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -202,7 +196,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// Returns the response that a client receives if the bytes arrive in pieces of the given size.
+    /// The bytes arrive in pieces of the given size.
     async fn response_to(bytes: &'static str, piece: usize) -> Result<(u16, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;

@@ -1,11 +1,11 @@
-//! The entities used in all measurements: each is 1 KiB in size and has ten properties of mixed types. They are the
-//! same for every engine and server.
+//! The entities of all measurements, which are the same for every engine and server. Each entity has 1 KiB and ten
+//! properties of mixed types.
 //!
 //! Invariants:
 //!
-//! 1. An entity is a function of its number (and of a salt, if it is overwritten), so it need not be stored.
-//! 2. The property `Count` of an entity contains the last two digits of its number, so each value matches 1% of the
-//!    entities.
+//! 1. An entity is a function of its number (and of a salt, if it is overwritten), so entities need not be stored.
+//! 2. The property `Count` of an entity contains the last two digits of its number, so 1% of the entities have the same
+//!    value.
 //! 3. The JSON text and the record of an entity have the same content.
 
 use base64::Engine as _;
@@ -15,15 +15,14 @@ use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
 use std::io::Write;
 use std::ops::Range;
 
-/// Default number of entities in a partition.
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// A filter that matches 1% of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
 /// A filter that matches no entities.
 pub(crate) const EMPTY_FILTER: &str = "Count eq 100";
 
-/// The size of the text from which property values are cut, in bytes. It is much larger than a block of any storage
-/// library, so compression sees ordinary text instead of repeated values.
+/// The size of the text from which property values are cut, in bytes. The text is much larger than a block of any
+/// storage library, so compression sees ordinary text instead of repeated values.
 const POOL_BYTES: usize = 1 << 20;
 /// The number of bytes of the pool that one entity uses.
 const CUT_BYTES: usize = 1024;
@@ -33,25 +32,21 @@ const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
 /// The number of entities from which the total length is estimated.
 const SAMPLE_ENTITIES: u64 = 1000;
-/// The approximate size of a record with its ten properties, in bytes.
+/// The approximate size of a record with ten properties.
 const RECORD_BYTES: usize = 900;
 
-/// The way in which measurements use a table. Each usage has separate tables, so that no measurement changes the data
-/// that another one reads.
+/// Each usage has separate tables, so that no measurement changes the data of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// The entities are written once.
     Read,
-    /// The entities are overwritten. Their number stays the same.
+    /// The number of entities stays the same.
     Overwritten,
-    /// Entities are added.
     Growing,
 }
 
-/// A set of entities that fill a table.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// The number of entities. They are numbered from zero.
+    /// The number of entities, which are numbered from zero.
     pub(crate) entities: u64,
     /// The number of consecutive entities that share a partition.
     pub(crate) per_partition: u64,
@@ -59,12 +54,10 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
-    /// Creates a dataset with the entities 0 to `entities`, exclusive.
     pub(crate) fn new(entities: u64, per_partition: u64) -> Self {
         Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
     }
 
-    /// Returns the name of the table for this dataset and usage.
     pub(crate) fn table(&self, usage: Usage) -> String {
         let usage = match usage {
             Usage::Read => "",
@@ -86,12 +79,11 @@ impl Dataset {
         entity_key(&self.partition(number), &Self::row(number))
     }
 
-    /// Returns the number of entities that [`ONE_PERCENT_FILTER`] matches.
     pub(crate) fn one_percent(&self) -> u64 {
         (self.entities + 92) / 100
     }
 
-    /// Appends the properties of an entity as JSON members, without braces and keys.
+    /// Appends the properties as JSON members, without braces and keys.
     pub(crate) fn write_members(&self, out: &mut Vec<u8>, number: u64, salt: u64) {
         let mut is_first = true;
         for (name, value) in self.properties(number, salt) {
@@ -102,7 +94,7 @@ impl Dataset {
         }
     }
 
-    /// Returns the record of an entity before it is stamped.
+    /// Returns a record that is not stamped yet.
     pub(crate) fn record(&self, number: u64, salt: u64) -> RecordBuilder {
         let mut builder = RecordBuilder::with_capacity(RECORD_BYTES);
         for (name, value) in self.properties(number, salt) {
@@ -111,7 +103,7 @@ impl Dataset {
         builder
     }
 
-    /// Returns the size of all keys and records in bytes, estimated from a sample, because their lengths hardly differ.
+    /// Estimates the size of all keys and records in bytes from a sample, because their lengths hardly differ.
     pub(crate) fn stored_bytes(&self) -> u64 {
         let sample = self.entities.min(SAMPLE_ENTITIES);
         let bytes: usize = (0..sample)
@@ -146,13 +138,13 @@ impl Dataset {
     }
 }
 
-/// Creates a key from two valid keys.
+/// Both keys must be valid.
 pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
     let text = |text| KeyText::new(text).expect("generated keys consist of a few letters and digits");
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-/// Returns random words from a vocabulary that is so large that they compress like ordinary text.
+/// The vocabulary is so large that random words compress like ordinary text.
 fn words(bytes: usize) -> Vec<u8> {
     let mut random = Rng::with_seed(7);
     let vocabulary: Vec<Vec<u8>> =
@@ -166,7 +158,7 @@ fn words(bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Appends a member with its type annotation. Names and strings need no JSON escapes.
+/// Names and strings need no JSON escapes.
 fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     let annotation = match value {
         EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {

@@ -1,26 +1,22 @@
-//! The URL of the service.
-
 use anyhow::{Context, bail, ensure};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// The URL of a Table service, like `TableEndpoint` in a connection string.
+/// The equivalent of `TableEndpoint` in a connection string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The resolved IP address and port.
     pub(crate) address: SocketAddr,
-    /// The `Host` header.
     pub(crate) host: String,
-    /// The prefix of every path: empty, or `/account`.
+    /// Either empty or `/account`.
     pub(crate) base_path: String,
 }
 
 impl Endpoint {
     /// Parses `http://HOST[:PORT][/ACCOUNT]`. If the host does not contain the account and there is no path, the
-    /// account becomes the path. Without `allow_remote`, hosts other than this machine are rejected, so that no one
-    /// puts load on another server by mistake.
+    /// account becomes the path. Without `allow_remote`, rejects hosts other than this machine, so that no one puts
+    /// load on another server by mistake.
     pub(crate) fn parse(url: &str, account: &str, allow_remote: bool) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
-            bail!("'{url}' is not an address such as http://127.0.0.1:10002; https is not supported");
+            bail!("'{url}' is not a URL such as http://127.0.0.1:10002; https is not supported");
         };
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let with_port = if has_port(host) { host.to_owned() } else { format!("{host}:80") };

@@ -16,12 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// The number of tasks that fill a folder.
 const TASKS: u64 = 4;
-/// Background work counts as finished when the disk space has not changed for this long.
+/// The time without a change of the disk space after which background work is considered finished.
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
-/// A data folder that is being filled.
 pub(crate) struct Filling {
     engine: Arc<Embedded>,
     table: TableKey,
@@ -29,7 +27,6 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Creates a data folder that contains the table of a dataset.
     pub(crate) async fn open(folder: &Path, dataset: Dataset, usage: Usage) -> anyhow::Result<Self> {
         let engine = Arc::new(Embedded::open(folder, &EmbeddedOptions::default(), SystemClock)?);
         let name = dataset.table(usage);
@@ -74,7 +71,6 @@ impl Filling {
     }
 }
 
-/// Waits until the disk space of a folder no longer changes, and returns it.
 pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     let (mut last, mut since) = (disk_space(folder)?, Instant::now());
     while since.elapsed() < QUIET_TIME {
@@ -87,10 +83,9 @@ pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     Ok(last)
 }
 
-/// Returns the disk space of all files in a folder and its subfolders, in bytes. Ignores files that are removed during
-/// the traversal.
+/// Returns the size in bytes, including subfolders. Ignores files that are removed during the traversal.
 pub(crate) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
-    /// The unit of the block count, in bytes. POSIX does not specify it, but Linux does.
+    /// The unit of the block count, which Linux specifies but POSIX does not.
     const BLOCK_BYTES: u64 = 512;
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {

@@ -23,19 +23,18 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
+use wire::payload::{EncoderCache, EntityContext, ResponseContext, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
+use wire::{Format, MetadataLevel, Version};
 
-/// The number of entities in the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
-/// Maximum length of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// The key with which requests must be signed; `None` accepts all requests.
+    /// Requests must be signed with this key. `None` accepts all requests.
     key: Option<AccountKey>,
-    /// The log to which bodies are appended before they are acknowledged; `None` discards them.
+    /// Bodies are appended to this log before they are acknowledged. `None` discards them.
     log: Option<GroupLog>,
     entity: Bytes,
     page: Bytes,
@@ -58,7 +57,6 @@ impl Floor {
         }
     }
 
-    /// Prints the URL, and serves requests until the process exits.
     pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
@@ -119,7 +117,6 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
     response
 }
 
-/// Returns true if the request has a Shared Key signature made with the given key.
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
@@ -136,16 +133,17 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
 }
 
-/// Returns an entity as encoded in a page.
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account =
         model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the development account name is valid");
-    let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
-    let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
+    let (format, version) = (Format::Json(MetadataLevel::Minimal), Version::ETAG_IN_MINIMAL);
+    let response = ResponseContext { base: "", account: &account, format, version, now: DateTime::MIN };
+    let context = EntityContext { response, table: "Bench", select: None };
     let mut out = Vec::new();
     let view = EntityView::from_parts(&key, &record).expect("the record was just built");
-    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
+    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default(), true)
+        .expect("the record was just built");
     out
 }
 

@@ -1,4 +1,5 @@
-//! The minimum for a durable write: bodies are appended to a file and synced in groups before they are acknowledged.
+//! The minimum work for durable writes: bodies are appended to a file and synced in groups before they are
+//! acknowledged.
 
 use bytes::Bytes;
 use std::fs::File;
@@ -7,22 +8,19 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum number of bodies in a group.
 const GROUP_BODIES_MAX: usize = 1024;
 /// The size at which writing restarts at the beginning of the log, in bytes. The log therefore never fills a disk.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 type Appended = oneshot::Sender<Result<(), Arc<io::Error>>>;
 
-/// A log to which concurrent tasks append.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupLog {
     queue: mpsc::Sender<(Bytes, Appended)>,
 }
 
 impl GroupLog {
-    /// Creates or truncates the file, and starts the thread that writes it. The thread exits when the last handle is
-    /// dropped.
+    /// Truncates an existing file. The writing thread exits when the last handle is dropped.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         let (queue, mut bodies) = mpsc::channel::<(Bytes, Appended)>(4096);
@@ -43,7 +41,7 @@ impl GroupLog {
         Ok(Self { queue })
     }
 
-    /// Appends a body. Returns once it is on disk.
+    /// Returns once the body is on disk.
     pub(crate) async fn append(&self, body: Bytes) -> Result<(), Arc<io::Error>> {
         let gone = || Arc::new(io::Error::other("the log is closed"));
         let (appended, answer) = oneshot::channel();

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The highest recorded latency in nanoseconds, about 18 minutes. Longer latencies count as this one.
+/// About 18 minutes. Longer latencies count as this one.
 const NANOSECONDS_MAX: u64 = (1 << 40) - 1;
 /// With two significant digits, every quantile is accurate to 1% and the histogram takes 35 KiB. With three digits, it
 /// would take 240 KiB.
@@ -34,8 +34,7 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns the latency that the given share of operations (from 0 to 1) does not exceed, or zero if there are no
-    /// operations.
+    /// Returns zero if there are no operations. `share` is from 0 to 1.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.nanoseconds.value_at_quantile(share)).min(self.max)
     }

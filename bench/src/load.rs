@@ -13,30 +13,25 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// The number of generator threads. Each thread has its own connections, which is cheaper than sharing them.
+/// Each thread has its own connections, which is cheaper than sharing them.
 const THREADS: usize = 2;
-/// The timeout for an operation. When it expires, the operation counts as an error and its connection is closed.
+/// The timeout after which an operation counts as an error and its connection is closed.
 const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
-/// The number of consecutive failed operations after which a connection stops.
+/// The number of consecutive failures after which a connection stops.
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
-/// The pause after a connection failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The error name of operations that were due but for which no connection became free.
+/// The name of the error for operations that were due but for which no connection became free.
 const MISSED: &str = "due but not started in time";
 
-/// The counts of a phase.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
-    /// The number of successful operations.
     pub(crate) operations: u64,
     /// The number of entities that these operations read or wrote.
     pub(crate) entities: u64,
-    /// The latencies of the successful operations.
     pub(crate) latencies: Latencies,
-    /// The number of failed operations, by status or kind.
+    /// The number of errors by status or kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The first failure, as a message.
     pub(crate) first_error: Option<String>,
 }
 
@@ -73,7 +68,6 @@ impl Tally {
     }
 }
 
-/// The connections of a run, distributed over threads.
 #[derive(Debug)]
 pub(crate) struct Load {
     lanes: Vec<Lane>,
@@ -102,8 +96,8 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Runs the task on every connection until the time is over or no work is left. Operations follow each other
-    /// immediately or, if `rate` is given, at that number per second over all connections.
+    /// Runs the task on every connection until the time is over or no work is left. `rate` is the number of operations
+    /// per second over all connections. Without a rate, operations follow each other immediately.
     pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
@@ -172,7 +166,7 @@ async fn work(
     client
 }
 
-/// Waits for the next operation. Returns the time from which its latency counts, or `None` if there are no more.
+/// Returns the time from which the latency of the operation counts, or `None` if there are no more operations.
 async fn turn(pace: Option<&Pace>, until: Instant) -> Option<Instant> {
     let now = Instant::now();
     match pace.map(|pace| pace.take(now)) {

@@ -46,7 +46,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use wire::signing::AccountKey;
 
-/// The same allocator as in the server, so that it makes no difference between the server and the references.
+/// The same allocator as in the server, so that the allocator does not affect the comparison.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -119,7 +119,7 @@ fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
     print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
 }
 
-/// Creates the runtime of the references, which is the same as the server's.
+/// The references use the same kind of runtime as the server.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")
 }

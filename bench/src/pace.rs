@@ -18,7 +18,6 @@ pub(crate) struct Pace {
     next: AtomicU64,
 }
 
-/// The next operation of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The operation is due in the future. Its latency counts from its actual start, because the server does not cause
@@ -26,17 +25,14 @@ pub(crate) enum Turn {
     At(Instant),
     /// The operation has been due since this time, because all connections were waiting for responses.
     Since(Instant),
-    /// There are no more operations.
     Over,
 }
 
 impl Pace {
-    /// Creates a schedule that lasts from `began` to `until`.
     pub(crate) fn new(per_second: u64, began: Instant, until: Instant) -> Self {
         Self { began, until, per_second: per_second.max(1), next: AtomicU64::new(0) }
     }
 
-    /// Takes the next operation from the schedule.
     pub(crate) fn take(&self, now: Instant) -> Turn {
         let due = self.due(self.next.fetch_add(1, Ordering::Relaxed));
         if due >= self.until || now >= self.until {
@@ -48,7 +44,7 @@ impl Pace {
         }
     }
 
-    /// Returns the number of operations that were due but not started, after every connection has received
+    /// Returns the number of operations that were due but not started. Call it after every connection has received
     /// [`Turn::Over`].
     pub(crate) fn missed(&self, begun: u64) -> u64 {
         let time = self.until.saturating_duration_since(self.began).as_nanos();
@@ -90,7 +86,7 @@ mod tests {
         let (pace, began) = pace();
         assert_eq!(pace.take(began), Turn::Since(began));
         // No connection was free for 5 ms. The latency of operations that were due in that period counts from their due
-        // time; for the others, it counts as usual.
+        // time. The latency of the other operations counts as usual.
         let now = began + 5 * MILLISECOND;
         for number in 1..=5 {
             assert_eq!(pace.take(now), Turn::Since(began + number * MILLISECOND));

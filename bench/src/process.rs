@@ -15,9 +15,8 @@ pub(crate) struct Process {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// The name; `None` if the node is the whole database or its name does not matter.
+    /// `None` if the node is the whole database, or if its name does not matter.
     pub(crate) name: Option<String>,
-    /// The main process of the node.
     pub(crate) process: Process,
 }
 
@@ -30,7 +29,7 @@ impl Node {
     }
 }
 
-/// The resident memory of a process, in bytes.
+/// The sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentMemory {
     pub(crate) now: u64,
@@ -46,14 +45,14 @@ impl Process {
         Self { id: std::process::id() }
     }
 
-    /// Returns the user and system processor time of all threads so far.
+    /// Includes the user and system time of all threads.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let text = self.read("stat")?;
         parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown format", self.id))
     }
 
-    /// Returns the processor time of this process and its descendants, for programs with several processes such as
-    /// PostgreSQL. Includes exited descendants for which their parents have waited.
+    /// Includes all descendants, for programs with several processes such as PostgreSQL. Also includes exited
+    /// descendants for which their parents have waited.
     pub(crate) fn family_cpu(self) -> anyhow::Result<Duration> {
         self.cpu()?;
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -79,8 +78,7 @@ impl Process {
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
 
-    /// Returns the processor time used so far by all threads, except those named like the program and those whose name
-    /// starts with `prefix`.
+    /// Excludes threads named like the program, and threads whose name starts with `prefix`.
     pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
         let tasks = format!("/proc/{}/task", self.id);
         let mut total = Duration::ZERO;
@@ -111,8 +109,7 @@ impl Process {
 /// Parses `/proc/PID/stat`. The second field is a name that may contain spaces and parentheses.
 fn parse_cpu(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // The first field here is the state, which is the third field of the file. The times are fields 14 and 15 of the
-    // file.
+    // The iterator begins with the state, which is field 3 of the file. The times are fields 14 and 15.
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let user: u32 = fields.next()?.parse().ok()?;
     let system: u32 = fields.next()?.parse().ok()?;
@@ -186,8 +183,8 @@ mod tests {
         let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
         assert_eq!(parse_written(io), Some(77824));
         assert_eq!(parse_written("wchar: 3988\n"), None);
-        // The time of the thread counts as other threads' time unless its name is excluded. A test runs on a thread of
-        // its own, which is named after it.
+        // The time of the thread counts unless its name is excluded. A test runs on its own thread, which has the name
+        // of the test.
         let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
             let process = Process::current();
             let mut number = 0u64;

@@ -48,7 +48,6 @@ impl RawWorkload {
         }
     }
 
-    /// Returns the default number of concurrent tasks.
     fn tasks(self) -> usize {
         match self {
             Self::Group64 => 64,
@@ -76,7 +75,6 @@ struct EngineRun {
     sequence: AtomicU64,
 }
 
-/// Opens the folder, fills the table if needed, warms up, and measures.
 pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyhow::Result<Report> {
     let RawMeasurement { workload, entities, per_partition, time, cache_bytes, .. } = *measurement;
     let tasks = measurement.tasks.unwrap_or_else(|| workload.tasks());
@@ -119,7 +117,7 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Runs the tasks for a limited time. Each task executes at least one operation.
+    /// Each task executes at least one operation.
     async fn phase(self: &Arc<Self>, workload: RawWorkload, tasks: usize, time: Duration) -> anyhow::Result<Tally> {
         let until = Instant::now() + time;
         let mut running = JoinSet::new();
@@ -144,7 +142,7 @@ impl EngineRun {
         Ok(total)
     }
 
-    /// Executes one operation. Returns the number of entities read, written or examined.
+    /// Returns the number of entities read, written or examined.
     async fn operation(
         &self,
         workload: RawWorkload,
@@ -217,7 +215,7 @@ impl EngineRun {
         Ok(examined)
     }
 
-    /// Reads a page. Returns the sink, the start of the next page, and the number of examined entities.
+    /// Returns the sink, the start of the next page, and the number of examined entities.
     async fn scan<S: EntitySink>(&self, scan: Scan, sink: S) -> anyhow::Result<(S, Option<Position>, u64)> {
         let page = self.engine.scan(&self.table, scan, sink).await;
         let (sink, end) = page.map_err(|error| anyhow!("scanning: {error:?}"))?;
@@ -225,12 +223,11 @@ impl EngineRun {
     }
 }
 
-/// Returns the scan that a server performs for a page.
+/// The scan that a server performs for a page.
 fn page() -> Scan {
     Scan { limit: PAGE_RESULTS_MAX, bytes_expected: PAGE_BODY_BYTES_MAX, ..whole_table() }
 }
 
-/// Returns a scan of the whole table.
 fn whole_table() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
@@ -242,7 +239,6 @@ fn whole_table() -> Scan {
     }
 }
 
-/// A sink that ignores the entities.
 struct Ignore;
 
 impl EntitySink for Ignore {
@@ -252,7 +248,7 @@ impl EntitySink for Ignore {
     }
 }
 
-/// A sink that reads all values, which is the minimum that any encoder does.
+/// A sink that reads all values, as any encoder must.
 struct ReadValues {
     entities: u64,
 }

@@ -17,14 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The maximum startup times, in seconds.
 const CLEAN_START_SECONDS_MAX: f64 = 1.0;
 const KILLED_START_SECONDS_MAX: f64 = 5.0;
-/// The duration of the writes before a server is killed.
 const WRITING_TIME: Duration = Duration::from_secs(8);
 const WRITING_CONNECTIONS: usize = 4;
 
-/// Runs the measurements, and prints each line as soon as it is measured.
 pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let binary = server_binary(args.server_binary.as_deref())?;
     let place = temporary_folder(args.folder.as_deref())?;
@@ -69,7 +66,7 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the time of each startup and returns the median.
+/// Returns the median of the startup times.
 fn starts(count: u64, start: impl Fn() -> anyhow::Result<(Duration, String)>) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -80,7 +77,7 @@ fn starts(count: u64, start: impl Fn() -> anyhow::Result<(Duration, String)>) ->
     median(times.into_iter()).context("nothing was measured")
 }
 
-/// Writes all entities once per round, and reports the disk space after each round, once background work has finished.
+/// Reports the disk space after each round, once background work has finished.
 async fn write_rounds(
     folder: &Path,
     entities: u64,
@@ -96,7 +93,7 @@ async fn write_rounds(
     filling.close().await
 }
 
-/// Returns the size of the journals of a data folder, in bytes.
+/// Returns the size in bytes.
 fn journal_space(folder: &Path) -> anyhow::Result<u64> {
     let database: PathBuf = folder.join("database");
     let mut bytes = 0;

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The figures of one measurement. Times are in microseconds unless the name says otherwise.
+/// Times are in microseconds unless the name says otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) workload: String,
-    /// The number of entities in the table before the measurement.
+    /// The number of entities before the measurement.
     pub(crate) table_entities: u64,
-    /// The number of connections, or of tasks if there are no connections.
+    /// The number of connections, or the number of tasks if there are no connections.
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
@@ -24,34 +24,32 @@ pub(crate) struct Report {
     pub(crate) latency_us: Latency,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_error: Option<String>,
-    /// The processor time of the measured processes, if their process IDs were given.
+    /// `None` if no process IDs were given.
     pub(crate) cpu: Option<Cpu>,
-    /// The processor time per operation of the database that the measured processes use, if its process IDs were given.
+    /// `None` if no process IDs of the database were given.
     #[serde(default)]
     pub(crate) database_cpu_us_per_operation: Option<f64>,
     /// The same for each named node.
     #[serde(default)]
     pub(crate) nodes: Vec<NodeCpu>,
-    /// The node with the highest processor time, if there are several.
+    /// `None` unless there are several nodes.
     #[serde(default)]
     pub(crate) busiest_node: Option<NodeCpu>,
-    /// The processor time of the generator per operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
-    /// The number of operations due per second, if a rate was set. Latencies then count from the time at which each
-    /// operation was due.
+    /// The number of operations that were due per second. If a rate was set, latencies count from the time at which
+    /// each operation was due.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
-    /// The background connections.
     #[serde(default, rename = "crowd")]
     pub(crate) background: Option<BackgroundReport>,
 }
 
 impl Report {
-    /// Returns the report that would result if each operation were followed by one of another measurement on the same
-    /// processors. Times are added. Quantiles of latencies cannot be added, so the quantiles of the first measurement
-    /// are kept.
+    /// Returns the report that would result if each operation were followed by an operation of another measurement on
+    /// the same processors. Times are added. Quantiles of latencies cannot be added, so the quantiles of the first
+    /// measurement are kept.
     pub(crate) fn followed_by(mut self, then: &Self) -> Self {
         let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
         self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
@@ -89,7 +87,7 @@ pub(crate) struct NodeCpu {
     pub(crate) us_per_operation: f64,
 }
 
-/// Measures the processor time of processes from the creation of the gauge to its report.
+/// Measures the processes from its creation to its report.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     measured: Vec<(Process, Duration)>,
@@ -97,7 +95,7 @@ pub(crate) struct Gauge {
     database: Vec<(Node, Duration)>,
 }
 
-/// Returns the total resident memory of the processes, or `None` if there are none.
+/// Returns `None` if there are no processes.
 pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<ResidentMemory>> {
     let mut sum = None::<ResidentMemory>;
     for process in processes {
@@ -114,13 +112,13 @@ impl Gauge {
         Ok(Self { measured, generator: generator.map(read).transpose()?, database: Vec::new() })
     }
 
-    /// Also measures a database, with all processes of its nodes.
+    /// Includes all processes of the database's nodes.
     pub(crate) fn with_database(self, nodes: &[Node]) -> anyhow::Result<Self> {
         let read = |node: &Node| anyhow::Ok((node.clone(), node.process.family_cpu()?));
         Ok(Self { database: nodes.iter().map(read).collect::<Result<_, _>>()?, ..self })
     }
 
-    /// Returns the processor time of each database node since the start, per operation.
+    /// Returns the processor time per operation since the start.
     fn nodes(&self, operations: u64) -> anyhow::Result<Vec<(Option<String>, f64)>> {
         let spent = |(node, before): &(Node, Duration)| {
             let cpu = node.process.family_cpu()?.saturating_sub(*before);
@@ -129,7 +127,6 @@ impl Gauge {
         self.database.iter().map(spent).collect()
     }
 
-    /// Creates the report of the measurement since the start.
     pub(crate) fn report(
         self,
         workload: String,
@@ -184,7 +181,7 @@ impl Gauge {
     }
 }
 
-/// Returns the node with the highest processor time, if there are several.
+/// Returns `None` unless there are several nodes.
 fn busiest(nodes: &[NodeCpu]) -> Option<NodeCpu> {
     let busiest = nodes.iter().max_by(|one, other| one.us_per_operation.total_cmp(&other.us_per_operation));
     busiest.filter(|_| nodes.len() > 1).cloned()
@@ -202,7 +199,6 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     as_f64(bytes) / (1024.0 * 1024.0)
 }
 
-/// Converts a count to a floating-point number.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64

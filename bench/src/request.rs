@@ -1,4 +1,4 @@
-//! Writes signed requests. Each is written into a single buffer, which is sent in one piece.
+//! Writes signed requests. Each request is written into a single buffer, which is sent in one piece.
 //!
 //! This module must not depend on connections or workloads.
 
@@ -8,24 +8,22 @@ use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The name of the well-known development account.
 pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// The key of the development account. It is public and protects nothing.
+/// The publicly known key, which protects nothing.
 pub(crate) const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The service version of the requests, which current client libraries also send.
+/// Current client libraries send the same version.
 const VERSION: &str = "2019-02-02";
 /// The time after which the date in requests is updated.
 const DATE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The varying parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
-    /// The encoded path after the account: `/Tables`.
+    /// The encoded path without the account, such as `/Tables`.
     pub(crate) path: &'a [u8],
-    /// The encoded query with its question mark; may be empty.
+    /// The encoded query with its question mark. May be empty.
     pub(crate) query: &'a str,
     /// Additional header lines, each with its line ending.
     pub(crate) headers: &'a str,
@@ -57,13 +55,13 @@ impl Signer {
         Self { endpoint, account: account.to_owned(), key, date: date(), dated: Instant::now() }
     }
 
-    /// Writes a request, replacing the contents of the buffer.
+    /// Replaces the contents of the buffer.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         self.write_head(out, request);
         out.extend_from_slice(request.body);
     }
 
-    /// Writes the head of a request, replacing the contents of the buffer.
+    /// Replaces the contents of the buffer.
     pub(crate) fn write_head(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         if self.dated.elapsed() > DATE_AGE_MAX {
             (self.date, self.dated) = (date(), Instant::now());
@@ -116,7 +114,6 @@ fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }
 
-/// Returns the query options for the next page.
 pub(crate) fn continuation((partition, row): &(String, Option<String>)) -> String {
     let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
     let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
@@ -128,7 +125,6 @@ mod tests {
     use super::*;
     use wire::signing::{Authorization, any_verifies, parse_date};
 
-    /// Verifies the signature of a request, as a server does.
     fn is_accepted(bytes: &[u8]) -> bool {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);

@@ -4,7 +4,6 @@ use crate::budget::Budget;
 use serde::Serialize;
 use std::io::Write;
 
-/// A figure, its reference, their ratio, and whether the ratio is within its budget.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
     pub(crate) line: String,
@@ -15,14 +14,13 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<f64>,
     pub(crate) budget: Budget,
     pub(crate) is_met: Option<bool>,
-    /// The same figure for the other server, if there is one.
     pub(crate) other_value: Option<f64>,
     /// The reason why a value is missing or wrong.
     pub(crate) note: Option<String>,
 }
 
 impl Row {
-    /// Creates a row from a figure of a line and its reference, either of which may be missing.
+    /// Either figure may be missing.
     pub(crate) fn new(
         (line, figure, reference): (&str, &str, &str),
         (reference_value, value): (Option<f64>, Option<f64>),
@@ -44,7 +42,6 @@ impl Row {
     }
 }
 
-/// Prints the heading of the table.
 pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
     if !as_json {
         let mut out = std::io::stdout().lock();
@@ -54,7 +51,7 @@ pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a row and prints it immediately, because the whole table takes minutes.
+/// Prints the row immediately, because the whole table takes minutes.
 pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !as_json {
         print(&row)?;
@@ -77,7 +74,6 @@ pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Formats a value with a suitable number of digits.
 pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

@@ -17,18 +17,15 @@ use wire::signing::AccountKey;
 /// The numbers of connections that fill a table with transactions and with single entities.
 const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
-/// The timeout for filling a table.
 const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// The measured time is divided by this number to obtain the warm-up time.
 const WARM_UP_SHARE: u32 = 4;
 
-/// A server to measure, and the account to use.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     pub(crate) account: String,
     pub(crate) key: AccountKey,
-    /// The process of the server, if its processor time and memory are measured.
+    /// `None` if its processor time and memory are not measured.
     pub(crate) process: Option<Process>,
 }
 
@@ -39,17 +36,16 @@ pub(crate) struct Measurement {
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
-    /// Operations per second over all connections; `None` means no limit.
+    /// The number of operations per second over all connections. `None` means no limit.
     pub(crate) rate: Option<u64>,
-    /// Open connections that are not measured.
     pub(crate) background: BackgroundLoad,
     pub(crate) usage: Usage,
-    /// The size of the working set, that is, the entities that are read; `None` means all.
+    /// The number of entities that are read. `None` means all.
     pub(crate) working_set: Option<u64>,
 }
 
 impl Measurement {
-    /// Creates a measurement of as many operations as possible, on all entities of the workload's table.
+    /// Measures as many operations as possible, on all entities of the table.
     pub(crate) fn new(workload: Workload, entities: u64, connections: usize, time: Duration) -> Self {
         Self {
             workload,
@@ -65,13 +61,11 @@ impl Measurement {
     }
 }
 
-/// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
     measure_all(std::slice::from_ref(target), &[], measurement)
 }
 
-/// Like [`measure`], but for several servers that share a database with the given nodes. The connections are
-/// distributed among the servers.
+/// Like [`measure`], but distributes the connections among servers that share a database with the given nodes.
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
     let target = targets.first().context("no server was given")?;
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
@@ -106,7 +100,7 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     Ok(Report { rate, background, ..report })
 }
 
-/// Runs the workload without measuring it. Fails if all operations fail.
+/// Fails if all operations fail.
 fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64>) -> anyhow::Result<()> {
     let (tally, _) = load.phase(Task::Workload(workload), time, rate);
     match tally.first_error {
@@ -115,7 +109,7 @@ fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64
     }
 }
 
-/// Creates the table of a measurement, without entities, unless it already exists.
+/// Does nothing if the table already exists.
 fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut client = Client::new(plan(measurement, 0), signer(target), 0);
@@ -123,7 +117,6 @@ fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()
     created.map_err(|failure| anyhow::anyhow!("creating the table: {failure}"))
 }
 
-/// Ensures that the table of a measurement exists and contains its entities.
 pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let first = plan(measurement, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -131,7 +124,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     let last = measurement.entities - 1;
     let is_filled = runtime.block_on(async {
         first_client.create_table().await?;
-        // The table is filled in order, so the last entity exists only if all others do.
+        // The table is filled in order, so the last entity exists only if all others exist.
         Ok(first_client.has(0).await? && first_client.has(last).await?)
     });
     let is_filled = is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))?;
@@ -158,7 +151,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     Ok(())
 }
 
-/// Returns the parameters of a measurement; `sequence` is the first number for its tasks.
+/// `sequence` is the first number for the tasks of the plan.
 pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let dataset = Dataset::new(measurement.entities, measurement.per_partition);
     let table = dataset.table(measurement.usage);
@@ -168,12 +161,11 @@ pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
 }
 
-/// Creates clients for a plan, which connect when they are used.
+/// The clients connect when they are used.
 pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     clients_of_all(std::slice::from_ref(target), plan, connections)
 }
 
-/// Like [`clients`], alternating between several servers.
 fn clients_of_all(targets: &[Target], plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
     seeds

@@ -1,5 +1,5 @@
-//! Writes and reads encrypted entities. `conformance/encryption/run.py` runs it and compares it with the retired
-//! libraries.
+//! Writes and reads encrypted entities. `conformance/encryption/run.py` runs this program and the retired libraries,
+//! and compares their results.
 //!
 //! Usage: `encryption_exchange FOLDER (write TABLE WRITER | read TABLE WRITER | refuse TABLE WRITER)`. The folder is
 //! `client/src/encryption/vectors`. When writing, the writer is `rust` or `rust-gcm`. `TABLES_CONNECTION_STRING`
@@ -31,7 +31,6 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// An entity of `cases.txt` and the names of its encrypted properties.
 struct Case {
     bag: PropertyBag,
     encrypted: Vec<String>,
@@ -111,7 +110,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Checks that a query of one property also selects the metadata, and does not return it.
+    /// Checks that a query of one property also selects the metadata, but does not return it.
     async fn select(&self, table: &Table, kind: &str) -> Result<(), Failure> {
         let rows = format!("{}-{kind}-", self.writer);
         let query = table.query::<PropertyBag>().partition("plain").row_prefix(&rows);

@@ -8,10 +8,10 @@ use crate::limits::TRANSACTION_BODY_BYTES_MAX;
 use model::control_characters::is_control_character;
 use std::fmt;
 
-/// The reason why an operation failed, after all attempts.
+/// The reason why an operation failed after all its attempts.
 ///
-/// Match errors instead of parsing them: [`kind`](Self::kind) returns the class of the failure, [`code`](Self::code)
-/// the service's own error code.
+/// Match errors instead of parsing them: [`kind`](Self::kind) returns the class of the failure, and
+/// [`code`](Self::code) returns the service's own error code.
 ///
 /// ```
 /// use rowhouse_client::{ErrorKind, PropertyBag};
@@ -40,7 +40,7 @@ pub enum Error {
         what: String,
         /// The reason why the last attempt failed.
         source: HttpError,
-        /// The id that the client assigned to the operation; each attempt carried it.
+        /// The ID that the client assigned to the operation and sent with each attempt.
         client_request_id: String,
         /// The number of attempts.
         attempts: u32,
@@ -102,11 +102,11 @@ pub struct Refusal {
     pub code: String,
     /// The first line of the service's error message; may be empty.
     pub message: String,
-    /// The id that the service assigned to the request. The operator can find the request by it in the service's log.
+    /// The ID that the service assigned to the request. Operators can use it to find the request in the service's log.
     pub request_id: Option<String>,
-    /// The id that the client assigned to the operation; each attempt carried it.
+    /// The ID that the client assigned to the operation and sent with each attempt.
     pub client_request_id: String,
-    /// The zero-based index of the failed operation, in a transaction.
+    /// The zero-based index of the failed operation in a transaction.
     pub operation: Option<usize>,
     /// The number of attempts.
     pub attempts: u32,
@@ -127,18 +127,18 @@ pub struct Refusal {
 pub enum ErrorKind {
     /// The entity or table already exists (409), or the table is being deleted.
     Conflict,
-    /// The entity's `ETag` does not match the condition (412).
+    /// The entity's `ETag` does not meet the condition (412).
     PreconditionFailed,
     /// The entity or the table does not exist (404).
     NotFound,
     /// The service is too busy (429, 503).
     Throttled,
-    /// The credential is wrong, has expired, or does not allow this (401, 403).
+    /// The credential is wrong, has expired, or does not allow the operation (401, 403).
     Forbidden,
     /// An entity or a transaction is larger than the service accepts (413). A transaction may succeed when split in
     /// two.
     TooLarge,
-    /// The request breaks a rule of the protocol (other 4xx), or was not sent because it would.
+    /// The request breaks a rule of the protocol (other 4xx), or was not sent because it would break one.
     Invalid,
     /// The service failed or took too long (other 5xx).
     Service,
@@ -197,7 +197,7 @@ impl Error {
         }
     }
 
-    /// Returns the HTTP status, if the service refused the request.
+    /// Returns the HTTP status if the service refused the request.
     ///
     /// ```
     /// # fn example(error: &rowhouse_client::Error) -> bool {
@@ -230,7 +230,7 @@ impl Error {
         self.refusal().map(|refusal| refusal.message.as_str())
     }
 
-    /// Returns the id that the service assigned to the request.
+    /// Returns the ID that the service assigned to the request.
     ///
     /// ```
     /// # fn example(error: &rowhouse_client::Error) {
@@ -241,8 +241,8 @@ impl Error {
         self.refusal()?.request_id.as_deref()
     }
 
-    /// Returns the id that the client assigned to the operation, if the service refused it or no response arrived. The
-    /// operator can find all attempts by it in the service's log.
+    /// Returns the ID that the client assigned to the operation, if the service refused it or no response arrived.
+    /// Operators can use it to find all attempts in the service's log.
     ///
     /// ```
     /// # fn example(error: &rowhouse_client::Error) {
@@ -257,7 +257,7 @@ impl Error {
         }
     }
 
-    /// Returns the zero-based index of the failed operation, if the request was a transaction.
+    /// Returns the zero-based index of the failed operation if the request was a transaction.
     ///
     /// ```
     /// # fn example(error: &rowhouse_client::Error) {

@@ -1,8 +1,8 @@
 //! A client library for Azure Tables: the cloud's Table service, its emulator, and Rowhouse.
 //!
-//! [`TableService`] is the client of one account. A [`Table`] reads and writes entities, either of types that you
-//! define, with `#[derive(`[`Entity`](derive@Entity)`)]` or untyped as [`PropertyBag`]s. A [`Query`] is checked by the
-//! compiler and returns a stream, a [`Transaction`] is atomic, and a [`BulkWriter`] loads large numbers of entities.
+//! [`TableService`] is the client of one account. A [`Table`] reads and writes entities: either types that you define
+//! with `#[derive(`[`Entity`](derive@Entity)`)]`, or untyped [`PropertyBag`]s. A [`Query`] is checked by the compiler
+//! and returns a stream, a [`Transaction`] is atomic, and a [`BulkWriter`] loads large numbers of entities.
 //!
 //! ```
 //! use rowhouse_client::{Entity, TableService};
@@ -43,13 +43,13 @@
 //!
 //! Invariants:
 //!
-//! 1. An operation that may have been executed is repeated only if that does no harm. A [`RetryPolicy`] bounds the
-//!    number of attempts and the pauses between them.
+//! 1. An operation that may have been executed is retried only if executing it twice does no harm. A [`RetryPolicy`]
+//!    bounds the number of attempts and the pauses between them.
 //! 2. A response never takes more memory than its limit in [`limits`].
 //! 3. Errors, spans and `Debug` output never contain keys, signatures or tokens.
 //! 4. Dropping a future abandons the operation.
 //!
-//! This crate must not know storage, configuration or the command line.
+//! This crate must not depend on storage, configuration or the command line.
 
 mod account;
 #[cfg(feature = "encryption")]
@@ -57,6 +57,7 @@ pub mod encryption;
 pub mod entity;
 mod error;
 pub mod filter;
+mod future;
 pub mod http;
 pub mod limits;
 mod operations;
@@ -109,7 +110,7 @@ pub use model::Permissions;
 /// ```
 #[doc(inline)]
 pub use model::ServiceProperties;
-/// The stored access policies of a table: at most five, with distinct ids.
+/// The stored access policies of a table: at most five, with distinct IDs.
 ///
 /// ```
 /// use rowhouse_client::{StoredAccessPolicies, StoredAccessPolicy};
@@ -122,7 +123,8 @@ pub use model::ServiceProperties;
 /// ```
 #[doc(inline)]
 pub use model::StoredAccessPolicies;
-/// A stored access policy. Changing or deleting it changes or revokes the signatures that refer to it.
+/// A stored access policy. Changing the policy changes the signatures that refer to it; deleting the policy revokes
+/// them.
 ///
 /// ```
 /// use rowhouse_client::{DateTime, Permissions, StoredAccessPolicy};
@@ -134,7 +136,7 @@ pub use model::StoredAccessPolicies;
 /// ```
 #[doc(inline)]
 pub use model::StoredAccessPolicy;
-/// A source of the current time, which dates requests and decides when tokens expire.
+/// A source of the current time, for the dates of requests and the expiry of tokens.
 ///
 /// ```
 /// use rowhouse_client::{Clock, DateTime, TableService};
@@ -153,7 +155,7 @@ pub use model::StoredAccessPolicy;
 /// ```
 #[doc(inline)]
 pub use model::clock::Clock;
-/// The operating system's clock, which a service uses by default.
+/// The operating system's clock, which is the default of a [`TableService`].
 ///
 /// ```
 /// use rowhouse_client::{Clock, DateTime, SystemClock};
@@ -184,7 +186,7 @@ pub use model::cors::CorsRule;
 /// ```
 #[doc(inline)]
 pub use model::cors::CorsRules;
-/// The requests that the account's analytics log.
+/// The settings for logging requests in the account's analytics.
 ///
 /// ```
 /// use rowhouse_client::{Logging, RetentionDays};
@@ -194,7 +196,7 @@ pub use model::cors::CorsRules;
 /// ```
 #[doc(inline)]
 pub use model::service_properties::Logging;
-/// The requests that the account's analytics count.
+/// The settings for counting requests in the account's analytics.
 ///
 /// ```
 /// use rowhouse_client::{Metrics, MetricsLevel, RetentionDays};
@@ -237,14 +239,4 @@ pub use model::service_properties::RetentionDays;
 #[doc(inline)]
 pub use wire::service_stats::GeoReplication;
 
-/// A boxed future, as returned by the traits of this crate.
-///
-/// ```
-/// use rowhouse_client::BoxFuture;
-///
-/// fn seven() -> BoxFuture<'static, u8> {
-///     Box::pin(async { 7 })
-/// }
-/// # let _ = seven();
-/// ```
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use future::BoxFuture;

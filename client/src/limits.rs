@@ -10,14 +10,14 @@
 
 use std::time::Duration;
 
-/// The maximum size of a response body, in bytes: 64 MiB. A page has at most 4 MiB of entities, which can be six times
-/// as long in JSON. A larger page is requested again with fewer entities.
+/// The maximum size of a response body, in bytes: 64 MiB. A page has at most 4 MiB of entities, whose JSON can be six
+/// times as large. A larger page is requested again with fewer entities.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The maximum length of a stored error code, in bytes. The service's own codes are shorter.
 pub const ERROR_CODE_BYTES_MAX: usize = 256;
 /// The maximum length of a stored error message, in bytes.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 8 * 1024;
-/// The maximum size of a transaction's body, in bytes: 4 MiB minus a margin for what proxies add (01 §5).
+/// The maximum size of a transaction's body, in bytes: 4 MiB minus a margin for bytes that proxies add (01 §5).
 pub const TRANSACTION_BODY_BYTES_MAX: usize = 4 * 1024 * 1024 - 16 * 1024;
 /// The maximum number of entities in a page (04 §5).
 pub const PAGE_ENTITIES_MAX: usize = model::limits::PAGE_RESULTS_MAX;
@@ -30,29 +30,30 @@ pub const BULK_BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The maximum size of the properties in one transaction of a bulk writer, in bytes: 2 MiB. If their JSON exceeds the
 /// maximum request size, the writer splits the transaction.
 pub const BULK_TRANSACTION_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The maximum number of failures listed in the report of a bulk writer. The report counts all of them.
+/// The maximum number of failures listed in the report of a bulk writer. The report counts all failures.
 pub const BULK_FAILURES_MAX: usize = 1000;
-/// The maximum number of times that [`Table::update`](crate::Table::update) reads an entity that other clients keep
-/// changing.
+/// The maximum number of times that [`Table::update`](crate::Table::update) reads an entity if other clients keep
+/// changing it.
 pub const UPDATE_ROUNDS_MAX: u32 = 100;
 /// The default number of key ranges that a scan reads concurrently.
 pub const SCAN_CONCURRENCY: usize = 8;
 /// The default maximum number of attempts of an operation.
 pub const ATTEMPTS_MAX: u32 = 5;
-/// The maximum pause after the first attempt. It doubles after each further attempt.
+/// The maximum pause after the first attempt. The maximum doubles after each further attempt.
 pub const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// The maximum pause between attempts, unless the service requests a longer one.
 pub const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// The maximum pause that the client accepts from `Retry-After`.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
-/// The timeout for one attempt, including the body of the response. The service's own timeout is 30 s (02 §9).
+/// The timeout for one attempt, which includes receiving the body of the response. The service's own timeout is 30 s
+/// (02 §9).
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
 /// The timeout for opening a connection.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
 /// The maximum idle time of a connection. Servers and load balancers close idle connections after 60 s or more, and a
-/// request sent at that moment is lost.
+/// request sent at that moment would be lost.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
-/// The maximum number of pages read when listing tables. It guards against a service whose list never ends.
+/// The maximum number of pages read when listing tables. It protects against a service whose list never ends.
 pub const TABLE_PAGES_MAX: usize = 10_000;
 
 const _: () = assert!(TRANSACTION_BODY_BYTES_MAX < model::limits::REQUEST_BODY_BYTES_MAX);

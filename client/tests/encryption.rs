@@ -14,7 +14,6 @@ fn policy(mode: EncryptionMode) -> EncryptionPolicy {
     EncryptionPolicy::new(mode).key(key).encrypt_where(|_, _, name| name == "Secret").required(true)
 }
 
-/// Returns a new table without and with an encryption policy.
 async fn tables(server: &TestServer, mode: EncryptionMode) -> (Table, Table) {
     let service = TableService::from_connection_string(&server.connection_string()).unwrap();
     let open = service.table(&format!("{mode:?}"));
@@ -138,7 +137,6 @@ async fn what_somebody_else_wrote_is_refused() {
         let error = open.with_encryption(other).get::<PropertyBag>("p", "3").await.unwrap_err();
         assert!(error.to_string().contains("\"key-2026\""), "{error}");
 
-        // The error ends a query.
         assert_eq!(table.query::<PropertyBag>().collect().await.unwrap_err().kind(), ErrorKind::Encryption);
     }
 }
@@ -199,7 +197,7 @@ async fn what_a_type_marks_is_encrypted_and_keeps_its_type() {
     let found = table.query::<Employee>().select(|e| (e.id, e.salary)).collect().await.unwrap();
     assert_eq!(found, [("1".to_owned(), 70_000), ("2".to_owned(), 70_000)]);
 
-    // An unencrypted marked property is refused. Without a policy, so is a type that marks properties.
+    // An unencrypted marked property is refused. Without a policy, a type that marks properties is refused as well.
     let unmarked = open
         .with_encryption(EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2026", &[7; 32]).unwrap()));
     let bag = PropertyBag::new("Turin", "3").unwrap().with("name", "Eve").unwrap().with("salary", 1_i64).unwrap();
@@ -218,7 +216,7 @@ async fn a_bulk_writer_encrypts() {
     let server = TestServer::start().await.unwrap();
     for mode in MODES {
         let (open, table) = tables(&server, mode).await;
-        // The entities exceed the size of a transaction even more after encryption.
+        // After encryption, the entities exceed the size of a transaction by even more.
         let text = "x".repeat(30_000);
         let mut bulk = table.bulk();
         for number in 0..150 {
@@ -265,12 +263,12 @@ async fn what_a_type_marks_is_neither_read_encrypted_nor_accepted_in_the_clear()
     let server = TestServer::start().await.unwrap();
     let (open, encrypted) = tables(&server, EncryptionMode::AesGcm).await;
     encrypted.insert(&Payslip { department: "p".into(), id: "1".into(), salary: vec![1, 2] }).await.unwrap();
-    // The property has the same EDM type when encrypted, so its ciphertext could otherwise be taken for the value.
+    // The property has the same EDM type when encrypted, so the ciphertext could otherwise be mistaken for the value.
     let error = open.get::<Payslip>("p", "1").await.unwrap_err();
     assert!(error.to_string().contains("no encryption policy"), "{error}");
     assert!(open.get::<PropertyBag>("p", "1").await.is_ok(), "a bag is read as stored");
 
-    // A program that does not mark the property has written it unencrypted.
+    // A program that does not mark the property writes it unencrypted.
     let clear = PropertyBag::new("p", "2").unwrap().with("salary", vec![1_u8, 2]).unwrap();
     encrypted.insert(&clear).await.unwrap();
     let refused = |error: Error| matches!(error, Error::Encryption(EncryptionError::NotEncrypted { .. }));

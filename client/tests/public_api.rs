@@ -1,8 +1,8 @@
 //! Compares the public interface of the library with `client/public-api.txt`, so that every change is visible in the
 //! commit that makes it. `UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api` updates the file.
 //!
-//! The interface comes from rustdoc's JSON, whose format changes with the compiler. If the compiler writes another
-//! format, the test is skipped with a message.
+//! The interface comes from rustdoc's JSON, whose format changes with the compiler. If the compiler writes a different
+//! format, the test prints a message and is skipped.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
@@ -30,12 +30,11 @@ const BEGINNING: &str = "\
 /// The lower-level crates whose types the library re-exports.
 const EXPORTED: [&str; 2] = ["rowhouse_model", "rowhouse_wire"];
 
-/// Writes the documentation of the three crates as JSON, and returns its folder.
 fn document() -> PathBuf {
     let folder = tempfile::tempdir().unwrap();
     let rustdoc = folder.path().join("rustdoc");
-    // JSON output is unstable. Only rustdoc gets the variable that allows it: if cargo saw the variable, it would
-    // rebuild every dependency, here and in the next ordinary build.
+    // JSON output is unstable, and an environment variable enables it. Only rustdoc gets this variable. If cargo saw
+    // it, cargo would rebuild every dependency, both now and in the next ordinary build.
     std::fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").unwrap();
     std::fs::set_permissions(&rustdoc, std::fs::Permissions::from_mode(0o755)).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -57,7 +56,6 @@ fn json(folder: &Path, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(folder.join(format!("{name}.json"))).unwrap()).unwrap()
 }
 
-/// Returns the items of a crate, one per line and sorted.
 fn items(folder: &Path, name: &str) -> Vec<String> {
     let interface = public_api::Builder::from_rustdoc_json(folder.join(format!("{name}.json")))
         .omit_blanket_impls(true)
@@ -67,8 +65,8 @@ fn items(folder: &Path, name: &str) -> Vec<String> {
     lines.filter(|line| !is_of_the_compiler(line)).collect()
 }
 
-/// Returns true if the line is an automatic implementation of a compiler trait that depends on the compiler version.
-/// `Send` and `Sync` are kept, because programs rely on them.
+/// Returns true for automatic implementations of compiler traits, which depend on the compiler version. `Send` and
+/// `Sync` do not count, because programs rely on them.
 fn is_of_the_compiler(line: &str) -> bool {
     ["Freeze", "StructuralPartialEq", "Unpin", "UnsafeUnpin"]
         .iter()
@@ -76,7 +74,6 @@ fn is_of_the_compiler(line: &str) -> bool {
         || line.contains("core::panic::unwind_safe::")
 }
 
-/// Returns the original paths of the items that the library re-exports from another crate.
 fn exported(client: &Value, krate: &str) -> BTreeSet<String> {
     let uses = client["index"].as_object().unwrap().values().filter_map(|item| item["inner"]["use"]["id"].as_u64());
     let paths = uses.filter_map(|id| client["paths"][id.to_string()]["path"].as_array());
@@ -84,7 +81,6 @@ fn exported(client: &Value, krate: &str) -> BTreeSet<String> {
     paths.filter(|path| path.first() == Some(&krate)).map(|path| path.join("::")).collect()
 }
 
-/// Returns true if the line is an item of the type with this path, or one of its trait implementations.
 fn is_of(line: &str, path: &str) -> bool {
     let at = if line.starts_with("impl") { line.rfind(path) } else { line.find("rowhouse_") };
     let rest = at.and_then(|at| line.get(at..)).and_then(|rest| rest.strip_prefix(path));

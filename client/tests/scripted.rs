@@ -1,4 +1,4 @@
-//! Runs the client against servers with scripted responses: too large, busy, broken, malformed.
+//! The client against servers with scripted responses.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
@@ -13,13 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A request received by the server.
 #[derive(Debug, Clone)]
 struct ReceivedRequest {
     target: String,
-    /// The `Authorization` header.
     authorization: String,
-    /// The `x-ms-client-request-id` header.
     client_request_id: String,
     body: Vec<u8>,
 }
@@ -38,7 +35,7 @@ fn builder(
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let (script, log) = (Arc::clone(&script), Arc::clone(&log));
-            // Ends when the client closes the connection.
+            // The thread exits when the client closes the connection.
             thread::spawn(move || connection(stream, &*script, &log));
         }
     });
@@ -101,14 +98,12 @@ fn entity(row: usize) -> PropertyBag {
     PropertyBag::new("p", &row.to_string()).unwrap().with("Number", 1).unwrap()
 }
 
-/// Returns a transaction that may be repeated.
 fn replacing(count: usize) -> Transaction {
     (0..count).fold(Transaction::new(), |transaction, row| transaction.insert_or_replace(&entity(row)))
 }
 
 const STORED: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// Returns the response to a transaction, with these parts.
 fn batch_answer(parts: &[&str]) -> Reply {
     let head = "--c\r\nContent-Type: application/http\r\n\r\n";
     let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
@@ -250,7 +245,7 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
     });
     let written = service.table("cars").insert(&entity).await.unwrap();
     assert_eq!((written.etag.as_str(), seen.lock().unwrap().len()), ("W/\"x\"", 2));
-    // A proxy has lost the connection to the service after it had forwarded the request.
+    // A proxy lost the connection to the service after it forwarded the request.
     let (service, seen) = self::service(|_, _| ("503 Unavailable", String::new(), b"upstream reset".to_vec()));
     assert!(service.table("cars").insert(&entity).await.is_err());
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -258,7 +253,7 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
 
 #[tokio::test]
 async fn a_change_without_a_condition_must_be_said() {
-    // An entity read without an ETag has no version, and neither has a deleted one.
+    // Neither an entity read without an ETag nor a deleted entity has a version.
     let (service, seen) = service(|_, request| match request.body.len() {
         0 => ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec()),
         _ => ("204 No Content", String::new(), Vec::new()),
@@ -327,7 +322,7 @@ async fn a_repeated_continuation_token_is_an_error() {
     let next = "x-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
                 x-ms-continuation-NextTableName: t\r\n";
     let (service, seen) = service(move |number, _| {
-        // Ends the list even if the client follows the token.
+        // End the list even if the client follows the token.
         ("200 OK", if number < 20 { next.to_owned() } else { String::new() }, b"{\"value\":[]}".to_vec())
     });
     let requests = || std::mem::take(&mut *seen.lock().unwrap()).len();
@@ -545,7 +540,6 @@ async fn a_source_of_tokens_has_no_more_time_than_an_attempt() {
     assert!(matches!(error, Error::Token(_)), "{error}");
 }
 
-/// Issues tokens with a given validity, and counts them.
 struct Tokens {
     given: AtomicU32,
     valid_for: Option<Duration>,

@@ -33,7 +33,7 @@ def element(name, value):
 
 
 def entry(inside):
-    """Returns a request entry with the given properties, a mapping or the text of their elements."""
+    """Returns a request entry. The properties are a mapping, or the XML of their elements."""
     text = inside if isinstance(inside, str) else "".join(element(name, value) for name, value in inside.items())
     return (f'<?xml version="1.0" encoding="utf-8" standalone="yes"?>\n<entry xmlns:d="{DATA_SPACE}" xmlns:m="{METADATA_SPACE}" '
             f'xmlns="{ATOM_SPACE}">\n<title /><updated>2013-05-06T07:08:09.1+00:00</updated><author><name /></author><id />\n'
@@ -41,7 +41,8 @@ def entry(inside):
 
 
 def read_properties(node):
-    """Returns the properties of an entry: strings unchanged, null as None, and other types as pairs of type and text.
+    """Returns the properties of an entry: strings unchanged, null as None, and values of other types as pairs of type
+    and text.
     """
     content = node.find("a:content", NAMES)
     assert content.get("type") == "application/xml"
@@ -74,14 +75,14 @@ def custom(properties):
 
 
 def atom_send(wire, method, target, body=None, *, headers=None, accept=ATOM, version=VERSION, **kwargs):
-    """Sends one request as an Atom client; a mapping as body becomes an entry."""
+    """Sends one request as an Atom client does. If the body is a mapping, it is sent as an entry."""
     typed = {"Content-Type": ATOM} if body is not None else {}
     body = entry(body) if isinstance(body, dict) else body
     return wire.send(method, target, body, headers={**TWO, **typed, **(headers or {})}, accept=accept, version=version, **kwargs)
 
 
 class AtomTable(TableWire):
-    """A table that adds to each request the parts that an Atom client sends."""
+    """A table that sends each request as an Atom client does."""
 
     def __init__(self, table: TableWire):
         super().__init__(self, table.name)

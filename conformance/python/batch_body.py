@@ -94,7 +94,8 @@ def boundary_of(content_type, prefix):
 
 
 def read_parts(answer):
-    """Returns the parts of the changeset response, or of the batch response itself. Requires exact framing (05 §4)."""
+    """Returns the parts of the changeset response, or of the batch response itself. The framing must be exact (05
+    §4)."""
     boundary = boundary_of(answer.header("Content-Type"), "batchresponse")
     inside = between(answer.text, boundary)
     if inside.startswith("Content-Type: multipart/mixed"):

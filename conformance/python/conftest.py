@@ -13,7 +13,7 @@ from wire import TableWire, Wire
 
 
 def pytest_collection_modifyitems(items):
-    """Checks that every case belongs to a feature, and marks the cases that this endpoint is expected to fail."""
+    """Checks that every case belongs to a feature. Marks the cases that are expected to fail on this endpoint."""
     expected = EXPECTED.get(os.environ.get("TABLES_SERVER"), {})
     for item in items:
         case = case_of_node(item.nodeid)
@@ -46,7 +46,7 @@ def wire():
 
 @pytest.fixture(scope="session")
 def service(wire):
-    """Returns the service client of the official library. It does not retry, so that every error surfaces."""
+    """Returns the service client of the official library. The client does not retry, so that no error is hidden."""
     credential = AzureNamedKeyCredential(wire.account, wire.key)
     with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=20) as client:
         yield client

@@ -77,7 +77,7 @@ def bad_etag(value):
 
 @dataclass(frozen=True)
 class Problem:
-    """An error body: form (json, odata, front), code, message without its last lines, and the request ID in those
+    """An error body: its form (json, odata, front), code, message without the last lines, and the request ID in these
     lines."""
 
     form: str
@@ -114,7 +114,8 @@ def unescape_xml(text):
 
 
 def check_problem(answer, status, code, message=None, form=None):
-    """Checks that the response is the given error. Without `message`, expects the usual message of the code, if any."""
+    """Checks that the response is the given error. If `message` is None, expects the usual message of the code, if
+    there is one."""
     assert answer.status == status, (answer.status, answer.body[:600])
     problem = read_problem(answer.text)
     assert problem.code == code, problem
@@ -134,13 +135,13 @@ def check_status(answer, *statuses):
 
 
 def check_refused(answer):
-    """Checks for any 4xx status, for cases where the response of the real service is not known."""
+    """Checks for any 4xx status, because the response of the real service is unknown."""
     assert 400 <= answer.status < 500, (answer.status, answer.body[:600])
     return answer
 
 
 def check_etag(answer):
-    """Checks that the response has an ETag in the right form, and returns it."""
+    """Checks that the response has a well-formed ETag, and returns the ETag."""
     etag = answer.header("ETag")
     assert etag and ETAG.fullmatch(etag), etag
     return etag

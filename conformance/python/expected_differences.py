@@ -1,10 +1,10 @@
 """Known differences between an endpoint and the service, with the reasons; `run.py` reports these as different.
 
-Cases are named as in `features`: `test_etag::test_any[PUT]`, or a function to mean all its parameters.
+Cases are named as in `features`: `test_etag::test_any[PUT]`. The name of a function stands for all its parameters.
 """
 
-# Cases that an endpoint is expected to fail. The variable TABLES_SERVER selects the endpoint's list. An expected
-# failure still runs. If it passes, the run fails, so that the list stays correct.
+# Cases that are expected to fail on an endpoint. The variable TABLES_SERVER selects the endpoint's list. These cases
+# still run. If one of them passes, the run fails, so that the list stays correct.
 EXPECTED = {
     "rowhouse": {
     },

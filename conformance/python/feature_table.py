@@ -46,9 +46,9 @@ def read_cells(line):
 
 
 def with_column(document, rows, column):
-    """Returns the page with the given results in a column of its table. Adds the column if it is missing.
+    """Returns the page after writing the given results into a column of its table. Adds the column if it is missing.
 
-    The other columns keep their cells; a new feature has empty cells there.
+    The other columns do not change. For a new feature, their cells are empty.
     """
     lines = document.split("\n")
     begin, end = find_table(lines)
@@ -64,7 +64,7 @@ def with_column(document, rows, column):
 
 
 def stale_lines(document, rows, column):
-    """Returns the lines, old and new, that differ between the page's column and the given results."""
+    """Returns the old and new lines where the page's column differs from the given results."""
     before, after = document.split("\n"), with_column(document, rows, column).split("\n")
     gone, new = [line for line in before if line not in after], [line for line in after if line not in before]
     return [f"- {line}" for line in gone] + [f"+ {line}" for line in new]

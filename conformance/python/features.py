@@ -1,9 +1,9 @@
-"""The features of the service, the cases that belong to each, and what their outcomes show about an endpoint.
+"""The features of the service, the cases that belong to each feature, and the status of a feature on an endpoint.
 
 This is the only place that assigns cases to features. A module (`test_etag`), a function (`test_etag::test_any`) or the
 start of a parameter (`test_golden::test_exchange[batch`) stands for all cases under it; the longest name that matches a
-case wins. A new case in a listed module therefore needs no entry. A case that no name matches is an error, and so is a
-name without cases.
+case wins. A new case in a listed module therefore needs no entry. A case without a matching name is an error, and so is
+a name without cases.
 """
 
 import re
@@ -19,10 +19,10 @@ PASSED, FAILED, EXPECTED, SKIPPED = "passed", "failed", "expected", "skipped"
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature, the names of its cases, and the cases that show whether it exists at all.
+    """A feature, the names of its cases, and the cases that show whether the feature exists at all.
 
-    A feature without `shown_by` describes other features, such as the messages of errors. Its status can only be
-    "different", not "missing".
+    A feature without `shown_by` is an aspect of other features, such as the messages of errors. Its status can be
+    "different", but not "missing".
     """
 
     name: str
@@ -176,7 +176,7 @@ def longest_fit(names, case):
 
 
 def owners_of(features):
-    """Returns the feature that each name belongs to."""
+    """Returns the feature to which each name belongs."""
     owners = {}
     for feature in features:
         for name in feature.cases:
@@ -225,23 +225,23 @@ class Row:
 
     @property
     def short(self):
-        """Returns the status, and the number of passed cases among those that were not skipped."""
+        """Returns the status, and how many of the cases that were not skipped passed."""
         if self.status != DIFFERENT:
             return self.status
         return f"{DIFFERENT} ({self.counts[PASSED]} of {self.cases - self.counts[SKIPPED]} cases)"
 
     @property
     def text(self):
-        """Returns the same with the reasons for known differences."""
+        """Returns the same text with the reasons for known differences."""
         return ": ".join([self.short, *(["; ".join(self.reasons)] if self.reasons else [])])
 
 
 def judged(case, outcome, asserted):
-    """Returns the outcome relative to the service, including cases that assert Rowhouse's intended differences."""
+    """Returns the outcome relative to the service, even for a case that asserts an intended difference of Rowhouse."""
     name = longest_fit(asserted, case)
     if name is None or outcome.kind == SKIPPED:
         return outcome
-    # An endpoint that fails here may or may not behave like the service; the case does not show which.
+    # The case does not show whether an endpoint that fails here behaves like the service.
     return Outcome(EXPECTED, asserted[name]) if outcome.kind == PASSED else Outcome(SKIPPED)
 
 

@@ -1,7 +1,7 @@
 """An issuer of bearer tokens and a server under test that trusts it, both started on this machine for one run.
 
-`Issuer` serves a discovery document and a key set over plain HTTP and signs tokens with a new key.
-`Server` is the server under test with a new certificate, because the official client sends tokens over HTTPS only.
+`Issuer` serves a discovery document and a key set over plain HTTP and signs tokens with a new key. `Server` is the
+server under test with a new certificate, because the official client sends tokens only over HTTPS.
 """
 
 import base64
@@ -57,7 +57,7 @@ class Issuer:
         return {"keys": [{"kty": "RSA", "use": "sig", "kid": "k1", "n": modulus, "e": encode(b"\x01\x00\x01")}]}
 
     def token(self, oid, **change):
-        """Returns a token for a principal, with some claims changed."""
+        """Returns a token for a principal. `change` replaces claims."""
         now = int(time.time())
         claims = {"iss": self.name, "aud": AUDIENCE, "iat": now, "nbf": now, "exp": now + 3600, "oid": oid, "sub": oid}
         text = f"{encode({'typ': 'JWT', 'alg': 'RS256', 'kid': 'k1'})}.{encode({**claims, **change})}"
@@ -74,7 +74,7 @@ class Issuer:
 
 
 def write_certificate(folder):
-    """Creates a certificate for 127.0.0.1 and its key, each in a file."""
+    """Creates files with a certificate for 127.0.0.1 and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.timezone.utc)

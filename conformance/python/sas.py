@@ -12,7 +12,7 @@ CANNOT = "This request is not authorized to perform this operation"
 
 
 class TokenWire(Wire):
-    """The same endpoint, with a token in the query of every request."""
+    """An endpoint that is accessed with a token in the query of every request."""
 
     def __init__(self, wire, token):
         super().__init__(wire.base, wire.account, wire.key)

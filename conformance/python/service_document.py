@@ -22,7 +22,7 @@ def retention(days):
 
 
 def rule(origins="*", methods="GET", allowed="", exposed="", age=60):
-    """Returns one CORS rule, with its elements in the order the service uses in responses."""
+    """Returns one CORS rule, with its elements in the order of the service's responses."""
     def element(name, text):
         return f"<{name}>{text}</{name}>" if text else f"<{name} />"
     return ("<CorsRule>" + element("AllowedMethods", methods) + element("AllowedOrigins", origins)
@@ -52,7 +52,7 @@ def set_sections(wire, *sections):
 
 @contextmanager
 def restored(wire):
-    """Restores the properties after a case changes them, because they belong to the whole account."""
+    """Restores the properties after a case, because they belong to the whole account."""
     found = read_properties(wire)
     try:
         yield

@@ -134,7 +134,7 @@ def test_the_client(client):
 
 
 def status(token):
-    """Returns "works" if the token of a policy currently works, and otherwise the error."""
+    """Returns "works" if the token of a policy is currently valid, and otherwise the error."""
     answer = token.query({"$top": 1}, accept=NONE)
     if answer.status == 200:
         return "works"

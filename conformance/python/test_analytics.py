@@ -1,5 +1,5 @@
 """The Storage Analytics tables through the official client, with servers that the suite starts. A server writes its
-figures when it stops, so the next server shows them."""
+figures when it stops, and the next server shows them."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ class Server:
 
 
 def total(table, row_key, column):
-    """Returns a figure, summed over all intervals, because an hour may end between two requests."""
+    """Adds the figures of all intervals, because an hour may end between two requests."""
     found = list(table.query_entities("RowKey eq @row", parameters={"row": row_key}))
     assert all(entity[column].edm_type == EdmType.INT64 for entity in found)
     return sum(entity[column].value for entity in found)
@@ -74,10 +74,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(folder):
-    """Returns a server that shows these figures without adding its own; otherwise, a minute might end during a case."""
+    """Returns a server that shows these figures without adding its own, because a minute might end during a case."""
     off = TableMetrics(enabled=False)
     with Server(folder) as server, server.service() as service:
-        # The request that changes the settings is itself counted under the new settings.
+        # The new settings already apply to the request that changes them.
         service.set_service_properties(hour_metrics=off, minute_metrics=off)
         yield service
 

@@ -1,5 +1,5 @@
-"""Atom entries and feeds byte by byte, every type written in one format and read in all four, and the accepted forms of
-an entry (03 §5)."""
+"""Atom entries and feeds byte by byte, every type (written in one format and read in all four), and the accepted forms
+of an entry (03 §5)."""
 
 import re
 
@@ -27,7 +27,7 @@ def inner_entry(wire, set_name, address, properties):
 
 
 def settled(text):
-    """Returns the text with every `updated` replaced; each must be a time in whole seconds."""
+    """Replaces every `updated`, which must be a time in whole seconds."""
     assert re.search(r"<updated>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ</updated>", text), text
     return re.sub(r"<updated>.*?</updated>", f"<updated>{TIME}</updated>", text)
 
@@ -236,7 +236,7 @@ def test_content_type(shared, atom, key, content_type):
 BOMB = ('<?xml version="1.0"?><!DOCTYPE entry [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9)) + "]>")
 
-# Bodies that are refused with 400 and do not change anything.
+# Bodies that are refused with 400 and change nothing.
 BAD = {
     "empty": lambda k: "",
     "not-xml": lambda k: "hello",
@@ -272,7 +272,7 @@ def test_refused_body(shared, atom, key, name):
 
 
 def read_message(answer):
-    """Returns the message without comparing it, because the real service's message is not known in every case."""
+    """Returns the message without comparing it, because the message of the real service is not always known."""
     return re.search(r'<message xml:lang="en-US">(.*?)\nRequestId', answer.text, re.S).group(1)
 
 

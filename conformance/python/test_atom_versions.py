@@ -16,7 +16,7 @@ NEITHER = {"DataServiceVersion": None, "MaxDataServiceVersion": None}
 
 @pytest.mark.parametrize("version", [None, *VERSIONS])
 def test_life_of_a_table(wire, new_name, key, version):
-    """Creates, inserts, reads, queries, replaces, merges and deletes, with the headers of a client of that time."""
+    """Executes every kind of operation with the headers of a client of that time."""
     headers = {"DataServiceVersion": "1.0;NetFx", "MaxDataServiceVersion": "1.0;NetFx", "x-ms-version": version}
     name = new_name()
 
@@ -196,7 +196,7 @@ def test_format_option_is_not_known_before_2013_08_15(shared):
 
 @pytest.mark.parametrize("version", ["2015-12-11", "2016-05-31", "2019-02-02", "2026-06-06"])
 class TestAtomIsGone:
-    """From version 2015-12-11, every operation refuses Atom in responses (even by default) and in bodies."""
+    """From version 2015-12-11 on, every operation refuses Atom in bodies and in responses, even as the default."""
 
     @pytest.mark.parametrize("accept", [ATOM, None], ids=["atom", "missing"])
     def test_answers(self, wire, shared, key, version, accept):

@@ -45,7 +45,7 @@ def test_every_verb(wire, shared, key, scheme):
 
 
 def signed_with_the_account_once(wire, method, target, scheme):
-    """Returns the Authorization from go-autorest for the emulator, where the path already contains the account."""
+    """Returns the Authorization header of go-autorest for the emulator, whose paths already contain the account."""
     headers = {"x-ms-date": now_text()}
     text = string_to_sign(scheme, wire.account, method, wire.prefix + target, headers).replace(f"/{wire.account}", "", 1)
     return {**headers, "Authorization": f"{scheme} {wire.account}:{signature(wire.key, text)}"}
@@ -211,7 +211,8 @@ def test_anonymous_batch_since_2020_12_06(wire):
 
 
 def test_anonymous_since_2020_12_06(wire):
-    """Expects 401 with a challenge where bearer tokens are offered, or else the response of older versions (07 §9)."""
+    """Expects 401 with a challenge if the endpoint offers bearer tokens, and otherwise the response of older versions
+    (07 §9)."""
     answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)
     if answer.status == 403:
         check_failed(answer, "json")

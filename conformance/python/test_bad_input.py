@@ -1,6 +1,6 @@
 """Invalid input, much of it over a raw socket: always a 4xx or a closed connection, never a 500 and never a hang.
 
-After every case the server must still answer an ordinary request.
+After every case, the server must still answer an ordinary request.
 """
 
 import pytest
@@ -245,7 +245,7 @@ def test_absurd_request(wire, name):
 
 
 def test_length_beside_chunks(wire, shared, key):
-    """Either the chunks determine the body, or the request is refused. Content-Length is never used."""
+    """Either the chunks determine the body, or the request is refused. Content-Length must never be used."""
     body = f'{{"PartitionKey":"{key}","RowKey":"r"}}'.encode()
     request = compose_chunked(wire, "POST", f"/{shared.name}", chunked([body]))
     status = status_of(wire.talk(with_lines(b"Content-Length: 5")(request), half_close=True))

@@ -179,7 +179,8 @@ SPELLINGS = {
 
 
 def test_a_batch_as_the_retired_java_client_writes_it(wire, shared, key):
-    """The client counts the line break after a body as part of the body, and adds `X-HTTP-Method: MERGE` to MERGE."""
+    """The client counts the line break after a body as part of the body, and adds `X-HTTP-Method: MERGE` to a MERGE
+    request."""
     check_status(shared.insert(entity(key, "1")), 201)
     text = f'{{"PartitionKey":"{key}","RowKey":"2","A":1}}'
     operations = [entity_operation(shared, "MERGE", key, "1", {"A": 1}, If_Match="*", X_HTTP_Method="MERGE"),

@@ -1,4 +1,4 @@
-"""Transactions as frameworks use them, through the official Python client."""
+"""The transactions of frameworks, through the official Python client."""
 
 import pytest
 from azure.core import MatchConditions
@@ -66,7 +66,7 @@ def membership(client):
 
 
 def test_cluster_membership_update(client):
-    """Two entities are replaced in one transaction, both on condition of their ETags."""
+    """One transaction replaces two entities, each on condition of its ETag."""
     version, member = membership(client)
     version_etag, member_etag = version.metadata["etag"], member.metadata["etag"]
     client.submit_transaction([conditioned("update", entity("member", Status="Active"), member_etag),
@@ -90,7 +90,7 @@ def test_cluster_membership_insert_loses_against_a_new_version(client):
 
 
 def history(client, sentinel_etag, start):
-    """Returns 99 upserts of a history, and the replacement of a sentinel on condition of its ETag."""
+    """Returns 99 upserts of a history, and a replacement of the sentinel on condition of its ETag."""
     operations = [("upsert", entity(f"{n:016}", Event=n), {"mode": UpdateMode.REPLACE}) for n in range(start, start + 99)]
     operations.append(conditioned("update", entity("sentinel", Completed=False, Count=start + 99), sentinel_etag))
     return client.submit_transaction(operations)
@@ -152,7 +152,7 @@ def test_over_four_mib(client):
 
 
 def test_wide_entities(client):
-    """An object with more than 252 properties is stored as several entities in one partition, in one transaction."""
+    """One transaction stores an object with more than 252 properties as several entities in one partition."""
     values = {f"Property{n:04}": n for n in range(1000)}
     names = sorted(values)
     slices = [names[start:start + 250] for start in range(0, len(names), 250)]

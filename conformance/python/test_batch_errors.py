@@ -1,4 +1,4 @@
-"""Failing entity group transactions: codes, messages, the index prefix, and that nothing is stored (05 §5)."""
+"""Failing entity group transactions: codes, messages and the index prefix. Nothing may be stored (05 §5)."""
 
 import json
 
@@ -23,7 +23,7 @@ def present(table, key):
 
 
 def check_part(parts, status, code, message, prefix):
-    """Checks for exactly one part, an error whose message is the prefix followed by the message (None: no prefix)."""
+    """Checks that the only part is an error. Its message must begin with the prefix, unless that is None."""
     [part] = parts
     assert part.status == status, part
     problem = read_problem(part.text)
@@ -217,7 +217,7 @@ def test_hundred_and_one_operations(wire, shared, key):
 
 
 def sized_batch(table, key, size):
-    """Returns a changeset of exactly `size` bytes: large binary values, then spaces after the closing delimiter."""
+    """Returns a changeset of exactly `size` bytes, with large binary values, and spaces after the closing delimiter."""
     text = "x" * 32_000
     operations = [insert_operation(table, entity(key, f"{n:02}", P0=text, P1=text), Prefer="return-no-content") for n in range(60)]
     body = changeset_body(operations)
@@ -300,7 +300,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_more_than_one_thing_in_a_batch(wire, shared, key, name):
-    """A batch holds one changeset or one GET. The exact response to any other batch is not known, but it is an error.
+    """A batch contains one changeset or one GET. Any other batch is an error, but the exact response is unknown.
     """
     answer = post_batch(wire, MIXTURES[name](shared, key))
     assert answer.status == 400 or (answer.status == 202 and b"HTTP/1.1 4" in answer.body), answer.body[:800]

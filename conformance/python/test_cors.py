@@ -27,7 +27,7 @@ def rules(wire):
 
 
 def preflight(wire, target="/Tables", origin=HERE, method="GET", headers=None, **more):
-    """Sends a request as a browser does: without credentials, version or date."""
+    """Sends a preflight request as a browser does: without credentials, version or date."""
     merged = {"Accept": "*/*", "Origin": origin, "Access-Control-Request-Method": method,
               "Access-Control-Request-Headers": headers, "x-ms-date": None, "x-ms-version": None, "DataServiceVersion": None,
               **more}
@@ -92,8 +92,7 @@ PREFLIGHTS_REFUSED = {
     "header-not-allowed": ([rule(HERE, "GET", "x-one")], {"headers": "x-one,x-two"}),
     "no-header-allowed": ([rule(HERE)], {"headers": "x-one"}),
     "prefix-not-met": ([rule(HERE, "GET", "x-ms-*")], {"headers": "x-m"}),
-    # The second rule is the first one that matches the origin and the method, so only this rule applies; the third is
-    # not used.
+    # The second rule is the first that matches the origin and the method, so only the second rule applies.
     "third-rule-trap": ([rule(HERE, "PUT", "*"), rule(HERE, "GET", "x-one"), rule("*", "GET", "*")], {"headers": "x-two"}),
 }
 
@@ -187,7 +186,8 @@ def test_reads_that_fail(wire, rules, new_name, name):
 
 @pytest.mark.parametrize("name", TABLE)
 def test_reads_without_a_valid_credential(wire, rules, name):
-    """Only an origin that a rule allows learns that rules exist. (This is intended: the service tells every origin.)"""
+    """Only an origin that a rule allows learns that there are rules. (This is an intended difference: the service tells
+    every origin.)"""
     origin, given, expected = TABLE[name]
     rules(*given)
     expected = expected if origin and "allow-origin" in expected else {}

@@ -54,7 +54,7 @@ def test_prefix_search(staff):
 
 
 def test_intra_partition_secondary_index(client):
-    """Two copies of an employee in one partition, under two row keys, kept consistent by one transaction."""
+    """One transaction keeps two copies of an employee consistent, which are in one partition under two row keys."""
     employee = {"PartitionKey": "Sales", "Name": "Jones", "Mail": "jones@example.test"}
     copies = [{**employee, "RowKey": "number_000223"}, {**employee, "RowKey": "mail_jones@example.test"}]
     client.submit_transaction([("create", copy) for copy in copies])
@@ -76,7 +76,8 @@ def test_inter_partition_secondary_index(client):
 
 
 def test_compound_key_with_projection(client):
-    """Reviews of an employee by year, under the row key number_year: one range query returns two properties of each."""
+    """The row key of a review consists of the employee's number and the year. One range query returns two properties of
+    each review."""
     for number in ("000222", "000223"):
         for year in range(2018, 2024):
             client.create_entity({"PartitionKey": "Sales", "RowKey": f"{number}_{year}", "Rating": year % 5, "Text": "x" * 100})
@@ -86,7 +87,7 @@ def test_compound_key_with_projection(client):
 
 
 def test_log_tail_with_inverted_ticks(client):
-    """Newest entries first: row keys are the largest tick count minus the ticks of the instant."""
+    """Newest entries first: a row key is the largest tick count minus the ticks of the instant."""
     start = datetime(2024, 5, 6, tzinfo=timezone.utc)
     for hour in range(30):
         instant = start + timedelta(hours=hour)
@@ -124,7 +125,7 @@ def test_one_property_name_with_two_types(client):
 
 
 def test_data_series_by_merge(client):
-    """One entity per day with one property per hour, each of which is written by a merge that contains no other
+    """Each day is an entity with one property for each hour. A merge writes one hour and contains no other
     properties."""
     for hour in range(24):
         client.upsert_entity({"PartitionKey": "sensor", "RowKey": "2024-05-06", f"H{hour:02}": 100 + hour}, mode=UpdateMode.MERGE)
@@ -154,7 +155,7 @@ def test_large_objects_in_several_properties(client):
 
 
 def test_optimistic_counter(client):
-    """Reads, changes, and writes on condition of the ETag. The loser of a race retries from the read."""
+    """Reads, changes, and writes on condition of the ETag. The loser of a race starts again with the read."""
     client.create_entity({"PartitionKey": "p", "RowKey": "counter", "N": 0})
     stale = client.get_entity("p", "counter")
     for _ in range(5):

@@ -20,7 +20,7 @@ needs_binary = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the
 
 
 def snippets(kind, language="python"):
-    """Returns the fenced blocks with the given text after the language in their opening line, and the name of their
+    """Returns the fenced blocks whose opening line has the given text after the language, each with the name of its
     page."""
     return list(find(kind, language))
 

@@ -119,7 +119,7 @@ MALFORMED_NAMES = {
 @pytest.mark.parametrize("name", MALFORMED_NAMES)
 @pytest.mark.parametrize("operation", ENTITY_OPERATIONS)
 def test_entity_operation_on_malformed_table_name(wire, operation, name):
-    """From these codes and messages, the Python client concludes that the name is invalid."""
+    """The Python client recognizes an invalid name by these codes and messages."""
     method, tail, body, if_match = ENTITY_OPERATIONS[operation]
     code, message = MALFORMED_NAMES[name]
     answer = wire.send(method, f"/{name}{tail}", body, headers={"If-Match": if_match})

@@ -67,7 +67,7 @@ def from_record(record):
 
 
 def to_line(entity):
-    """Returns a client's entity as a line of JSON; types are included where JSON does not imply them."""
+    """Returns a client's entity as a line of JSON. Includes the types that JSON does not imply."""
     line = {}
     for name, value in entity.items():
         edm_type = None
@@ -111,7 +111,8 @@ def new_table(service):
 
 
 def exact(table):
-    """Returns the entities in order, with all digits of times. Python's own times have fewer digits."""
+    """Returns the entities in order. Times are strings with all their digits, because Python's own times have fewer
+    digits."""
     shown = []
     for entity in table.list_entities():
         values = {name: getattr(value, "tables_service_value", None) or value for name, value in entity.items()}

@@ -74,7 +74,8 @@ def test_syntax_error(shared, text):
 
 @pytest.mark.parametrize("text", ["A EQ 3", "A eq 3 AND B eq 4", "A eq 3 Or B eq 4", "NOT (A eq 3)"])
 def test_keywords_in_other_case(shared, text):
-    """Refused, and not parsed as the operator (a user reported code that worked elsewhere but failed in production)."""
+    """Such keywords are refused and not parsed as operators. (A user reported code that worked elsewhere but failed in
+    production.)"""
     check_status(shared.query({"$filter": text}), 400, 501)
 
 
@@ -144,7 +145,7 @@ def test_tables_not_implemented(wire, text):
 
 
 def test_tables_unknown_property(wire):
-    """The real service answers 500 InternalError; 400 is accepted too, as the more appropriate status (04 §7)."""
+    """The real service answers 500 InternalError. The case also accepts 400, which is more appropriate (04 §7)."""
     answer = wire.send("GET", "/Tables?$filter=Nonsense%20eq%20'x'")
     code = answer.json()["odata.error"]["code"]
     assert (answer.status, code) in ((500, "InternalError"), (400, "InvalidInput"))

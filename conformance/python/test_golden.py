@@ -1,8 +1,8 @@
-"""Golden exchanges: for each operation, format and version class, one request and its response, kept in `../golden`.
+"""Golden exchanges: for each operation, format and version class, one request and its response, stored in `../golden`.
 
-A file has the bytes of a request and, after a separator line, the bytes of the response. Names in braces replace values
-that differ between runs, including the signature and the date of the request. Header names of a response are in lower
-case and sorted, and the headers that frame a body are omitted, because the framing belongs to the transport.
+A file contains the bytes of a request and, after a separator line, the bytes of the response. Names in braces replace
+values that differ between runs, including the signature and the date of the request. Header names of a response are in
+lower case and sorted, and the headers that frame a body are omitted, because the framing belongs to the transport.
 
 GOLDEN=write writes the endpoint's responses into the files. Check every changed line against the specification.
 """
@@ -55,7 +55,7 @@ VARIABLE = [
 
 @pytest.fixture
 def places(wire):
-    """Returns values for the names in braces in a request: a table with two entities, and an unused name."""
+    """Returns values for the names in braces in a request, such as a table with two entities and an unused name."""
     table, free = create_table(wire, unique_name()), unique_name()
     for entity in ENTITIES:
         answer = table.insert(entity.encode("utf-8"))
@@ -111,7 +111,7 @@ def check_one_stamp(etag, body):
 
 
 def answered(wire, places, data, method):
-    """Returns the bytes of a response, with names in braces for values that differ between runs."""
+    """Replaces values that differ between runs with names in braces."""
     response = http.client.HTTPResponse(Received(data), method=method)
     response.begin()
     lines = [f"HTTP/1.1 {response.status} {response.reason}"]

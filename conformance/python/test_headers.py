@@ -68,7 +68,8 @@ def test_success(place, name):
     assert answer.header("Preference-Applied") == headers.get("Prefer")
     if status == 204:
         assert answer.body == b"" and answer.header("Content-Type") is None
-        # The service sends a length of 0, which HTTP forbids with this status; both mean a response without a body.
+        # The service sends a length of 0, which HTTP forbids with this status. Both forms mean a response without a
+        # body.
         assert answer.header("Content-Length") in (None, "0")
     else:
         assert answer.header("Content-Type") == STREAMING.format(MINIMAL)

@@ -38,7 +38,7 @@ KEYS = {
 
 
 def javascript_form(text):
-    """Returns a key as the JavaScript client percent-encodes it: doubled quotes stay unencoded."""
+    """Returns a key as the JavaScript client percent-encodes it: it does not encode doubled quotes."""
     return urllib.parse.quote(text.replace("'", "''"), safe="!'()*")
 
 
@@ -167,7 +167,7 @@ TYPED_KEYS = {
 @pytest.mark.parametrize("name", TYPED_KEYS)
 @pytest.mark.parametrize("verb, if_match", [("PUT", None), ("PUT", "*"), ("MERGE", None), ("PATCH", "*")])
 def test_keys_that_the_body_declares_with_a_type(shared, key, verb, if_match, name):
-    """The key is the literal string, as in the URL. The Python client declares a type for such keys."""
+    """The key is the literal string, as in the URL. The Python client declares types for such keys."""
     edm_type, text = TYPED_KEYS[name]
     check_status(shared.write("PUT", key, text, {"A": 0}), 204)
     body = {"PartitionKey": key, "RowKey": text, "RowKey@odata.type": edm_type, "A": 1}

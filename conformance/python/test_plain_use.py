@@ -1,4 +1,5 @@
-"""The simplest use of features whose other cases check every byte. An endpoint that fails here lacks the feature."""
+"""The simplest use of some features, whose other cases check every byte. An endpoint that fails here lacks the
+feature."""
 
 import pytest
 from azure.core.credentials import AzureSasCredential

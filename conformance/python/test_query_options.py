@@ -178,7 +178,7 @@ def test_everything_deleted_between_pages(table):
 
 
 def test_large_entities_give_short_pages(table):
-    """A page ends at about 4 MB of data. 32 entities of 256 KB each need several pages, and no entity is lost."""
+    """A page ends at about 4 MB of data, so 32 entities of 256 KB each need several pages. No entity may be lost."""
     text = "x" * 32_000
     for number in range(32):
         entity = {"PartitionKey": "p", "RowKey": f"{number:02}", **{f"P{i}": text for i in range(4)}}

@@ -1,5 +1,5 @@
-"""Refusals of long bodies over TLS: the synchronous client sends the whole body before it reads, and must see the
-service's error.
+"""Refusals of long bodies over TLS. The synchronous client sends the whole body before it reads, and must still receive
+the service's error.
 
 The suite starts a TLS server for these cases.
 """
@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 
 
 def service(server, credential):
-    """Returns a client that does not retry, so that every error surfaces."""
+    """Returns a client that does not retry, so that no error is hidden."""
     endpoint = f"{server.endpoint}/{ACCOUNT}"
     return TableServiceClient(endpoint, credential=credential, connection_verify=str(server.certificate), retry_total=0)
 

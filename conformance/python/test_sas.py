@@ -49,7 +49,7 @@ ENTITY_OPERATIONS = {
 
 
 def code_of(call):
-    """Returns None if the call succeeds, or else the status and code of the error."""
+    """Returns None if the call succeeds, and otherwise the status and code of the error."""
     try:
         call()
     except HttpResponseError as error:
@@ -78,8 +78,8 @@ RULE = TableCorsRule(["https://nobody.example"], ["GET"])
 # Name: the resource types and the permissions (one of each is required), and the operation.
 ACCOUNT_OPERATIONS = {
     "get-properties": ("s", "r", lambda service, table, key: service.get_service_properties()),
-    # This must change nothing, because the account is shared: an error about the XML shows that the request was
-    # allowed.
+    # This operation must change nothing, because the account is shared. An error about the XML shows that the request
+    # was allowed.
     "set-properties": ("s", "w", lambda service, table, key: service.set_service_properties(cors=[RULE] * 6)),
     "list-tables": ("c", "l", lambda service, table, key: next(iter(service.list_tables(results_per_page=1)))),
     "create-table": ("c", "cw", lambda service, table, key: service.create_table("t" + key)),
@@ -163,7 +163,7 @@ def test_a_denial_comes_before_existence(wire, new_name):
 
 
 def refused(wire, table, token, accept=NONE):
-    """Checks that the token has no effect, as if the request had none."""
+    """Checks that the response is the same as to a request without a token."""
     answer = TokenWire(wire, token).send("GET", f"/{table.name}()?$top=1", accept=accept)
     check_problem(answer, 403, "AuthenticationFailed", MESSAGE["AuthenticationFailed"])
     assert answer.header("x-ms-error-code") == "AuthenticationFailed"

@@ -1,4 +1,5 @@
-"""Key ranges of shared access signatures: no entity outside one is read, written, counted or named in a token (08 §6).
+"""Key ranges of shared access signatures: no entity outside a range may be read, written, counted or named in a token
+(08 §6).
 """
 
 import base64
@@ -126,8 +127,8 @@ def test_a_token_of_an_unrestricted_query_widens_nothing(grid, bounds, start):
 
 
 INSIDE = {"start_pk": "in", "start_rk": "3", "end_pk": "in", "end_rk": "6"}
-# Keys outside the range in each direction: partition and row keys before and after it, and other row keys in its
-# partitions.
+# Keys outside the range in each direction: partition keys and row keys before and after the range, and other row keys
+# in its partitions.
 OUTSIDE = [("im", "4"), ("io", "4"), ("in", "2"), ("in", "7"), ("in", "")]
 WRITES = {
     "insert": lambda table, pk, rk: table.insert({"PartitionKey": pk, "RowKey": rk, "A": 2}),

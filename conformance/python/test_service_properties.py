@@ -1,4 +1,4 @@
-"""Service properties: the exact XML, partial updates, and refusals; statistics and the secondary endpoint."""
+"""Service properties (the exact XML, partial updates and refusals), statistics, and the secondary endpoint."""
 
 import email.utils
 import re
@@ -251,7 +251,7 @@ def test_incomplete_or_unknown_parameters(wire, query):
 
 
 def test_an_unsigned_request(wire):
-    # Not 401, which is the response of a server that offers bearer tokens.
+    # Not 401, which is the response if a server offers bearer tokens.
     answer = wire.send("GET", PROPERTIES, accept="application/xml", scheme=None)
     check_problem(answer, 403, "AuthenticationFailed", form="front")
 

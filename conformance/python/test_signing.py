@@ -1,6 +1,6 @@
 """Checks the suite's own signer against the specification's examples (07 §15). Needs no server.
 
-With a wrong signature every other case would fail, so these cases first check the strings to sign.
+Every other case would fail with a wrong signature, so these cases check the strings to sign.
 """
 
 import base64

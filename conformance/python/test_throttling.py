@@ -1,4 +1,4 @@
-"""Throttling as the official client sees it, with a server that the suite starts. The client retries on its own."""
+"""Throttling as the official client sees it, with a server that the suite starts. The client retries automatically."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_a_client_with_its_usual_settings_waits_and_succeeds(connect):
         statuses.append(response.http_response.status_code)
 
     for number in range(ROUNDS_MAX):
-        # If the machine pauses between the two requests, the partition becomes idle again, so try again.
+        # If the machine pauses between the two requests, the partition becomes idle, so try again.
         table.submit_transaction(hundred(f"p{number}"))
         table.create_entity({"PartitionKey": f"p{number}", "RowKey": "new"}, raw_response_hook=note)
         assert table.get_entity("p0", "new")["RowKey"] == "new"

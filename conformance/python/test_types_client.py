@@ -1,4 +1,5 @@
-"""EDM types at their limits through the official Python client: each value is read as it was written, with its type."""
+"""EDM types at their limits through the official Python client: each value must be read as it was written, with its
+type."""
 
 import math
 import uuid

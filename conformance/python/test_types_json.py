@@ -1,4 +1,5 @@
-"""EDM types at their limits through raw JSON, at every metadata level: the response's text, member by member.
+"""EDM types at their limits through raw JSON, at every metadata level. Compares the text of the response member by
+member.
 
 Source of the rules: 01 §6 (types), 03 §3.4 (annotations by level), 03 §3.6 (representation).
 """
@@ -34,7 +35,7 @@ def annotated(edm_type, value):
     return f'"P@odata.type":"{edm_type}","P":{value}'
 
 
-# The members as sent, and as returned at minimal and at full metadata. Without metadata, the annotation is missing.
+# The members as sent, and as returned with minimal and with full metadata. Without metadata, the annotation is missing.
 EXACT = {
     "int32-min": ('"P":-2147483648', '"P":-2147483648'),
     "int32-max": ('"P":2147483647', '"P":2147483647'),
@@ -121,7 +122,7 @@ def test_datetime_text(shared, key, name):
     assert custom_members(shared.point(key, "r", accept=NONE)) == f'"P":"{returned}"'
 
 
-# The round-trip format of the .NET Framework (recorded): fifteen digits if they parse back to the same double, and
+# The round-trip format of the .NET Framework (recorded): fifteen digits if these parse back to the same double, and
 # otherwise seventeen.
 DOUBLES = {
     "5e-324": "4.94065645841247E-324", "2.2250738585072014e-308": "2.2250738585072014E-308",

@@ -93,7 +93,8 @@ def test_keys_may_stand_in_the_body(shared, stored, name):
 
 @pytest.mark.parametrize("name", {**MERGING, **REPLACING})
 def test_the_address_wins_over_keys_in_the_body(shared, stored, name):
-    """Recorded for PATCH, with and without `If-Match`: 204, and the keys in the body have no effect (01 §3)."""
+    """Recorded for PATCH, with and without `If-Match`: the status is 204, and the keys in the body have no effect (01
+    §3)."""
     case = {**MERGING, **REPLACING}[name]
     act(shared, case, stored, {"PartitionKey": stored + "x", "RowKey": "other", "A": 9})
     assert shared.stored(stored, "r")["A"] == 9

@@ -1,7 +1,7 @@
 """Raw HTTP against a Table service endpoint, signed with Shared Key.
 
-`Wire` sends exactly the bytes that a test specifies and returns an `Answer`; `TableWire` adds the entity
-operations of one table. Nothing here checks a response; `expect` does that.
+`Wire` sends exactly the bytes that a test specifies and returns an `Answer`; `TableWire` adds the entity operations of
+one table. Only `expect` checks responses.
 """
 
 import base64
@@ -37,7 +37,7 @@ class Answer:
     body: bytes
 
     def header(self, name):
-        """Returns the value of a header, or None; header names are compared case-insensitively."""
+        """Returns the value of a header, or None. Ignores the case of header names."""
         values = [value for key, value in self.headers if key.lower() == name.lower()]
         return ", ".join(values) if values else None
 
@@ -55,7 +55,7 @@ def encode_key(text):
 
 
 def encode_options(options):
-    """Returns a query string for a mapping of query options; the option names are not encoded."""
+    """Returns the query string for a mapping of query options. Does not encode the names."""
     return "&".join(f"{name}={urllib.parse.quote(str(value), safe='')}" for name, value in options.items())
 
 
@@ -74,7 +74,7 @@ def now_text(offset_seconds=0):
 
 
 def string_to_sign(scheme, account, verb, target, headers):
-    """Returns the string to sign of SharedKey or SharedKeyLite for a request target as it is on the wire."""
+    """Returns the string to sign of SharedKey or SharedKeyLite for a request target as sent."""
     lower = {name.lower(): value for name, value in headers.items()}
     path, _, query = target.partition("?")
     resource = f"/{account}{path or '/'}"
@@ -139,7 +139,8 @@ class Wire:
         return target, merged
 
     def send(self, method, target, body=None, *, headers=None, accept=MINIMAL, version=VERSION, scheme="SharedKey"):
-        """Sends one request. A header given as None is omitted; one given as a list is sent several times."""
+        """Sends one request. A header with the value None is omitted. A header with a list of values is sent several
+        times."""
         body = to_bytes(body)
         target, merged = self.prepare(method, target, body, headers, accept, version, scheme)
         reused = self._connection is not None
@@ -190,7 +191,8 @@ class Wire:
         return plain
 
     def talk(self, data, half_close=False):
-        """Sends bytes on a new connection, and returns all bytes until the server closes it. Raises an error on a hang.
+        """Sends bytes on a new connection, and returns all bytes until the server closes the connection. Raises an
+        error if the server hangs.
         """
         with self.connect() as stream:
             try:
@@ -218,7 +220,8 @@ def read_all(stream):
 
 
 def status_of(data):
-    """Returns the status of the last response in raw bytes, or None without a response. Skips interim 100 responses."""
+    """Returns the status of the last response in raw bytes, or None if there is no response. Skips interim 100
+    responses."""
     while data.startswith(b"HTTP/1.1 100"):
         data = data.partition(b"\r\n\r\n")[2]
     return int(data.split(b" ", 2)[1]) if data.startswith(b"HTTP/") else None
@@ -241,7 +244,7 @@ class TableWire:
         return self.wire.send("GET", self.address(partition_key, row_key) + query, **kwargs)
 
     def write(self, verb, partition_key, row_key, properties, if_match=None, headers=None, **kwargs):
-        """Replaces (PUT) or merges (MERGE, PATCH) with If-Match; upserts without it."""
+        """Replaces (PUT) or merges (MERGE, PATCH). Without If-Match, upserts."""
         headers = {"If-Match": if_match, **(headers or {})}
         return self.wire.send(verb, self.address(partition_key, row_key), properties, headers=headers, **kwargs)
 

@@ -1,5 +1,3 @@
-//! The in-memory state of a durable engine is restored after a restart.
-
 use crate::support::*;
 use engine::{Engine, TableKey};
 use model::service_properties::{Logging, RetentionDays};

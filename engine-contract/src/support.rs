@@ -21,7 +21,6 @@ pub fn setting(name: &str) -> Option<u64> {
 /// The variable that sets the seed of the random tests.
 pub const SEED: &str = "ROWHOUSE_SEED";
 
-/// A clock that stands still until it is set.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<AtomicI64>);
 
@@ -114,7 +113,7 @@ pub fn value(record: &Record) -> i64 {
     }
 }
 
-/// A sink that keeps the entities of a page and ends the page after `most` entities.
+/// The page ends after `most` entities.
 #[derive(Debug, Default)]
 pub struct CollectingSink {
     pub entities: Vec<Entity>,

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// The maximum number of entities that one purge step removes.
 const PURGE_STEP_ENTITIES: usize = 1024;
 
 /// Removes the entities of deleted tables: first the tables left over from the previous run, then whenever it is woken.
@@ -61,8 +60,7 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
     Ok(())
 }
 
-/// Removes a bounded number of entities, starting at a key. Returns the key to continue from, or `None` if there are no
-/// more.
+/// Returns the key to continue from, or `None` if there are no more entities.
 fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
     storage.wait_for_room();
     let mut batch = storage.db.batch();
@@ -82,7 +80,6 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
     Ok(if is_last_step { None } else { last })
 }
 
-/// Syncs the acknowledged writes each time an interval has passed.
 pub(super) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         if shared.is_unsynced.swap(false, Ordering::AcqRel)

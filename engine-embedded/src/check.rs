@@ -29,8 +29,7 @@ fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
     report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
 }
 
-/// Adds an error to the report if it means that data is damaged. Any other error means that the folder could not be
-/// checked.
+/// An error that is not damage means that the folder could not be checked.
 fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
     match error {
         OpenError::Damaged { path, what } => report.problem(path.display(), what),
@@ -108,7 +107,6 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
         let folder = database.join("keyspaces").join(keyspace);
         let manifest = match preflight::manifest(&folder) {
             Ok(manifest) => manifest,
-            // This has already been reported.
             Err(OpenError::Damaged { .. }) => continue,
             Err(other) => return Err(other),
         };
@@ -141,15 +139,14 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
     Ok(unnamed)
 }
 
-/// Returns whether the error is caused by the scratch folder (a lack of space or permissions) rather than by damage to
-/// the copied data.
+/// The scratch folder may lack space or permissions, which does not mean that the copied data is damaged.
 fn is_of_scratch(error: &fjall::Error) -> bool {
     let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
     is_too_many_open_files(error)
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Copies a database that must not be changed into a folder where the copy can be opened.
+/// The copy can be opened, which changes it. The original must not be changed.
 fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
     let from = from.canonicalize()?;
     for entry in fs::read_dir(&from)? {
@@ -192,8 +189,6 @@ mod tests {
         RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
     }
 
-    /// Returns the problems found in a folder that contains one table with ID 1, the last Timestamp 1000, and the given
-    /// entries.
     async fn problems(entries: &[Entry]) -> Vec<String> {
         let place = tempfile::tempdir().unwrap();
         let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));

@@ -2,7 +2,7 @@
 //! startup.
 //!
 //! If a journal is empty or ends early, the library assumes that nothing more was written to it. After a crash, this
-//! may be true. After a clean shutdown, it is data loss, and only a record made at the shutdown reveals it.
+//! may be true. After a clean shutdown, it is data loss, and only a record made at the shutdown reveals the loss.
 //!
 //! This module must not access files: it only formats and parses the record.
 
@@ -11,17 +11,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const FIRST_LINE: &str = "rowhouse closed";
 
-/// The state of a journal when the database was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClosedJournal {
     pub(super) number: u64,
-    /// The length of its complete batches.
     pub(super) bytes: usize,
-    /// The XXH3 checksum of the complete batches.
     pub(super) checksum: u128,
 }
 
-/// The state of all journals when the database was closed cleanly, from the oldest to the active one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClosingRecord(pub(super) Vec<ClosedJournal>);
 
@@ -43,8 +39,7 @@ impl ClosingRecord {
         (record.to_text() == text).then_some(record)
     }
 
-    /// Compares the journals with the record. Returns the number of the first journal that differs, and a description
-    /// of the difference.
+    /// Returns the number of the first journal that differs from the record, and a description of the difference.
     pub(super) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
         for closed in &self.0 {
             let Some(found) = found.iter().find(|found| found.number == closed.number) else {

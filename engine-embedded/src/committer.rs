@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //!
-//! 1. No request gets a response before the batch is as durable as the engine is configured to make it. This includes
-//!    refusals, because an earlier transaction of the same group may be their cause.
+//! 1. No request gets a response before the batch is as durable as the engine is configured to make it. Refusals wait
+//!    as well, because an earlier transaction of the same group may be their cause.
 //! 2. The last issued stamp is written in the same batch as the entities that carry it.
 //! 3. After a failed write, nothing is written until the database has been reopened (`outage`).
 //! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
@@ -41,18 +41,16 @@ pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The size at which a group accepts no more transactions, in bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The maximum size of a transaction that uses up one turn of its account, in bytes. If each of several accounts sends
-/// a transaction of this size, writing their group takes little more time than a sync.
+/// a transaction of this size, writing the group takes little more time than a sync.
 const TURN_BYTES: usize = 256 * 1024;
 pub(super) const GROUP_LIMITS: GroupLimits =
     GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
 
 pub(super) enum Request {
     Commit(CommitRequest),
-    /// The change, and its share of the queue's memory, which is released when the response is sent.
     Catalog(CatalogChange, MemoryShare),
 }
 
-/// A change to data other than entities.
 pub(super) enum CatalogChange {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
@@ -68,12 +66,9 @@ pub(super) struct Submitted {
 pub(super) struct CommitRequest {
     /// Shared with the caller, which usually outlives the request and therefore frees the memory.
     pub(super) submitted: Arc<Submitted>,
-    /// The part of the work that the caller did in advance.
     pub(super) prepared: Option<Prepared>,
-    /// The approximate memory used by the transaction, in bytes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
-    /// The transaction's share of the queue's memory, which is released when the response is sent.
     pub(super) memory: MemoryShare,
 }
 
@@ -104,13 +99,10 @@ pub(super) struct Committer<C> {
     pub(super) queue: Arc<FairQueue<Request>>,
     pub(super) stamps: Stamps<C>,
     pub(super) next_table_id: TableId,
-    /// Wakes the purger.
     pub(super) purges: Sender<()>,
-    /// The durability of a group of transactions before it is acknowledged.
     pub(super) persist_mode: PersistMode,
     pub(super) space: FreeSpace,
     pub(super) recent: RecentWrites,
-    /// The current outage; `None` if no write has failed.
     pub(super) outage: Option<Outage>,
 }
 
@@ -136,7 +128,7 @@ impl<C: Clock> Committer<C> {
         }
     }
 
-    /// Returns the database if it accepts writes. After a failed write, reopens it if the next attempt is due.
+    /// After a failed write, reopens the database if the next attempt is due.
     fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.outage.is_none() {
             let storage = self.shared.storage()?;
@@ -157,19 +149,18 @@ impl<C: Clock> Committer<C> {
         self.shared.storage()
     }
 
-    /// Returns the database if it accepts writes other than deletions.
+    /// Like [`Self::writable`], but for writes other than deletions.
     fn writable_with_space(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
     }
 
-    /// Writes a batch that changes the catalog. Tables change rarely, so the batch is synced immediately, regardless of
-    /// the durability of transactions.
+    /// Tables change rarely, so the batch is synced immediately, regardless of the durability of transactions.
     fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
         let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
         written.map_err(|error| self.write_failed(&error))
     }
 
-    /// Begins an outage. Returns the fault to report to the callers whose write failed.
+    /// Returns the fault to report to the callers whose write failed.
     fn write_failed(&mut self, error: &fjall::Error) -> Fault {
         self.begin_outage(error);
         Fault::Interrupted
@@ -181,7 +172,7 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Processes a group of requests. Requests that do not fit into its batch are put back into the queue.
+    /// Requests that do not fit into the batch are put back into the queue.
     fn serve(&mut self, requests: Vec<Request>) {
         let mut commits = Vec::with_capacity(requests.len());
         let mut catalog = None;
@@ -203,7 +194,6 @@ impl<C: Clock> Committer<C> {
     }
 
     fn change_catalog(&mut self, change: CatalogChange) {
-        // The caller may have stopped waiting.
         match change {
             CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
             CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
@@ -216,8 +206,7 @@ impl<C: Clock> Committer<C> {
         }
     }
 
-    /// Commits the next requests as one group. If the group becomes full, returns the account whose transaction filled
-    /// it.
+    /// If the group becomes full, returns the account whose transaction filled it.
     fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
         if requests.len() == 0 {
             return None;
@@ -269,7 +258,6 @@ impl<C: Clock> Committer<C> {
                 Ok(()) => result,
                 Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
             };
-            // The caller may have stopped waiting.
             drop(answer.send(result));
         }
         drop(shares);
@@ -327,8 +315,7 @@ impl<C: Clock> Committer<C> {
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let storage = self.writable().map_err(CatalogError::Fault)?;
-        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
-        // catalog only then.
+        // As in `create_table`, read the catalog only after `writable` has returned.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
@@ -352,8 +339,7 @@ impl<C: Clock> Committer<C> {
     }
 }
 
-/// Returns whether a transaction contains only deletions. An operator may need such transactions to free space on a
-/// full disk.
+/// An operator may need deletions to free space on a full disk.
 fn contains_only_deletions(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

@@ -4,8 +4,8 @@
 //! every scan steps over them. The library merges its uppermost level into the next one when the uppermost level has a
 //! certain number of files, whatever they contain. It checks the number only after a flush. A separate thread therefore
 //! inspects the levels. It merges when the entries that may hide others are numerous compared with the entries that
-//! they may hide: at [`BUSY_SHARE`] while there are writes, and at [`IDLE_SHARE`] once there have been none for
-//! [`IDLE_TIME`].
+//! they may hide. The threshold is [`BUSY_SHARE`] while there are writes, and [`IDLE_SHARE`] once there have been none
+//! for [`IDLE_TIME`].
 //!
 //! Invariants:
 //!
@@ -28,13 +28,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The interval between two checks for due work.
 const TICK: Duration = Duration::from_millis(250);
-/// The time without writes after which the engine is idle.
 const IDLE_TIME: Duration = Duration::from_millis(500);
 /// While there are writes, the uppermost level is merged when it has this share of the entries of the levels below. A
-/// smaller share makes scans faster but writes more expensive, because a merge rewrites the levels below once for every
-/// such share.
+/// smaller share makes scans faster but writes more expensive, because each merge rewrites the levels below.
 const BUSY_SHARE: Share = Share { part: 3, of: 10 };
 /// When the engine is idle, all levels above the lowest one are merged into it if they have this share of its entries.
 const IDLE_SHARE: Share = Share { part: 1, of: 10 };
@@ -78,13 +75,11 @@ impl Share {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Level {
-    /// The number of values and tombstones.
     entries: u64,
     tombstones: u64,
     bytes: u64,
 }
 
-/// The number of entries in each part of the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Shape {
     memtable_entries: u64,
@@ -94,19 +89,15 @@ struct Shape {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Flush the memtable, and then inspect the levels again.
     Flush,
     /// Merge the uppermost level into the next level in use, or into the lowest level if no other level is in use.
     MergeUppermost,
-    /// Merge the whole level with the given index into the next level.
     MergeLevel(u8),
-    /// Merge individual files into the lowest level.
     MergeFiles,
     /// Rewrite the lowest level, because it contains versions or tombstones that were kept for a snapshot.
     RewriteLowest,
 }
 
-/// Returns the work that is due; see the constants.
 fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
     let (uppermost, below) = shape.levels.split_first()?;
     let entries = |levels: &[Level]| levels.iter().map(|level| level.entries).sum::<u64>();
@@ -138,7 +129,6 @@ fn has_dead_entries_in_lowest(shape: &Shape, has_kept_versions: bool) -> bool {
     })
 }
 
-/// Flushes and merges whatever is due, until it receives the stop signal.
 pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
@@ -151,7 +141,6 @@ pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) 
     }
 }
 
-/// The state of the compaction thread.
 struct Compactor {
     /// The ID of the active memtable, and its size when it last changed.
     writes: Option<(u64, u64)>,
@@ -189,7 +178,6 @@ impl Compactor {
             && self.pause_until.is_none_or(|until| monotonic::now() >= until)
     }
 
-    /// Does one piece of work, if any is due and the disk has room for it.
     fn run_due_work(&mut self, storage: &Arc<Storage>, disk: &Disk, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
@@ -244,7 +232,7 @@ impl Compactor {
         }
     }
 
-    /// Releases memory and files if a release is due. Returns true if nothing is left to release.
+    /// Returns true if nothing is left to release.
     fn release(&mut self, storage: &Storage) -> bool {
         if self.release_at.is_some_and(|at| monotonic::now() >= at) {
             let is_done = release(storage, &mut self.bound).unwrap_or_else(|error| {
@@ -293,12 +281,11 @@ fn visible_bound(storage: &Storage) -> u64 {
     storage.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc()
 }
 
-/// Releases flushed memtables and merged files, which the library keeps until the next memtable is flushed.
-///
-/// The library keeps every list of files that an open snapshot may need, according to its bound of visible versions,
-/// and one more list. It recomputes that bound after a number of snapshots, and moving the files of an empty level
-/// creates a new list. Returns whether everything was released; an open snapshot prevents that. `last_bound` is the
-/// bound at the last attempt.
+/// Releases flushed memtables and merged files, which the library keeps until the next memtable is flushed. The library
+/// keeps every list of files that an open snapshot may need, according to its bound of visible versions, and one more
+/// list. It recomputes that bound after a number of snapshots, and moving the files of an empty level creates a new
+/// list. Returns whether everything was released; an open snapshot prevents that. `last_bound` is the bound at the last
+/// attempt.
 fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     let tree = &storage.data.tree;
     if tree.version_free_list_len() == 0 {
@@ -312,7 +299,6 @@ fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     };
     let bound = compute_bound();
     if bound == *last_bound {
-        // The same snapshot is still open.
         return Ok(false);
     }
     *last_bound = bound;
@@ -359,14 +345,11 @@ mod tests {
         let between = |level_5, lowest| levels([NONE, NONE, NONE, NONE, NONE, level_5, lowest]);
         for (memtable_entries, levels, while_busy, when_idle) in [
             (0, small(NONE), None, None),
-            // Too little to matter, however small the rest is.
             (1023, levels([NONE; 7]), None, None),
             (1024, levels([NONE; 7]), None, Some(Work::Flush)),
-            // When there are no writes, one tenth in memory is enough.
             (9_999, small(NONE), None, None),
             (10_000, small(NONE), None, Some(Work::Flush)),
             (90_000, small(NONE), None, Some(Work::Flush)),
-            // Three tenths in the uppermost level are always enough.
             (0, small((9_999, 8)), None, None),
             (1, small((9_999, 8)), None, Some(Work::MergeUppermost)),
             (0, small((29_999, 8)), None, Some(Work::MergeUppermost)),
@@ -440,8 +423,7 @@ mod tests {
         entries.map(|entry| entry.into_inner().map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
     }
 
-    /// Writes and merges at random, with snapshots that stay open across merges, and verifies the contents of each
-    /// snapshot.
+    /// Snapshots stay open across merges.
     #[tokio::test(flavor = "multi_thread")]
     async fn merges_change_nothing_that_a_snapshot_shows() {
         let mut random = Random::from_environment("ROWHOUSE_COMPACTION_SEED");
@@ -458,7 +440,6 @@ mod tests {
                 } else {
                     upsert(number, i64::try_from(random.below(1000)).unwrap())
                 };
-                // A missing entity cannot be deleted.
                 let _refused = engine.commit(&table(), Transaction::single(mutation)).await;
             }
             if random.below(3) == 0 {
@@ -500,7 +481,6 @@ mod tests {
         assert_eq!(contents(&storage, &storage.db.snapshot()), last);
     }
 
-    /// Waits until the tree contains the given number of entries, all of them in its lowest level.
     async fn merged(storage: &Storage, entries: u64) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {

@@ -5,7 +5,7 @@ use engine::parts::monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The committer's counters. Only the committer writes them.
+/// Only the committer writes these counters.
 #[derive(Debug)]
 pub(super) struct CommitterCounts {
     pub(super) group_transactions: Distribution,
@@ -14,10 +14,8 @@ pub(super) struct CommitterCounts {
     /// The time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
     busy: [AtomicU64; 4],
     pub(super) transactions: AtomicU64,
-    /// The size of the keys and records of committed transactions, in bytes.
     pub(super) stored_bytes: AtomicU64,
     pub(super) outages: AtomicU64,
-    /// Whether an earlier write failed, so that nothing can be written.
     pub(super) is_in_outage: AtomicBool,
 }
 
@@ -35,7 +33,6 @@ impl CommitterCounts {
         }
     }
 
-    /// Returns the total time spent in each phase so far, in nanoseconds.
     pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
         let [room, apply, write, answer] = &self.busy;
         [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
@@ -43,7 +40,7 @@ impl CommitterCounts {
     }
 }
 
-/// The counters of the thread that merges sorted files. Only that thread writes them.
+/// Only the thread that merges sorted files writes these counters.
 #[derive(Debug, Default)]
 pub(super) struct MergeCounts {
     pub(super) merges: AtomicU64,
@@ -63,15 +60,11 @@ impl MergeCounts {
     }
 }
 
-/// The phases in which the committer processes a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
-    /// Waiting until the library has room in its memtables.
     Room,
     Apply,
-    /// Writing and syncing the group.
     Write,
-    /// Responding to the callers.
     Answer,
 }
 
@@ -82,7 +75,7 @@ impl PhaseTimer {
         Self(monotonic::now())
     }
 
-    /// Ends a phase and starts the next one. Returns the duration of the ended phase.
+    /// Returns the duration of the ended phase.
     pub(super) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
         let now = monotonic::now();
         let time = now.duration_since(self.0);

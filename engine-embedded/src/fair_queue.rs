@@ -2,8 +2,8 @@
 //!
 //! Turns are measured in bytes (deficit round robin). With each turn, an account earns credit, and requests leave its
 //! lane as long as they cost no more than its credit. An account with large transactions therefore gets no larger share
-//! of the committer than one with small ones. A request waits for only a bounded amount of work from each other
-//! account, however much they send.
+//! of the committer than an account with small ones. A request waits for only a bounded amount of work from each other
+//! account, however much these accounts send.
 //!
 //! Invariants:
 //!
@@ -32,25 +32,20 @@ pub(super) struct GroupLimits {
     pub(super) group_requests: usize,
 }
 
-/// The properties of a request that the queue needs.
 pub(super) trait QueuedRequest {
-    /// Returns the account on whose behalf the request is made.
     fn account(&self) -> &AccountName;
     fn cost_bytes(&self) -> usize;
     /// Returns true if no request may follow this one in its group.
     fn ends_group(&self) -> bool;
 }
 
-/// The result of waiting for requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<T> {
-    /// A group of at least one request.
     Group(Vec<T>),
     Elapsed,
     Closed,
 }
 
-/// A queue of requests from all accounts, for one consumer.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     limits: GroupLimits,
@@ -61,18 +56,16 @@ pub(super) struct FairQueue<T> {
 #[derive(Debug)]
 struct State<T> {
     lanes: HashMap<AccountName, Lane<T>>,
-    /// The same accounts, in turn order.
     turns: VecDeque<AccountName>,
     requests: usize,
     is_closed: bool,
-    /// Whether the consumer is asleep. Waking the consumer costs a system call, so this happens only if it is asleep.
+    /// Waking the consumer costs a system call, so it is done only if the consumer is asleep.
     is_consumer_asleep: bool,
 }
 
 #[derive(Debug)]
 struct Lane<T> {
     requests: VecDeque<T>,
-    /// Unused credit, in bytes.
     credit: usize,
 }
 
@@ -88,7 +81,7 @@ impl<T: QueuedRequest> FairQueue<T> {
         Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
-    /// Adds a request. Returns it as the error if the queue is closed.
+    /// Returns the request as the error if the queue is closed.
     pub(super) fn push(&self, request: T) -> Result<(), T> {
         let mut state = self.state();
         if state.is_closed {
@@ -106,7 +99,7 @@ impl<T: QueuedRequest> FairQueue<T> {
         Ok(())
     }
 
-    /// Refuses all later requests. Requests already in the queue are still delivered.
+    /// Requests already in the queue are still delivered.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -142,8 +135,8 @@ impl<T: QueuedRequest> FairQueue<T> {
     }
 
     /// Puts back the last requests of a group, in their order, because the group became larger than the costs of its
-    /// requests indicated. The account whose request caused this must wait for its next turn. The other accounts come
-    /// first and keep their credit.
+    /// requests indicated. The account whose request filled the group must wait for its next turn. The other accounts
+    /// come first and keep their credit.
     pub(super) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
         let mut state = self.state();
         for request in requests.rev() {
@@ -166,7 +159,7 @@ impl<T: QueuedRequest> FairQueue<T> {
 }
 
 impl<T: QueuedRequest> State<T> {
-    /// Takes a group of requests. There must be at least one request.
+    /// There must be at least one request.
     fn group(&mut self, limits: GroupLimits) -> Vec<T> {
         let mut group = Group { requests: Vec::new(), bytes: 0, has_ended: false, limits };
         let has_several_accounts = self.turns.len() > 1;
@@ -207,7 +200,7 @@ impl<T: QueuedRequest> State<T> {
         }
     }
 
-    /// Puts back a request. Requests must be put back in reverse order.
+    /// Requests must be put back in reverse order.
     fn put_back(&mut self, request: T, filled_by: &AccountName) {
         let (account, cost) = (request.account().clone(), request.cost_bytes());
         self.requests += 1;

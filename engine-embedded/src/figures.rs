@@ -22,7 +22,6 @@ const CACHE_SHARE_PERCENT: u64 = 7;
 /// counts. The memtable counts the nodes of its skiplist correctly.
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
-/// The folder whose file system the figures describe, and its reserve of free space.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub(super) folder: PathBuf,
@@ -42,7 +41,7 @@ impl Disk {
     }
 }
 
-/// Returns the figures of the engine. Accesses the file system, so it may block.
+/// Accesses the file system, so it may block.
 pub(super) fn figures(
     shared: &EmbeddedState,
     disk: &Disk,
@@ -82,7 +81,7 @@ pub(super) fn figures(
     }
 }
 
-/// Returns the number of deleted tables that still have their marker.
+/// A deleted table keeps its marker until its last entity is removed.
 fn purge_backlog(storage: &Storage) -> Option<u64> {
     let mut backlog = 0;
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {

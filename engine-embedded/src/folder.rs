@@ -33,7 +33,7 @@ const RESTORING: &str = "rowhouse.restoring";
 
 /// A file that is created and removed to test whether the disk accepts writes.
 const PROBE: &str = "rowhouse.probe";
-/// The size of the `PROBE` file, in bytes. A smaller file might still fit on a full disk.
+/// The size of the `PROBE` file, in bytes. A full disk may still have room for a smaller file.
 const PROBE_BYTES: usize = 1024 * 1024;
 
 const MARKER_BYTES_MAX: u64 = 4096;
@@ -54,12 +54,10 @@ impl Drop for Folder {
     /// Releases the lock. Closing the file would not release it while a child process that is being started also has
     /// the file open.
     fn drop(&mut self) {
-        // If unlocking fails, rely on closing the file.
         let _ = self.lock.unlock();
     }
 }
 
-/// The record of a clean shutdown.
 #[derive(Debug)]
 pub(super) enum Closing {
     /// Written by an earlier version, which recorded only that everything was synced.
@@ -89,9 +87,8 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new })
     }
 
-    /// Takes ownership of a complete data folder for reading, without changing anything.
-    ///
-    /// This works even if the folder is read-only or was copied without its lock file.
+    /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or
+    /// a copy without its lock file.
     pub(super) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
@@ -110,9 +107,8 @@ impl Folder {
     }
 
     /// Takes ownership of a folder in order to restore a backup into it. The folder may be missing, empty, or contain
-    /// the remains of an interrupted restore, which are deleted.
-    ///
-    /// Until [`Self::complete_restore`] is called, only another restore opens the folder.
+    /// the remains of an interrupted restore, which are deleted. Until [`Self::complete_restore`] is called, only
+    /// another restore opens the folder.
     pub(super) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
         let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
@@ -173,7 +169,7 @@ impl Folder {
         write().map_err(|error| OpenError::io("write", &path, error))
     }
 
-    /// Returns the record of the last shutdown, or `None` if the database was not closed cleanly.
+    /// Returns `None` if the database was not closed cleanly.
     pub(super) fn closing(&self) -> Result<Option<Closing>, OpenError> {
         let path = self.path.join(CLOSED);
         let mut text = String::new();
@@ -191,7 +187,7 @@ impl Folder {
         Ok(Some(Closing::Recorded(record)))
     }
 
-    /// Removes the record of the last shutdown, before anything is written.
+    /// Must be called before anything is written.
     pub(super) fn remove_closing_record(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
         remove_if_there(&self.path.join(NEW_CLOSED))
@@ -200,7 +196,6 @@ impl Folder {
             .map_err(|error| OpenError::io("remove", &path, error))
     }
 
-    /// Returns the path of the storage library's files.
     pub(super) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
@@ -209,9 +204,8 @@ impl Folder {
         self.is_new
     }
 
-    /// Marks the database as completely created.
-    ///
-    /// The storage library does not sync the folder that contains its keyspace folders, so this method does.
+    /// Marks the database as completely created. The storage library does not sync the folder that contains its
+    /// keyspace folders, so this method does.
     pub(super) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.database())
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
@@ -273,13 +267,12 @@ fn marker_text() -> String {
     format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
 }
 
-/// Creates a folder and its missing parents, accessible only to their owner.
 fn create_private(path: &Path) -> Result<(), OpenError> {
     let create = private_folder().recursive(true).create(path);
     create.map_err(|error| OpenError::io("create the folder", path, error))
 }
 
-/// Locks a folder that is about to be used, and logs a warning if other users can open the folder.
+/// Logs a warning if other users can open the folder.
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
@@ -299,7 +292,7 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Prepares an empty folder for a new database. Deletes the database of an unfinished first startup.
+/// Deletes the database of an unfinished first startup.
 fn prepare(path: &Path) -> io::Result<()> {
     let mut marker = File::create(path.join(NEW_MARKER))?;
     marker.write_all(marker_text().as_bytes())?;

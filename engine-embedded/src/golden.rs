@@ -37,7 +37,7 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
     engine.commit(table, Transaction::single(Mutation::Insert { key, properties })).await.unwrap();
 }
 
-/// All entries, as keys and values, of an engine that contains one entry of each kind.
+/// The engine contains one entry of each kind.
 const ENTRIES: [(&[u8], &[u8]); 8] = [
     // A table without policies: version, ID, creation time, name.
     (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),

@@ -14,14 +14,12 @@ use fjall::{OwnedWriteBatch, PersistMode, UserValue};
 use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
 use std::sync::atomic::Ordering;
 
-/// The transactions added so far.
 pub(super) struct Group<'a> {
     shared: &'a EmbeddedState,
     storage: &'a Storage,
     number: u64,
     recent: &'a mut RecentWrites,
     batch: OwnedWriteBatch,
-    /// The size of the keys and records in the batch, in bytes.
     stored_bytes: usize,
     /// The state of each entity after the batch. A group of a single transaction needs no overlay, because the
     /// transaction's entities are distinct.
@@ -29,7 +27,6 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Creates an empty group for one or more transactions.
     pub(super) fn new(
         shared: &'a EmbeddedState,
         storage: &'a Storage,
@@ -48,7 +45,6 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Adds a transaction unless it is refused.
     pub(super) fn apply<C: Clock>(
         &mut self,
         Submitted { table, transaction }: &Submitted,
@@ -86,17 +82,16 @@ impl<'a> Group<'a> {
         Ok(written)
     }
 
-    /// Returns the number of entities that the batch writes or removes. An entity written twice counts twice.
+    /// An entity that the batch writes twice counts twice.
     pub(super) fn entities(&self) -> usize {
         self.batch.len()
     }
 
-    /// Returns the total size of the keys and records in the batch, in bytes.
     pub(super) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
-    /// Writes the batch with the durability that `mode` specifies, and makes it visible.
+    /// The batch becomes visible when it has been written.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());

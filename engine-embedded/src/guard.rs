@@ -19,9 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-/// Runs a closure and converts a panic into an error.
-///
-/// The caller must ensure that everything the closure changes can still be used after a panic.
+/// Runs a closure and converts a panic into an error. The caller must ensure that everything the closure changes can
+/// still be used after a panic.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked)
 }

@@ -6,9 +6,9 @@
 //! however, the library would silently delete everything that follows, although all of it was acknowledged. Conversely,
 //! if the last batch has a wrong checksum, the library refuses to start, although no acknowledged data is missing.
 //!
-//! If the bytes after the last complete batch contain no complete batch, they are truncated; if they do, they are
-//! damage. However, an incomplete batch contains clients' bytes unchanged, and these bytes may look like a batch. A
-//! position that is certainly inside an entity's value is therefore ignored.
+//! Unreadable bytes at the end of a journal are truncated, unless they contain a complete batch: in that case, the
+//! journal is damaged. However, an incomplete batch contains clients' bytes unchanged, and these bytes may look like a
+//! batch. A position that is certainly inside an entity's value is therefore ignored.
 //!
 //! Invariants:
 //!
@@ -29,7 +29,7 @@
 //!
 //! One ambiguous case remains: a power failure that preserves later parts of a write, but not its start or an earlier
 //! item header. If a value in these later parts contains a batch, the write looks like damage. It is treated as damage,
-//! because the opposite could lose data.
+//! because treating damage as an incomplete write could lose data.
 //!
 //! This module must not access files: it examines bytes. `docs/embedded-engine.md` specifies the format of a journal.
 
@@ -50,7 +50,6 @@ const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
 /// The only compression that this engine lets the library use in journals.
 const COMPRESSION_NONE: u8 = 0;
 const DATA_KEYSPACE: u64 = 1;
-/// The length of the table ID at the start of an entity's key.
 const TABLE_ID_BYTES: usize = 8;
 const KEY_SEPARATOR: u8 = 0;
 /// The maximum length of an entity's record, in bytes. A UTF-16 code unit counts as two bytes towards the size of an
@@ -64,16 +63,13 @@ const HASH_STEP_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Journal {
-    /// The number of bytes at the start of the journal that consist of complete batches.
     pub(super) valid_bytes: usize,
-    /// The kind of bytes that follow the complete batches.
     pub(super) rest: Tail,
     /// The sequence numbers of the batches; `None` if there are none.
     pub(super) sequence: Option<Sequence>,
 }
 
 impl Journal {
-    /// A journal to which nothing has been written.
     pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Tail::Empty, sequence: None };
 }
 
@@ -86,7 +82,6 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Returns the sequence extended by a number.
     fn and(before: Option<Self>, number: u64) -> Self {
         match before {
             None => Self { first: number, last: number, grows: true },
@@ -95,7 +90,6 @@ impl Sequence {
     }
 }
 
-/// The kind of bytes that follow the complete batches of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
     /// Nothing, or the zeros with which the file was created.
@@ -108,7 +102,6 @@ pub(super) enum Tail {
     Unclear,
 }
 
-/// Finds the complete batches of a journal and classifies the bytes after them.
 pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
@@ -137,9 +130,7 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
 }
 
 /// Returns whether the bytes consist of the beginning of a batch, followed by the same batch in full and then only
-/// zeros.
-///
-/// The amount of work is bounded as in [`find_batch`].
+/// zeros. The amount of work is bounded as in [`find_batch`].
 fn is_repetition(bytes: &[u8]) -> bool {
     let mut steps_left = bytes.len();
     for at in 1..bytes.len() {
@@ -172,8 +163,7 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     bytes.get(..length).unwrap_or_default()
 }
 
-/// Finds the first complete batch that does not begin at the first byte and has a sequence number higher than `last`.
-///
+/// Finds the first complete batch that begins after the first byte and has a sequence number higher than `last`.
 /// Crafted bytes can make long batches appear to begin at many positions, or to share an end. The number of items
 /// stepped over and of bytes hashed is therefore bounded.
 fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Tail {
@@ -219,7 +209,7 @@ fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     values
 }
 
-/// Returns the range of an item's value, if the item is an entity and its lengths are certain.
+/// Returns `None` if the item is not an entity or its lengths are not certain.
 fn value_of_entity(bytes: &[u8]) -> Option<Range<usize>> {
     let head = Head::read(bytes)?;
     let (table, key) = head.key.split_at_checked(TABLE_ID_BYTES)?;
@@ -291,7 +281,6 @@ fn after_item(bytes: &[u8]) -> Option<&[u8]> {
     head.after.get(head.value_bytes..)
 }
 
-/// An item without its value, which may be missing.
 struct Head<'a> {
     keyspace: u64,
     key: &'a [u8],
@@ -319,8 +308,7 @@ mod tests {
     use super::*;
     use fjall::{CompressionType, Database, KeyspaceCreateOptions, PersistMode};
 
-    /// Returns the journal that the library writes for the given number of batches, without its trailing zeros, and the
-    /// end position of each batch.
+    /// The journal has no trailing zeros. Also returns the end position of each batch.
     fn written(batches: usize) -> (Vec<u8>, Vec<usize>) {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::builder(folder.path()).journal_compression(CompressionType::None).open().unwrap();
@@ -408,8 +396,6 @@ mod tests {
         }
     }
 
-    /// Returns an item for the entity with the partition key `p` and the row key `row`. Its record contains the given
-    /// bytes.
     fn entity(row: &str, bytes: &[u8]) -> Vec<u8> {
         let key = [&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat();
         item(0, &key, &[&[1; 9], bytes].concat())
@@ -433,7 +419,6 @@ mod tests {
         [&[TAG_START][..], &count, &number.to_le_bytes(), &items, &[TAG_END], &checksum, TRAILER].concat()
     }
 
-    /// Returns the last item of each batch that contains entities.
     fn stamp() -> Vec<u8> {
         item(0, b"\0\0\0\0\0\0\0\0mlast-stamp", &[1; 8])
     }

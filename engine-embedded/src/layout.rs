@@ -20,9 +20,7 @@ pub(super) const KEYSPACE: &str = "data";
 // entry.
 
 pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
-/// The key of the last Timestamp issued.
 pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
-/// The prefix of the keys of tables, which form the catalog.
 pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 /// The prefix of the keys of deleted tables whose entities are still to be removed. The table ID follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
@@ -50,7 +48,7 @@ impl TableId {
         Self(self.0.checked_add(1).expect("2^64 tables are never created"))
     }
 
-    /// Returns the previous ID, or `None` for the first one.
+    /// Returns `None` for the first ID.
     pub(super) fn before(self) -> Option<Self> {
         Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
@@ -64,12 +62,10 @@ impl TableId {
     }
 }
 
-/// Returns the key of an entity: the table ID, then the key bytes inside the table.
 pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
-/// Returns the key of an entity from its partition key and row key.
 pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     let (partition, row) = (key.partition.as_str(), key.row.as_str());
     let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
@@ -78,7 +74,6 @@ pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     full_key
 }
 
-/// Extracts the key bytes inside the table from the key of an entity.
 pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
@@ -146,18 +141,15 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
 }
 
-/// A decoded entry of the engine itself, as opposed to an entity.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EngineEntry {
     NextTableId(TableId),
     LastStamp(DateTime),
     Table(CatalogEntry),
-    /// A deleted table whose entities are still to be removed.
     Purge(TableId),
     ServiceProperties(AccountName, Box<ServiceProperties>),
 }
 
-/// The reason why an entry of the engine itself cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EngineEntryError {
     /// The entry is damaged or was written by a newer version. The string describes the entry.
@@ -195,7 +187,6 @@ fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// Returns the key of the service properties of an account.
 pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
     [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
 }

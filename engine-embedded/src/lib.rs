@@ -123,9 +123,7 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// An engine on a data folder.
-///
-/// Dropping the engine also closes it, and blocks until its threads have exited.
+/// An engine on a data folder. Dropping the engine also closes it, and blocks until its threads have exited.
 pub struct Embedded {
     shared: Arc<EmbeddedState>,
     queue: Arc<FairQueue<Request>>,
@@ -201,7 +199,6 @@ impl Embedded {
         self.queue.push(request).map_err(|_| Fault::Closed)
     }
 
-    /// Returns the fault for a request that received no response.
     fn no_response_fault(&self) -> Fault {
         match self.shared.check_open() {
             Err(closed) => closed,
@@ -211,7 +208,7 @@ impl Embedded {
         }
     }
 
-    /// Runs a closure on a separate thread, because it may wait for the disk and must not block other tasks.
+    /// The closure may wait for the disk, which must not block other tasks.
     async fn on_blocking_thread<T: Send + 'static>(
         &self,
         run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
@@ -220,8 +217,8 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Does the part of the commit that does not depend on the serial order. This reduces the work of the committer,
-    /// for which every writer waits. The memory used is charged to the transaction's share of the queue's memory.
+    /// Does the part of the commit that does not depend on the serial order. Reduces the work of the committer, for
+    /// which every writer waits. The memory used is charged to the transaction's share.
     async fn prepare(
         &self,
         submitted: &Arc<Submitted>,
@@ -386,7 +383,6 @@ impl Engine for Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        // The committer stops once its queue is empty.
         self.queue.close();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
     }
@@ -407,7 +403,7 @@ impl Threads {
         Ok(wake)
     }
 
-    /// Stops the threads. The committer stops because the caller has already closed its queue.
+    /// The caller has already closed the committer's queue, so the committer stops.
     fn join(&mut self) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
             let _already_ended = wake.send(());
@@ -442,7 +438,6 @@ fn spawn(
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }
 
-/// Estimates the memory that a waiting transaction uses, in bytes.
 fn memory_bytes(transaction: &Transaction) -> usize {
     /// The memory that a mutation uses apart from its keys and properties, in bytes.
     const MUTATION_BYTES: usize = 256;

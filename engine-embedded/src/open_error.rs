@@ -1,4 +1,4 @@
-//! The reasons why a data folder cannot be opened: the problem, where it is, and what to do about it.
+//! The reasons why a data folder cannot be opened.
 
 use super::layout::FORMAT;
 use std::fmt;

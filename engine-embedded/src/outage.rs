@@ -2,9 +2,9 @@
 //!
 //! After a failed write or sync, it is not known what is on disk. The operating system may have dropped the data that
 //! it could not write, and may report success for the next sync. The storage library therefore refuses all further
-//! writes until it is reopened. Opening it reads the journals. Before that, `preflight::rescue` rewrites the last
-//! journal, truncated to its last complete batch, so that everything that is read is also on disk. It first verifies
-//! that the last complete batch is not earlier than the last acknowledged one.
+//! writes until it is reopened. When it is opened, it reads the journals. Before that, `preflight::rescue` rewrites the
+//! last journal, truncated to its last complete batch, so that everything that is read is also on disk. `rescue` first
+//! verifies that the last complete batch is not earlier than the last acknowledged batch.
 //!
 //! Invariants:
 //!
@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(250);
 
-/// A period during which no writes are possible.
 #[derive(Debug)]
 pub(super) struct Outage {
     began: Instant,
@@ -31,24 +30,22 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Begins an outage after a failed write, or when the library turns out to refuse writes.
     pub(super) fn begin(reason: &dyn Display) -> Self {
         tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
         let now = monotonic::now();
         Self { began: now, next_attempt: now, last_error: String::new(), acknowledged: Acknowledged::Unknown }
     }
 
-    /// Returns the time of the next attempt to end the outage.
     pub(super) fn next_attempt(&self) -> Instant {
         self.next_attempt
     }
 
-    /// Tries to end the outage if an attempt is due. Returns true if it is over.
+    /// Returns true if the outage is over.
     pub(super) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
         if monotonic::now() < self.next_attempt {
             return false;
         }
-        // Set the time before the attempt as well, so that the next attempt is made after a pause even if this one
+        // Set the time before the attempt as well, so that the next attempt is made after a pause even if the attempt
         // panics.
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {

@@ -18,7 +18,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// The contents of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
 /// The numbered folders of the keyspaces: 0 belongs to the library itself, 1 to the engine.
@@ -28,7 +27,6 @@ pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 const KIND_XXH3: &[u8] = &[0];
 
 const COPY_EXTENSION: &str = "copy";
-/// The size of the buffer for reading files, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 /// The part of the active journal whose damage is treated as an incomplete write rather than as an error.
@@ -42,15 +40,12 @@ pub(super) enum IncompleteWrites {
     Everything,
 }
 
-/// A journal that ends with an incomplete write.
 #[derive(Debug)]
 pub(super) struct JournalToTruncate {
     pub(super) journal: PathBuf,
-    /// The length of its complete batches.
     pub(super) valid_bytes: usize,
 }
 
-/// Checks the folder of a complete database, and truncates an incomplete last write.
 pub(super) fn check(
     database: &Path,
     closing: Option<&Closing>,
@@ -105,14 +100,12 @@ fn check_record(database: &Path, record: &ClosingRecord, journals: &[JournalFile
     Err(OpenError::damaged(&journal_path(database, number), what))
 }
 
-/// Returns the complete batches of a journal.
 pub(super) fn valid_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = read_journal(path).map_err(io::Error::other)?;
     bytes.truncate(journal::read(&bytes).valid_bytes);
     Ok(bytes)
 }
 
-/// Returns the 128-bit XXH3 checksum of a file, and its length.
 pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
     let (mut file, mut hash, mut length) = (File::open(path)?, Xxh3Default::new(), 0);
     let mut block = vec![0; READ_BYTES];
@@ -129,10 +122,9 @@ pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
 pub(super) struct Manifest(Vec<u8>);
 
 impl Manifest {
-    /// Returns whether the manifest lists the sorted file `id` with the given checksum.
-    ///
-    /// For each file, the manifest contains the file's number (8 bytes, little-endian), `00`, and its checksum (16
-    /// bytes, little-endian). The rest of the manifest is not decoded here.
+    /// Returns whether the manifest lists the sorted file `id` with the given checksum. For each file, the manifest
+    /// contains the file's number (8 bytes, little-endian), `00`, and its checksum (16 bytes, little-endian). The rest
+    /// of the manifest is not decoded here.
     pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
         let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
         self.0.windows(entry.len()).any(|bytes| bytes == entry)
@@ -164,12 +156,11 @@ pub(super) enum Acknowledged {
     Unknown,
 }
 
-/// Ensures that the contents of the journals are on disk, after a write or a sync has failed in this process.
-///
-/// The operating system may show data that it failed to write, and report no error at the next sync. Only the last
-/// journal that was written to can contain unsynced data. That journal is replaced by a copy of its complete batches.
-/// If the acknowledged batches are known, all of them must be in the copy, and everything after them is truncated: a
-/// partial failed write, or its repetition by the library.
+/// Ensures that the contents of the journals are on disk, after a write or a sync has failed in this process. The
+/// operating system may show data that it failed to write, and report no error at the next sync. Only the last journal
+/// that was written to can contain unsynced data. That journal is replaced by a copy of its complete batches. If the
+/// acknowledged batches are known, all of them must be in the copy, and everything after them is truncated: a partial
+/// failed write, or its repetition by the library.
 pub(super) fn rescue(
     database: &Path,
     incomplete_writes: IncompleteWrites,
@@ -206,7 +197,6 @@ pub(super) fn rescue(
     replace().map_err(|error| OpenError::io("rewrite", path, error))
 }
 
-/// Checks the bytes after the last readable batch of a journal.
 fn check_end(path: &Path, journal: &Journal, incomplete_writes: IncompleteWrites) -> Result<(), OpenError> {
     let is_accepted = match journal.rest {
         Tail::Empty => true,
@@ -258,14 +248,13 @@ fn check_version(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Decodes the number and the checksum of a keyspace's current manifest.
 fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
     let (manifest, rest) = bytes.split_first_chunk()?;
     let (checksum, kind) = rest.split_first_chunk()?;
     (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))
 }
 
-/// Reads the journals from the oldest to the active one. There must be at least one.
+/// There must be at least one journal.
 fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
     let numbers = journal_numbers(database)?;
     if numbers.is_empty() {
@@ -282,11 +271,9 @@ fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
 }
 
 struct JournalFile {
-    /// The number in the file's name.
     number: u64,
     path: PathBuf,
     journal: Journal,
-    /// The checksum of its complete batches.
     checksum: u128,
 }
 

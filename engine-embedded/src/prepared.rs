@@ -1,8 +1,8 @@
-//! The part of a transaction that does not depend on its position in the serial order. It is done before that position
-//! is known.
+//! The part of a transaction's work that does not depend on its position in the serial order, and is done before that
+//! position is known.
 //!
 //! The caller encodes the keys, looks up the existing entities, and builds the new values. The committer, whose time
-//! all writers share, stamps and writes these values. This removes about half of the committer's work.
+//! all writers share, only stamps and writes these values. This division removes about half of the committer's work.
 //!
 //! Invariants:
 //!
@@ -27,7 +27,6 @@ use std::sync::atomic::Ordering;
 /// one.
 const RECENT_WRITES: usize = 64 * 1024;
 
-/// A transaction as prepared by the caller for the committer.
 pub(super) struct Prepared {
     /// The table that had the name during preparation. If a different table has the name now, the preparation is
     /// unusable.
@@ -35,9 +34,7 @@ pub(super) struct Prepared {
     /// The last group whose writes are guaranteed to be visible to the lookups.
     pub(super) seen: u64,
     pub(super) changes: Vec<Change>,
-    /// An empty list with capacity for the response.
     pub(super) written: Vec<MutationResult>,
-    /// The approximate memory used by the changes, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -122,7 +119,7 @@ pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     })
 }
 
-/// Computes the hashes of keys. The hashes are seeded, because clients choose the keys.
+/// The hashes are seeded, because clients choose the keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyHashes(RandomState);
 
@@ -146,7 +143,6 @@ impl Hash for HashedKey {
     }
 }
 
-/// A map by key that does not hash the keys again.
 pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
 
 /// Uses the hash of a [`HashedKey`] unchanged.
@@ -170,8 +166,8 @@ impl Hasher for PrecomputedHash {
     }
 }
 
-/// The group that last wrote to each entity. If several keys share a counter, it may show a later group than the one
-/// that last wrote to a given key.
+/// The group that last wrote to each entity. If several keys share a counter, the counter may show a later group than
+/// the group that last wrote to a given key.
 pub(super) struct RecentWrites {
     /// The current group, counted from 1.
     group: u64,
@@ -179,12 +175,11 @@ pub(super) struct RecentWrites {
 }
 
 impl RecentWrites {
-    /// Creates the state before the first group.
     pub(super) fn new() -> Self {
         Self { group: 0, groups: vec![0; RECENT_WRITES].into_boxed_slice() }
     }
 
-    /// Begins the next group and returns its number. The number is not reused, even if the group fails.
+    /// The number is not reused, even if the group fails.
     pub(super) fn begin_group(&mut self) -> u64 {
         self.group += 1;
         self.group

@@ -20,7 +20,6 @@ use tokio::sync::oneshot;
 /// Shares grow in multiples of this number of bytes, so that a share that grows gradually seldom takes the lock.
 const GROWTH_BYTES: usize = 4 * 1024;
 
-/// Memory that accounts acquire and release, in bytes.
 #[derive(Debug)]
 pub(super) struct QueueMemory {
     bytes: usize,
@@ -38,11 +37,11 @@ struct State {
 #[derive(Debug, Default)]
 struct Holder {
     held: usize,
-    /// The sizes of the account's waiting requests, in bytes, and their channels.
+    /// The sizes of the account's waiting requests, in bytes, and the channels for their shares.
     waiting: VecDeque<(usize, oneshot::Sender<MemoryShare>)>,
 }
 
-/// Memory held by an account. It is released when the share is dropped.
+/// The memory is released when the share is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryShare {
     memory: Arc<QueueMemory>,
@@ -104,7 +103,6 @@ impl State {
         self.turns.front().is_some_and(|account| self.held(account) == 0)
     }
 
-    /// Takes memory if the account may currently have that much.
     fn take(&mut self, account: &AccountName, bytes: usize) -> bool {
         let held = self.held(account);
         let Some(free) = self.free.checked_sub(bytes) else { return false };
@@ -140,7 +138,6 @@ impl State {
         granted
     }
 
-    /// Grants memory to all waiting accounts that may currently have it.
     fn grant(&mut self, memory: &Arc<QueueMemory>) {
         let mut passed_over = 0;
         while passed_over < self.turns.len() {
@@ -168,7 +165,7 @@ impl State {
         }
     }
 
-    /// Returns the size of the account's next waiting request. Removes abandoned requests.
+    /// Removes abandoned requests.
     fn next_waiter(&mut self, account: &AccountName) -> Option<usize> {
         let waiting = &mut self.holders.get_mut(account)?.waiting;
         while waiting.front().is_some_and(|(_, sender)| sender.is_closed()) {
@@ -177,7 +174,6 @@ impl State {
         waiting.front().map(|(bytes, _)| *bytes)
     }
 
-    /// Hands the memory that was taken to the next request.
     fn send(&mut self, account: &AccountName, memory: &Arc<QueueMemory>, bytes: usize) {
         let Some((_, sender)) = self.holders.get_mut(account).and_then(|holder| holder.waiting.pop_front()) else {
             return;
@@ -199,8 +195,7 @@ impl MemoryShare {
         self.bytes
     }
 
-    /// Acquires more memory, so that this share holds about `bytes` in total, if the account may currently have that
-    /// much.
+    /// Acquires memory until this share holds about `bytes`, if the account may currently have that much.
     pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes).next_multiple_of(GROWTH_BYTES);
         if missing == 0 {
@@ -214,7 +209,7 @@ impl MemoryShare {
         is_taken
     }
 
-    /// Merges another share of the same account into this one, so that both are released together.
+    /// The shares must belong to the same account. They are then released together.
     pub(super) fn merge(&mut self, mut other: Self) {
         debug_assert!(self.account == other.account, "shares of one account");
         self.bytes += std::mem::take(&mut other.bytes);

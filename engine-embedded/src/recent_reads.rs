@@ -1,6 +1,6 @@
 //! Tracks whether recent reads had to load blocks from disk.
 //!
-//! A read that finds its blocks in memory takes a few microseconds, less than passing it to another thread would. A
+//! A read that finds its blocks in memory takes a few microseconds, less than the time to pass it to another thread. A
 //! read that waits for a disk may take a thousand times as long and blocks every other task on its thread. The library
 //! cannot predict which case applies. It does, however, count the blocks that it loads, for all reads on all threads:
 //! gets, scans, and lookups for writes. Time is therefore divided into periods. A read runs on the caller's thread as

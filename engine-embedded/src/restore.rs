@@ -15,7 +15,6 @@ use std::path::Path;
 
 /// The cache size for a folder that is only written to, in bytes.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
-/// The total size of keys and values at which a batch is written, in bytes.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// A data folder that is being filled.

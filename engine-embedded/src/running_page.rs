@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::vec;
 
-/// The number of entities read between two checks of whether the scan must give up its slot.
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
 pub(super) struct RunningPage<S> {
@@ -33,7 +32,6 @@ pub(super) struct RunningPage<S> {
     shared: Arc<EmbeddedState>,
 }
 
-/// The state of a page when its scan gives up its slot.
 pub(super) enum Step<S> {
     Finished(S, ScanEnd),
     /// Other scans are waiting, so the page resumes later.
@@ -83,7 +81,7 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Step::Finished(sink, end))
     }
 
-    /// Returns the deadline at which the page ends, however many entities it has.
+    /// The page ends at its deadline, however many entities it has.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }

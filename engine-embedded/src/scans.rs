@@ -32,7 +32,7 @@ pub(super) struct Scans {
     waiting: Arc<AtomicUsize>,
 }
 
-/// A scan's slot, which it holds until this value is dropped.
+/// The scan holds its slot until this value is dropped.
 pub(super) struct ScanSlot {
     _permit: OwnedSemaphorePermit,
     _resume_permit: Option<OwnedSemaphorePermit>,
@@ -47,13 +47,12 @@ impl Scans {
         Self { slots: semaphore(), resume_permits: semaphore(), slots_max, slice: SLICE, waiting: Arc::default() }
     }
 
-    /// Waits for a slot for a new scan.
     pub(super) async fn begin(&self) -> Result<ScanSlot, Fault> {
         let _waiting = WaitingCount::begin(&self.waiting);
         Ok(self.slot(acquire(&self.slots).await?, None))
     }
 
-    /// Waits for a slot for a scan that has given up its slot. Returns `None` if no slot is free before the deadline.
+    /// Returns `None` if no slot becomes free before the deadline.
     pub(super) async fn resume(&self, deadline: Instant) -> Result<Option<ScanSlot>, Fault> {
         let _waiting = WaitingCount::begin(&self.waiting);
         let slot = async {
@@ -67,7 +66,6 @@ impl Scans {
         self.slots_max.saturating_sub(self.slots.available_permits())
     }
 
-    /// Returns the number of scans that wait for a slot.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -85,7 +83,6 @@ impl Scans {
 }
 
 impl ScanSlot {
-    /// Returns whether the scan must give up its slot because its time slice is over and others wait.
     pub(super) fn must_yield(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
     }
@@ -95,7 +92,6 @@ async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fau
     Arc::clone(semaphore).acquire_owned().await.map_err(|_| Fault::Closed)
 }
 
-/// Counts a waiting scan until this value is dropped.
 struct WaitingCount<'a>(&'a AtomicUsize);
 
 impl<'a> WaitingCount<'a> {

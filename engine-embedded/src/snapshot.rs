@@ -13,7 +13,6 @@ use fjall::Readable;
 use model::DateTime;
 use std::sync::Arc;
 
-/// The number of entities read between two checks of whether reading must stop.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl Snapshots for EmbeddedState {
@@ -25,7 +24,7 @@ impl Snapshots for EmbeddedState {
     }
 }
 
-/// The contents of the engine at one instant. While the snapshot exists, these contents are not removed from disk.
+/// While the snapshot exists, its contents are not removed from disk.
 pub(super) struct EmbeddedSnapshot {
     pub(super) contents: SnapshotContents,
     /// The IDs of the tables, in the order of the tables.

@@ -1,7 +1,7 @@
 //! The free space of the data folder's file system.
 //!
 //! The engine refuses writes before the disk is full. Its background writes need space, for example for sorted files
-//! that replace others. Deletions, by which an operator frees space, also need some.
+//! that replace others. Deletions, with which an operator frees space, also need some.
 
 use engine::parts::monotonic;
 use std::io;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// The time for which a measurement of the free space is reused. At a gigabyte per second, 100 MB can be written in
 /// that time.
 const READING_AGE_MAX: Duration = Duration::from_millis(100);
-/// Once space is low, writes are accepted again only when the free space exceeds the reserve by this fraction of it.
-/// This hysteresis keeps the engine from switching with every file that is created or deleted.
+/// Once space is low, writes are accepted again only when the free space exceeds the reserve by this fraction of the
+/// reserve. Otherwise, every file that is created or deleted could change whether writes are accepted.
 const MARGIN_DIVISOR: u64 = 16;
 
 #[derive(Debug)]
@@ -24,12 +24,11 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Creates a monitor of whether at least `reserve_bytes` are free.
     pub(super) fn new(folder: &Path, reserve_bytes: u64) -> Self {
         Self { folder: folder.to_owned(), reserve_bytes, checked_at: None, is_low: false }
     }
 
-    /// Returns whether there is less free space than the reserve. Queries the file system at most ten times per second.
+    /// Queries the file system at most ten times per second.
     pub(super) fn is_low(&mut self) -> bool {
         if self.reserve_bytes == 0 {
             return false;
@@ -44,7 +43,7 @@ impl FreeSpace {
         self.is_low
     }
 
-    /// Records the free space, and logs a message if this changes which writes are accepted.
+    /// Logs a message if the free space changes which writes are accepted.
     fn record(&mut self, free_bytes: u64) {
         let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
         let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);

@@ -20,10 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// The polling interval while waiting for the last reader to finish.
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
-/// The database and the in-memory state that belongs to it.
 pub(super) struct EmbeddedState {
     /// `None` while the database is closed because a write failed, and after the engine is closed. Changed only by the
     /// committer or after the committer has stopped.
@@ -76,7 +74,7 @@ impl EmbeddedState {
         }
     }
 
-    /// Returns the database. The caller must drop it soon, because the database cannot be reopened while it is held.
+    /// The caller must drop the database soon, because it cannot be reopened while it is held.
     pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
         storage.clone().ok_or_else(|| self.check_open().err().unwrap_or(Fault::Suspended))
@@ -92,10 +90,9 @@ impl EmbeddedState {
         &self.folder
     }
 
-    /// Closes the database, if it is open, and opens it again, so that writes are possible after a failed write.
-    ///
-    /// While the database is closed, nothing can be read, but data that was read earlier stays valid. The batches that
-    /// were acknowledged when the database was closed are kept in `acknowledged` for the next attempt.
+    /// Closes the database, if it is open, and opens it again, so that writes are possible after a failed write. While
+    /// the database is closed, nothing can be read, but data that was read earlier stays valid. The batches that were
+    /// acknowledged when the database was closed are kept in `acknowledged` for the next attempt.
     pub(super) fn reopen(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
         if let Some(mut shared) = self.take_storage() {
             shared.retired.cancel();
@@ -147,13 +144,12 @@ impl EmbeddedState {
     pub(super) fn reads_may_wait(&self, reads: usize) -> bool {
         let storage = || self.storage().ok();
         let loaded = || storage().map_or(0, |storage| storage.blocks_loaded());
-        // Without a database, there is nothing to wait for.
         let fits_cache = || storage().is_none_or(|storage| storage.data.disk_space() <= self.settings.cache_bytes);
         self.recent_reads.may_wait(monotonic::now(), reads as u64, loaded, fits_cache)
     }
 
-    /// Returns a view of the latest state. This may wait for the batch that is being written, so it must not be called
-    /// on a thread that also runs other tasks.
+    /// Returns a view of the latest state. This method may wait for the batch that is being written, so it must not be
+    /// called on a thread that also runs other tasks.
     pub(super) fn view(&self) -> Result<View, Fault> {
         let storage = self.storage()?;
         Ok(View { snapshot: storage.snapshot(), storage })
@@ -165,8 +161,8 @@ impl EmbeddedState {
         Ok(storage.try_snapshot().map(|snapshot| View { snapshot, storage }))
     }
 
-    /// Returns the record of an entity. If [`Self::reads_may_wait`] returns true, this must not be called on a thread
-    /// that also runs other tasks.
+    /// Returns the record of an entity. If [`Self::reads_may_wait`] returns true, this method must not be called on a
+    /// thread that also runs other tasks.
     pub(super) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // The view was taken before this lookup, so a table that still exists had not been purged when the view was
         // taken.
@@ -193,7 +189,7 @@ pub(super) struct View {
     pub(super) storage: Arc<Storage>,
 }
 
-/// Logs data that could not be read. Keys are user data, so they appear only in the log, not in the fault.
+/// Keys are user data, so they appear only in the log, not in the fault.
 pub(super) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
     tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))

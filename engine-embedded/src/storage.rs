@@ -44,11 +44,10 @@ const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 /// The cache size for a database that is read once, in bytes.
 const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The number of sealed memtables that wait to be flushed at which writers wait: one less than the library allows.
+/// When this many sealed memtables are waiting to be flushed, writers wait. The library allows one more.
 const SEALED_MEMTABLES_MAX: usize = 3;
-/// The number of runs in the uppermost level at which writers wait: fewer than the library allows.
+/// When the uppermost level has this many runs, writers wait. The library allows more.
 const UPPERMOST_RUNS_MAX: usize = 28;
-/// The polling interval of a waiting writer.
 const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The number of library threads that flush memtables and compact. With one thread (the library's default on one core),
@@ -83,12 +82,11 @@ impl Drop for RecordOnDrop {
     }
 }
 
-/// Records the contents of a closed database's journals, all of which are synced.
+/// The contents of all journals are synced.
 fn record_closing(folder: &Folder) -> Result<(), OpenError> {
     folder.record_closing(&preflight::closing_record(&folder.database())?)
 }
 
-/// The state that the engine keeps in memory, as read from the database.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
     pub(super) properties: AccountProperties,
@@ -97,7 +95,6 @@ pub(super) struct Recovered {
 }
 
 impl Storage {
-    /// Opens the database of a data folder. Creates it if the folder is new.
     pub(super) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         if folder.is_new() {
             let storage = Self::open_database(folder, settings)?;
@@ -155,7 +152,6 @@ impl Storage {
         self.closing.get_or_init(|| RecordOnDrop(Arc::clone(folder)));
     }
 
-    /// Returns the names of all sorted files that belong to the database.
     pub(super) fn sorted_files(&self) -> HashSet<OsString> {
         let version = self.data.tree.current_version();
         version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
@@ -188,7 +184,6 @@ impl Storage {
         Self::with_keyspace(db, &path)
     }
 
-    /// Returns whether the library refuses all writes because an earlier write failed.
     pub(super) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
     }
@@ -204,7 +199,6 @@ impl Storage {
         }
     }
 
-    /// Writes a batch of the committer.
     pub(super) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
         self.visibility.write(|| self.db.seqno(), || batch.commit())
     }
@@ -227,9 +221,8 @@ impl Storage {
     }
 
     /// Makes room in memory for the next group: seals a full memtable, unless the previous one is still being flushed.
-    /// Waits while there is no room, and while the library would block the writer.
-    ///
-    /// If a flush has failed, the library would wait forever, whereas this method returns.
+    /// Waits while there is no room, and while the library would block the writer. If a flush has failed, the library
+    /// would wait forever, whereas this method returns.
     pub(super) fn wait_for_room(&self) {
         let tree = &self.data.tree;
         let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
@@ -245,7 +238,7 @@ impl Storage {
             std::thread::sleep(ROOM_POLL_INTERVAL);
         }
         if is_full() {
-            // If this fails, the next write fails too.
+            // If this fails, the next write also fails.
             let _rotated = self.data.rotate_memtable();
         }
     }
@@ -256,7 +249,6 @@ impl Storage {
         self.data.metrics().block_load_io_count() as u64
     }
 
-    /// Returns the engine's own entries in a snapshot.
     pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
         snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
     }
@@ -298,12 +290,11 @@ impl Storage {
 }
 
 /// Returns the options of the keyspace. The library fixes a keyspace's block size, and every other option that is not
-/// set here, when the keyspace is created.
-///
-/// Measured with 1 KiB entities: scans with 16 KiB blocks are about as fast as with larger ones, and a get that misses
-/// the cache reads a quarter as much as with 64 KiB. Compression is the library's default: none in the two levels that
-/// are written most, and LZ4 below them. Filters stay enabled in the last level (`expect_point_read_hits` is off),
-/// because an insert looks up a missing key and would otherwise have to read a block from disk.
+/// set here, when the keyspace is created. Measured with 1 KiB entities: scans with 16 KiB blocks are about as fast as
+/// with larger ones, and a get that misses the cache reads a quarter as much as with 64 KiB. Compression is the
+/// library's default: none in the two levels that are written most, and LZ4 below them. Filters stay enabled in the
+/// last level (`expect_point_read_hits` is off), because an insert looks up a missing key and would otherwise have to
+/// read a block from disk.
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
@@ -311,7 +302,6 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .max_memtable_size(LIBRARY_MEMTABLE_BYTES)
 }
 
-/// Runs one step of opening the database at the given path.
 fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
     match guarded(open) {
         Ok(Ok(opened)) => Ok(opened),
@@ -324,7 +314,6 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
     }
 }
 
-/// Converts an error of the storage library to a fault.
 pub(super) fn storage_fault(error: fjall::Error) -> Fault {
     Fault::Storage(Box::new(error))
 }

@@ -1,5 +1,3 @@
-//! Tests of the internals of the embedded engine: the data on disk, and the behaviour on failures.
-
 use super::layout::TableId;
 use super::*;
 use engine::SinkDecision;
@@ -9,10 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// The time that a test waits for an expected event before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A clock that is set explicitly and can be made to panic.
 #[derive(Debug, Clone, Default)]
 struct TestClock(Arc<(AtomicI64, AtomicBool)>);
 
@@ -74,7 +70,6 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<MutationRes
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
-/// Returns a mutation and its preparation, as the caller of the committer creates them.
 fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
     prepare_for(engine, table(), mutation)
 }
@@ -97,8 +92,7 @@ async fn send(
     answered
 }
 
-/// Holds the lock of the catalog on another thread until the sender releases it. The thread returns whether it was
-/// released in time.
+/// The lock is held on another thread until the sender releases it. The thread returns whether it was released in time.
 fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
     let shared = Arc::clone(&engine.shared);
     let (is_held, held) = std_mpsc::channel();
@@ -127,7 +121,6 @@ pub(super) fn scan_all() -> Scan {
     }
 }
 
-/// Waits until the purge has finished, and returns the number of entities left on disk, in all tables.
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
@@ -138,7 +131,6 @@ async fn stored_after_purge(engine: &Embedded) -> usize {
     stored(&storage)
 }
 
-/// Returns the number of entities on disk, in all tables.
 fn stored(storage: &Storage) -> usize {
     storage.data.range(TableId::FIRST.to_bytes()..).count()
 }
@@ -360,15 +352,13 @@ fn merge_of(number: usize, name: &str) -> Mutation {
     Mutation::Merge { key: key(number), properties, condition: Condition::Any }
 }
 
-/// Returns the names of an entity's properties, or `None` if the entity does not exist.
 async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
     let record = engine.get(&table(), &key(number)).await.unwrap()?;
     let properties = record.view().unwrap().properties();
     Some(properties.map(|property| property.unwrap().name().unwrap().to_owned()).collect())
 }
 
-/// A lookup done in advance is ignored once it is outdated, whether the change came in an earlier group or in the same
-/// one.
+/// The change may come in an earlier group or in the same one.
 #[tokio::test]
 async fn what_was_prepared_gives_way_to_what_was_written_since() {
     type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
@@ -524,8 +514,7 @@ async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     assert!(loaded() > before);
 }
 
-/// A sink that signals when it has received the first entity, and accepts no more entities until it is told to
-/// continue.
+/// Signals when it has received the first entity, and accepts no more entities until it is told to continue.
 struct HaltingSink {
     has_begun: Option<oneshot::Sender<()>>,
     /// The sink continues when the sender is dropped.
@@ -553,7 +542,7 @@ fn halting() -> (HaltingSink, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<A
     (HaltingSink { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
 }
 
-/// Starts closing an engine that is still busy. When this returns, the engine has been told to close.
+/// When this returns, the engine has been told to close.
 async fn start_closing(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
     let closing = Arc::clone(engine);
     let closed = tokio::spawn(async move { closing.close().await.unwrap() });
@@ -615,8 +604,7 @@ impl EntitySink for TwiceHaltingSink {
     }
 }
 
-/// Returns an engine with the given number of entities that runs one scan at a time. A scan gives up its slot as soon
-/// as others wait.
+/// The engine runs one scan at a time. A scan gives up its slot as soon as others wait.
 async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded> {
     let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
     let mut engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
@@ -663,11 +651,11 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
 }
 
-/// A scan that has given up the only slot and waits for its next turn, unless the scan ends first.
+/// The scan has given up the only slot and waits for its next turn, unless it ends first.
 struct PausedScan {
     scan: Scanned<HaltingSink>,
     entities: Arc<AtomicUsize>,
-    /// Another scan, which holds the slot until `let_go` is dropped.
+    /// This scan holds the slot until `let_go` is dropped.
     holding: Scanned<HaltingSink>,
     let_go: std_mpsc::Sender<()>,
 }
@@ -730,7 +718,6 @@ async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_clos
     }
 }
 
-/// Returns a mutation that stores a 512 KiB entity.
 fn large(number: usize) -> Mutation {
     let mut properties = RecordBuilder::default();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
@@ -739,7 +726,6 @@ fn large(number: usize) -> Mutation {
     Mutation::InsertOrReplace { key: key(number), properties }
 }
 
-/// Waits until the committer has taken everything from its queue.
 async fn wait_until_drained(engine: &Embedded) {
     let began = Instant::now();
     while engine.queue.len() > 0 {

@@ -1,10 +1,10 @@
 //! Snapshots that show either all of each batch or none of it.
 //!
-//! The library assigns a sequence number to a batch, syncs it, adds its items to the memtable one by one, and then
-//! makes the number visible. If it flushes a memtable or merges files before that, it takes a later number for the new
-//! list of files and makes that number visible. The items of the batch that have been added so far then become visible
-//! too, and a snapshot taken at that time shows more and more of the batch. The committer therefore announces its
-//! batches here, and a snapshot is used only if it cannot show the sequence number of the current batch.
+//! The library assigns a sequence number to a batch, syncs the batch, adds its items to the memtable one by one, and
+//! then makes the number visible. If the library flushes a memtable or merges files before that, it takes a later
+//! number for the new list of files and makes that number visible. The items of the batch that have been added so far
+//! then become visible too, and a snapshot taken at that time shows more and more of the batch. The committer therefore
+//! announces its batches here. A snapshot is used only if it cannot show the sequence number of the current batch.
 //! `docs/upstream.md` describes the change to the library that would make this unnecessary.
 //!
 //! Invariant: a snapshot shows only sequence numbers below the floor of every batch that was being written when it was
@@ -13,7 +13,6 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// The floor while no batch is being written.
 const NO_BATCH: u64 = u64::MAX;
 
 /// The batch that the committer is writing. The purger need not announce its batches, because no reader can see the
@@ -22,7 +21,6 @@ const NO_BATCH: u64 = u64::MAX;
 pub(super) struct Visibility {
     /// The lowest sequence number that the batch may have.
     floor: AtomicU64,
-    /// The number of readers that wait for the end of the batch.
     waiting: AtomicUsize,
     lock: Mutex<()>,
     ended: Condvar,
@@ -40,7 +38,7 @@ impl Visibility {
 
     /// Writes a batch. `next_number` is called first and returns the lowest sequence number that the batch may have.
     pub(super) fn write<T>(&self, next_number: impl FnOnce() -> u64, write: impl FnOnce() -> T) -> T {
-        /// Ends the batch, even if writing it panics.
+        /// The batch ends even if writing it panics.
         struct End<'a>(&'a Visibility);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -66,7 +64,6 @@ impl Visibility {
         (visible <= self.floor.load(Ordering::SeqCst)).then_some(snapshot)
     }
 
-    /// Waits until the current batch is entirely visible.
     pub(super) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +146,6 @@ mod tests {
         }
     }
 
-    /// Collects the value of each entity.
     struct Values(Vec<i32>);
 
     impl EntitySink for Values {

@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Checks a database. The report refers to it by the path `database`. For `read`, see [`check_snapshot`].
+/// The report refers to the database by the path `database`. For `read`, see [`check_snapshot`].
 pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let tables = EmbeddedSnapshot {
@@ -32,21 +32,17 @@ pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckR
 }
 
 struct Walk<'a> {
-    /// The path by which the report refers to the database.
     database: &'a Path,
     report: &'a mut CheckReport,
-    /// The tables whose catalog entries are readable.
     tables: EmbeddedSnapshot,
     /// The IDs of all tables, including deleted ones.
     ids: BTreeSet<TableId>,
-    /// The deleted tables whose entities are still to be removed.
     purged: BTreeSet<TableId>,
     next_table_id: Option<TableId>,
 }
 
 impl Walk<'_> {
-    /// Passes the entries in a range to the visitor, which returns whether to continue. Stops at the first unreadable
-    /// entry.
+    /// The visitor returns whether to continue. Stops at the first unreadable entry.
     fn range(
         &mut self,
         range: (Bound<[u8; 8]>, Bound<[u8; 8]>),
@@ -123,7 +119,7 @@ impl Walk<'_> {
         if self.ids.insert(id) { Ok(()) } else { Err("another table has the same ID") }
     }
 
-    /// Reads the entities of deleted tables, and reports entities that belong to no table.
+    /// Also reports entities that belong to no table.
     fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) {
         let mut from = Bound::Included(TableId::FIRST.to_bytes());
         for id in std::mem::take(&mut self.ids) {
@@ -138,7 +134,7 @@ impl Walk<'_> {
         self.strangers(from, Bound::Unbounded);
     }
 
-    /// Reads the entities of a deleted table. Returns whether the check continues.
+    /// Returns whether the check continues.
     fn purged_entities(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), read: &dyn Fn(u64) -> bool) -> bool {
         let last_stamp = self.tables.contents.last_stamp;
         let (mut entities, mut goes_on) = (0_u64, true);

@@ -1,7 +1,7 @@
 //! Classifies failures of the database and decides when an operation is retried.
 //!
 //! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is
-//! not certain, the failure is a [`AttemptError::Fault`].
+//! not certain, the failure is an [`AttemptError::Fault`].
 
 use super::counts::{PostgresCounts, RetryReason};
 use engine::Fault;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-/// The duration for which an operation is retried before it fails because the database is unavailable.
 pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
 /// The timeout for one statement, including waits for locks. Each session sets it in the database.
 pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
@@ -24,7 +23,6 @@ pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// The reason why an attempt did not succeed.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// Nothing happened, and a retry may succeed.
@@ -71,8 +69,8 @@ impl AttemptError {
     }
 
     /// Classifies the failure of a statement that changes entities and is a transaction by itself. The contacted node
-    /// may have forwarded it. In that case, an error about a connection or a timeout does not show whether another node
-    /// executed the statement.
+    /// may have forwarded the statement. In that case, an error about a connection or a timeout does not show whether
+    /// another node executed it.
     pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if ROLLED_BACK_STATES.contains(code) => Self::before_commit(error),
@@ -90,7 +88,6 @@ impl AttemptError {
         }
     }
 
-    /// Returns the fault for a request that has an effect and to which the database does not respond.
     pub(super) fn no_response_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
@@ -101,7 +98,6 @@ impl AttemptError {
         Self::retry(RetryReason::Conflict, "the table was deleted")
     }
 
-    /// Requests a retry for a reason within the engine.
     pub(super) fn retry(retry: RetryReason, reason: &'static str) -> Self {
         Self::Retry(Box::new(Reason { text: reason.to_owned(), retry }))
     }
@@ -135,7 +131,7 @@ const RECONNECT_STATES: [SqlState; 6] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
-/// The message that Citus sends instead of a code if a node shuts down while it is waiting for another one.
+/// The message that Citus sends instead of a code if a node shuts down while it waits for a different node.
 const NODE_SHUTDOWN_MESSAGE: &str = "postmaster was shut down, exiting";
 
 /// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
@@ -165,7 +161,7 @@ impl Attempts {
         Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
-    /// Waits before the next attempt. An error means that there must not be another attempt.
+    /// An error means that there must not be another attempt.
     pub(super) async fn next(&mut self, trouble: AttemptError) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
             AttemptError::Fault(fault) => return Err(fault),
@@ -192,13 +188,12 @@ pub(super) fn jittered(time: Duration) -> Duration {
     time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
 }
 
-/// Returns a random number below `bound`, or zero if `bound` is zero.
+/// Returns zero if `bound` is zero.
 pub(super) fn random_below(bound: usize) -> usize {
     let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
     random.checked_rem(bound).unwrap_or(0)
 }
 
-/// The description of a failure, for the log.
 #[derive(Debug)]
 struct Reason {
     text: String,
@@ -213,7 +208,7 @@ impl fmt::Display for Reason {
 
 impl Error for Reason {}
 
-/// Describes an error without its details, because the database may quote data in them.
+/// The details are omitted, because the database may quote data in them.
 pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());

@@ -19,7 +19,6 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// A table in the catalog.
 pub(super) struct ListedTable {
     pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
@@ -27,7 +26,6 @@ pub(super) struct ListedTable {
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Looks up the current table with the given name.
     pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
@@ -51,7 +49,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(ListedTable { id, name, policies }))
     }
 
-    /// Returns the ID of a table. If the ID comes from the cache, the table may have been deleted since.
+    /// If the ID comes from the cache, the table may have been deleted since.
     pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.cached_id(table) {
             Some(id) => Ok(Some(id)),
@@ -79,7 +77,6 @@ impl<C: Clock> PostgresState<C> {
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
-    /// Returns the accounts that have tables or have set service properties.
     pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         let rows = self
             .persist(async || {
@@ -108,7 +105,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Creates a table and returns its ID, or `None` if a table with the same name exists.
+    /// Returns `None` if a table with the same name exists.
     async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, AttemptError> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
@@ -156,7 +153,6 @@ impl<C: Clock> PostgresState<C> {
         self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
     }
 
-    /// Changes the row of a table, if the table exists.
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
         let changed = self
             .persist(async || {
@@ -187,7 +183,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Returns an entity. The outer `None` means that the table no longer exists.
+    /// The outer `None` means that the table no longer exists.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;

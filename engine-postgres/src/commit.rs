@@ -38,13 +38,11 @@ enum AttemptOutcome {
     Changed,
 }
 
-/// The rows of a transaction's entities.
 struct TransactionRows {
     table: DatabaseTableId,
     partition: Vec<u8>,
     /// The row keys, in the order of the mutations.
     rows: Vec<Vec<u8>>,
-    /// The index of the mutation with the longest row key.
     longest: usize,
 }
 
@@ -74,13 +72,11 @@ impl TransactionRows {
     }
 }
 
-/// The known state of a transaction's entities.
 #[derive(Default)]
 struct KnownEntities {
     /// The record of each existing entity, in the order of the mutations. All were read at one instant, or returned by
     /// later calls.
     records: Option<Vec<Option<Vec<u8>>>>,
-    /// The latest Timestamp that was found.
     latest: Option<DateTime>,
 }
 
@@ -101,7 +97,6 @@ impl KnownEntities {
         Ok(())
     }
 
-    /// Records the actual state of an entity, as returned by the function.
     fn record(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
         self.latest = self.latest.max(timestamp);
         if let Some(known) = self.records.as_mut().and_then(|records| records.get_mut(index)) {
@@ -110,11 +105,9 @@ impl KnownEntities {
     }
 }
 
-/// The changes of a transaction, and the conditions for them.
 struct Changes {
     expectations: Vec<Expectation>,
     effects: Vec<Effect>,
-    /// The effects reported to the caller.
     written: Vec<MutationResult>,
 }
 
@@ -129,7 +122,6 @@ impl Changes {
     }
 }
 
-/// Returns whether a mutation can be applied only to the actual entity.
 fn needs_record(mutation: &Mutation) -> bool {
     let expected = mutation.expectation();
     let has_foreign_condition = || match expected.state {
@@ -215,7 +207,7 @@ impl<C: Clock> PostgresState<C> {
                     AttemptError::retry(RetryReason::Conflict, "the entities change too often")
                 }
                 Ok(AttemptOutcome::TableGone) => {
-                    // The table was deleted, and perhaps created again under another id.
+                    // The table was deleted, and perhaps created again with a different ID.
                     self.uncache(table);
                     known = KnownEntities::default();
                     AttemptError::table_deleted()
@@ -260,7 +252,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(ended)
     }
 
-    /// Makes one attempt that locks the existing entities before examining them.
+    /// Locks the existing entities before examining them.
     async fn try_commit_locked(
         &self,
         transaction_rows: &TransactionRows,
@@ -294,7 +286,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(ended)
     }
 
-    /// Reads the entities of a transaction. Returns whether the table exists.
+    /// Returns whether the table exists.
     async fn read_rows(
         &self,
         transaction_rows: &TransactionRows,
@@ -310,7 +302,7 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Calls the function and records the state of the entities that it returns.
+/// Records the state of the entities that the call returns.
 async fn call(
     lease: &Lease,
     transaction_rows: &TransactionRows,

@@ -16,7 +16,6 @@ pub(super) enum RetryReason {
 #[derive(Debug)]
 pub(super) struct NodeCounts {
     pub(super) wait_time: Distribution,
-    /// The time that the node took to respond to a step.
     pub(super) step_time: Distribution,
 }
 
@@ -26,7 +25,6 @@ impl NodeCounts {
     }
 }
 
-/// The counters of retries and purges.
 #[derive(Debug)]
 pub(super) struct PostgresCounts {
     conflicts: AtomicU64,
@@ -60,12 +58,11 @@ impl PostgresCounts {
             .map(|(reason, counter)| (reason, counter.load(Ordering::Relaxed)))
     }
 
-    /// Stores the number of deleted tables, which has just been counted.
     pub(super) fn note_purge_backlog(&self, count: i64) {
         self.purge_backlog.store(count, Ordering::Relaxed);
     }
 
-    /// Returns the number of deleted tables at the last count, or `None` before the first count.
+    /// Returns `None` before the first count.
     pub(super) fn purge_backlog(&self) -> Option<u64> {
         u64::try_from(self.purge_backlog.load(Ordering::Relaxed)).ok()
     }

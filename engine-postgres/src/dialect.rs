@@ -12,7 +12,6 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// Determines the kind of a database by querying it.
     pub(super) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
         let row = client
             .query_one("SELECT version()", &[])

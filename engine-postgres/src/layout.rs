@@ -15,23 +15,20 @@ use model::{EntityKey, KeyRange};
 pub(super) struct DatabaseTableId(pub(super) i64);
 
 impl DatabaseTableId {
-    /// Returns the prefix of all partitions of the table.
     fn prefix(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Returns the end of the table's partitions, which sorts after all of them.
+    /// The end sorts after all partitions of the table.
     fn end(self) -> [u8; 8] {
         Self(self.0 + 1).prefix()
     }
 
-    /// Returns the value of the column `partition` for an encoded partition key.
     fn partition(self, key: &[u8]) -> Vec<u8> {
         [&self.prefix(), key].concat()
     }
 }
 
-/// Returns the values of both key columns of an entity.
 pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
     let mut partition = table.prefix().to_vec();
     encode_ordinal(key.partition.as_str(), &mut partition);
@@ -40,7 +37,6 @@ pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<
     (partition, row)
 }
 
-/// Combines the values of the two columns into the key bytes inside the table.
 pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
@@ -62,14 +58,11 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
 /// A range of entities as passed to a statement, with an inclusive start and an exclusive end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// The rows of one partition.
     Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
-    /// All rows between two pairs of partition and row.
     Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
 }
 
 impl Bounds {
-    /// Returns the bounds for a range of key bytes in a table.
     pub(super) fn new(table: DatabaseTableId, range: &KeyRange) -> Self {
         let (first, row) = split(&range.start);
         let has_row = first.len() < range.start.len();
@@ -102,7 +95,6 @@ impl Bounds {
         }
     }
 
-    /// Returns the part of the range after an entity.
     pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
         // No row key contains the separator, so a row key with it appended is the next possible row key.
         let next = [row, &[KEY_SEPARATOR]].concat();

@@ -1,10 +1,10 @@
 //! Issues stamps that are unique across servers, and determines which server purges.
 //!
 //! A server holds one of [`SLOTS`] slots, a row in `rowhouse_leases`. The low bits of all its stamps are the slot's
-//! number. In that row, it reserves stamps in advance: it issues only stamps before `reserved`. A server that takes
-//! over the slot starts at `reserved`. Successive holders of a slot therefore never issue the same stamp, whatever
-//! their clocks show. This is true even if a server that was presumed dead still writes, because it uses only the
-//! stamps that it reserved and cannot reserve more.
+//! number. In that row, the server reserves stamps in advance: it issues only stamps before `reserved`. A server that
+//! takes over the slot starts at `reserved`. Successive holders of a slot therefore never issue the same stamp,
+//! whatever their clocks show. This is true even if a server that was presumed dead still writes, because it uses only
+//! the stamps that it reserved and cannot reserve more.
 //!
 //! Invariants:
 //!
@@ -34,7 +34,6 @@ const RENEWAL: Duration = Duration::from_secs(3);
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
 /// The maximum number of attempts to take a lease that fail because of the database before the server gives up.
 const FAILURES_MAX: usize = 4;
-/// The maximum time that a request waits for stamps to be reserved.
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Renews the slot's lease until the engine is closed.
@@ -60,7 +59,6 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Returns a stamp later than `above` if it is already reserved.
     pub(super) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
         self.slot().next(above.ticks())
     }
@@ -126,8 +124,8 @@ impl<C: Clock> PostgresState<C> {
         Err(failures.pop().unwrap_or_else(|| AttemptError::Retry(Box::new(NoSlot))))
     }
 
-    /// Takes a lease if it is free. Returns the new end of the reservation: the given number of ticks after `earliest`
-    /// or after the previous end, whichever is later.
+    /// Returns the new end of the reservation: the given number of ticks after `earliest` or after the previous end,
+    /// whichever is later. Returns `None` if the lease is not free.
     async fn take_lease(
         &self,
         number: i16,
@@ -139,7 +137,7 @@ impl<C: Clock> PostgresState<C> {
         self.change_lease(statements::TAKE_LEASE, &values).await
     }
 
-    /// Renews a lease. Returns the new end of the reservation, or `None` if this server does not hold the lease.
+    /// Returns the new end of the reservation, or `None` if this server does not hold the lease.
     async fn renew_lease(&self, number: i16, reserved: i64) -> Result<Option<i64>, AttemptError> {
         self.change_lease(statements::RENEW_LEASE, &[&number, &self.holder, &reserved]).await
     }
@@ -151,7 +149,7 @@ impl<C: Clock> PostgresState<C> {
         rows.first().map(|row| column(row, 0).map_err(AttemptError::Fault)).transpose()
     }
 
-    /// Takes or renews the purge lease. Returns whether this server holds it.
+    /// Returns whether this server holds the lease.
     pub(super) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
         if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
             return Ok(true);
@@ -159,7 +157,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(self.take_lease(PURGE_LEASE, 0, 0, i64::MAX).await?.is_some())
     }
 
-    /// Returns the leases, so that other servers can take them immediately. Leases that cannot be returned expire.
+    /// Other servers can take returned leases immediately. Leases that cannot be returned expire.
     pub(super) async fn return_leases(&self) {
         let _one_at_a_time = self.reserving.lock().await;
         let held = {

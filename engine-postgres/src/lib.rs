@@ -93,9 +93,8 @@ pub struct Postgres<C> {
 }
 
 impl<C: Clock> Postgres<C> {
-    /// Connects to the database, creates or upgrades the schema, and starts the background tasks.
-    ///
-    /// An unresponsive database is retried for ten seconds.
+    /// Connects to the database, creates or upgrades the schema, and starts the background tasks. An unresponsive
+    /// database is retried for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;

@@ -30,7 +30,6 @@ use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// The maximum time that a request waits for a connection.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
 /// Makes the database check, while it executes a statement, whether the client is still connected, because an abandoned
 /// request must not hold locks. Not every database and operating system supports this setting.
@@ -56,14 +55,13 @@ pub(super) struct Node {
     group: Arc<AtomicI32>,
     /// Whether the node is checked regularly. Otherwise, each request determines for itself whether the node responds.
     is_watched: bool,
-    /// Whether the last check or the last new connection failed.
     is_down: AtomicBool,
     /// Notified when a failure may mean that the node does not respond.
     suspected: Notify,
 }
 
 impl Node {
-    /// Creates a node without connections; they are opened as needed.
+    /// Connections are opened as needed.
     pub(super) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(node.config.clone(), settings.tls.clone(), config);
@@ -105,12 +103,10 @@ impl Node {
         }
     }
 
-    /// Returns the host and port; see [`NodeSettings::name`].
     pub(super) fn name(&self) -> &str {
         &self.settings.name
     }
 
-    /// Returns whether the node responded when last checked.
     pub(super) fn is_up(&self) -> bool {
         !self.is_down.load(Ordering::Relaxed)
     }
@@ -119,7 +115,7 @@ impl Node {
         self.group.load(Ordering::Relaxed) == group
     }
 
-    /// Takes a connection. If all are in use, waits for one.
+    /// If all connections are in use, waits for one.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
@@ -151,7 +147,7 @@ impl Node {
         Err(trouble)
     }
 
-    /// Checks the node at intervals: without delay after a failure, and more often while the node does not respond.
+    /// The node is checked without delay after a failure, and more often while it does not respond.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut is_reported = !self.is_up();
         loop {
@@ -222,13 +218,13 @@ impl Node {
         }
     }
 
-    /// Closes idle connections immediately, and connections in use when they are returned.
+    /// Connections in use are closed when they are returned.
     pub(super) fn close(&self) {
         self.pool.close();
     }
 }
 
-/// Returns the Citus group to which a connection leads, or [`NO_GROUP`] if it leads elsewhere.
+/// Returns [`NO_GROUP`] if the node belongs to no Citus group.
 async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
     match client.query_opt(OWN_GROUP, &[]).await {
         Ok(row) => Ok(row.and_then(|row| row.try_get(0).ok()).unwrap_or(NO_GROUP)),
@@ -241,7 +237,7 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
 pub(super) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
-    /// A permit that is held as long as the connection is in use.
+    /// Held as long as the connection is in use.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -281,7 +277,6 @@ impl Drop for Lease {
     }
 }
 
-/// Returns the statements that configure every session.
 fn session(dialect: Dialect) -> String {
     let mut text = format!(
         "SET default_transaction_isolation = 'read committed'; SET lock_timeout = '{}s'; SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",

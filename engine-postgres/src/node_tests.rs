@@ -18,7 +18,6 @@ async fn open(url: String, distribute: bool) -> TestEngine {
     Postgres::open(&options, SystemClock).await.unwrap()
 }
 
-/// Returns the URL of a database whose entities are distributed over the two workers of a cluster.
 async fn distributed(cluster: &CitusCluster) -> String {
     let database = cluster.database();
     open(cluster.coordinator(&database), true).await;
@@ -29,7 +28,6 @@ async fn own_group(lease: &Lease) -> i32 {
     lease.query_one("SELECT groupid FROM pg_dist_local_group", &[]).await.unwrap().get(0)
 }
 
-/// Returns partitions of different lengths.
 fn partitions(count: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     (0..count).map(|length| (0..length % 90).map(|_| u8::try_from(random.below(256)).unwrap()).collect()).collect()

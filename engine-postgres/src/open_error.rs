@@ -1,5 +1,4 @@
-//! The reasons why the PostgreSQL database of an engine cannot be opened: the problem, where it is, and what to do
-//! about it.
+//! The reasons why the PostgreSQL database of an engine cannot be opened.
 //!
 //! No message contains a password: a URL is shown only as its hosts, ports and database.
 
@@ -102,7 +101,6 @@ impl StoreError {
         Self::File { path: path.to_owned(), what: what.to_string() }
     }
 
-    /// Returns the error for a failed connection, or for a failed statement during opening.
     pub(super) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
         let (place, what) = (place.to_owned(), describe(error));
         match error.code() {

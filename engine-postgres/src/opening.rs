@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
 
-/// The maximum time to wait, while opening, for a database that does not respond yet.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 const OPEN_WAIT: Duration = Duration::from_millis(500);
 
@@ -26,7 +25,7 @@ const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE gro
 /// Acquires a lock whose number must not be used for anything else.
 const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
-/// Prepares the database. An unresponsive database is retried for ten seconds.
+/// An unresponsive database is retried for ten seconds.
 pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let (began, mut is_said) = (monotonic::now(), false);
     loop {
@@ -84,7 +83,6 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
     Ok((dialect, names))
 }
 
-/// Creates, upgrades and distributes the tables as needed.
 async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {
     let place = &settings.place;
     let error = |error| StoreError::from_postgres(place, &error);

@@ -37,7 +37,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool without connections; they are opened as needed.
+    /// Connections are opened as needed.
     pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
@@ -55,12 +55,11 @@ impl Pool {
         &self.nodes
     }
 
-    /// Returns the nodes to check regularly: all of them if there are several, and none if there is only one.
+    /// If there is only one node, it is not checked regularly.
     pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
         self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
     }
 
-    /// Determines which nodes respond, and which partitions each of them stores.
     pub(super) async fn explore(&self) {
         if self.has_equal_nodes {
             for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
@@ -78,7 +77,7 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node. If all connections to that node are in use, waits for one.
+    /// If all connections to the node are in use, waits for one.
     pub(super) async fn take(&self) -> Result<Lease, AttemptError> {
         self.any_node()?.take().await
     }
@@ -101,7 +100,7 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node, for statements that the node forwards to the given groups.
+    /// The node forwards the statements to the given groups.
     async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, AttemptError> {
         // A node that the URL omits does not count as unreachable.
         let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
@@ -129,7 +128,6 @@ impl Pool {
         Ok(Some(leases.into_iter().zip(chosen).map(|(lease, (_, group))| (lease, group)).collect()))
     }
 
-    /// Returns a random node that responds.
     fn any_node(&self) -> Result<&Arc<Node>, AttemptError> {
         let up: Vec<_> = match self.nodes.as_slice() {
             [_one] => Vec::new(),
@@ -141,17 +139,14 @@ impl Pool {
         node.ok_or_else(|| AttemptError::Fault(Fault::Closed))
     }
 
-    /// Returns a node of a group that responds.
     fn node_of(&self, group: i32) -> Option<&Arc<Node>> {
         self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
     }
 
-    /// Returns the locations of partitions, as far as they are known.
     pub(super) fn shards(&self) -> Option<Arc<ShardMap>> {
         self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Refreshes the locations of partitions.
     pub(super) async fn refresh_shards(&self) -> Result<(), AttemptError> {
         if !self.has_shards {
             return Ok(());
@@ -173,7 +168,6 @@ impl Pool {
         Ok(())
     }
 
-    /// Closes idle connections immediately, and the others when they are returned.
     pub(super) fn close(&self) {
         for node in &self.nodes {
             node.close();
@@ -181,7 +175,7 @@ impl Pool {
     }
 }
 
-/// Takes a connection to each of the given nodes, in the given order.
+/// The connections are taken in the given order.
 async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, AttemptError> {
     let mut leases = Vec::new();
     for node in nodes {

@@ -21,7 +21,6 @@ pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
 /// The maximum time until a change by one server takes effect on all servers, while the database responds.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Reloads the properties at intervals until the engine is closed.
 pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
@@ -43,7 +42,6 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Reads the service properties of all accounts from the database.
     pub(super) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;
         let rows = self

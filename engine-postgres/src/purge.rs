@@ -24,18 +24,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const STEP_ENTITIES_MAX: i64 = 1000;
-/// The maximum time until a server notices that a table was deleted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before checking again whether the transactions that were running when a table was deleted have ended.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// The maximum number of these pauses before the server waits for the next regular check.
 const BUSY_WAITS_MAX: u32 = 10;
 
-/// The transactions of each node at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Transactions(BTreeMap<i64, Node>);
 
-/// The state of a deleted table.
 #[derive(Debug)]
 struct DeletedTable {
     /// Whether every node shows that the table is deleted.
@@ -45,7 +42,6 @@ struct DeletedTable {
     transactions: Transactions,
 }
 
-/// The transactions of a node at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
     /// The first transaction that was still running.
@@ -62,7 +58,6 @@ impl Transactions {
     }
 }
 
-/// Purges deleted tables until the engine is closed.
 pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut seen = BTreeMap::new();
     let mut busy_waits = 0;
@@ -97,7 +92,6 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Returns the deleted tables that still have to be purged, by any server.
     async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, AttemptError> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::DELETED_TABLES, &[]).await?;
@@ -140,7 +134,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(())
     }
 
-    /// Removes a bounded number of a table's entities. Returns whether there may be more.
+    /// Returns whether there may be more entities.
     async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, AttemptError> {
         let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
@@ -180,7 +174,6 @@ impl<C: Clock> PostgresState<C> {
         Ok(all)
     }
 
-    /// Runs a statement that may be repeated.
     async fn execute(
         &self,
         sql: &str,

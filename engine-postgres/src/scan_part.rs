@@ -29,7 +29,6 @@ const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
 
 const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
 
-/// Determines the size of the next chunk.
 pub(super) struct ChunkSize {
     rows: usize,
     bytes: usize,
@@ -40,7 +39,6 @@ pub(super) struct ChunkSize {
     /// The approximate number of bytes in the page, or [`usize::MAX`] if it is unknown.
     bytes_expected: usize,
     has_filter: bool,
-    /// The number of connections that share the page.
     parts: usize,
 }
 
@@ -53,12 +51,10 @@ impl ChunkSize {
         Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
     }
 
-    /// Splits the rest of the page among the given number of connections.
     pub(super) fn share(&mut self, parts: usize) {
         self.parts = parts.max(1);
     }
 
-    /// Returns the average row size so far, or `None` if there are no rows.
     pub(super) fn average(&self) -> Option<usize> {
         self.bytes.checked_div(self.rows)
     }
@@ -90,21 +86,18 @@ impl ChunkSize {
         (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
     }
 
-    /// Counts a row that the page has examined.
     pub(super) fn count(&mut self, bytes: usize) {
         self.rows += 1;
         self.bytes += bytes;
     }
 }
 
-/// A node's response to the beginning of the transaction.
 pub(super) struct TransactionStart {
     pub(super) table_exists: bool,
     /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(super) shards: Option<Vec<i64>>,
 }
 
-/// One connection, within the page's transaction.
 pub(super) struct Part {
     lease: Lease,
     /// The statement for the shards that this connection reads; `None` if it reads the table.
@@ -112,7 +105,6 @@ pub(super) struct Part {
     rows: Option<Pin<Box<RowStream>>>,
     /// The number of rows of the current range requested so far.
     requested: usize,
-    /// The number of rows requested for the last chunk.
     asked: usize,
     /// The number of rows of that chunk that have arrived.
     count: usize,
@@ -178,7 +170,6 @@ impl Part {
         Ok(beginning)
     }
 
-    /// Requests the first rows of the next range.
     pub(super) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
         let (range, asked) = (self.bounds(range), size.next(0));
         let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
@@ -187,7 +178,6 @@ impl Part {
         Ok(())
     }
 
-    /// Returns a range in the form that the statements of this connection accept.
     fn bounds(&self, range: &Bounds) -> Bounds {
         if self.shards.is_some() { range.clone().into_pairs() } else { range.clone() }
     }
@@ -218,17 +208,14 @@ impl Part {
         (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
     }
 
-    /// Returns the key bytes of the first row that has not been consumed, if there is one.
     pub(super) fn key(&self) -> Option<&[u8]> {
         self.head.as_ref().map(|_| self.key.as_slice())
     }
 
-    /// Returns the record of the first row that has not been consumed, if there is one.
     pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
         self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
     }
 
-    /// Advances to the next row of the range, if there is one.
     pub(super) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
         self.head = None;
         while let Some(rows) = &mut self.rows {
@@ -269,7 +256,7 @@ impl Part {
     }
 }
 
-/// Returns the fault for a page that could not be completed. A read changes nothing, so the client may retry it.
+/// A read changes nothing, so the client may retry it.
 fn broken(error: &Error) -> ReadError {
     ReadError::Fault(match AttemptError::before_commit(error) {
         AttemptError::Retry(reason) | AttemptError::RetryElsewhere(reason) => Fault::Unavailable(reason),

@@ -14,9 +14,8 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-/// The schema version that this code creates and reads.
 pub(super) const SCHEMA_VERSION: i64 = 3;
-/// The maximum number of attempts to create the tables while other servers are doing the same.
+/// The maximum number of attempts to create the tables while other servers also create them.
 const ATTEMPTS_MAX: u32 = 40;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
@@ -53,7 +52,7 @@ fn first(dialect: Dialect) -> Vec<String> {
 
 /// Returns the statements of the second version: every stamp of a table is at least its `stamp_floor` and below its
 /// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with the same name.
-/// Stamps that a table issued before it had an upper bound may exceed the bound until the table is written to again.
+/// Stamps that a table issued before it had an upper bound may exceed that bound until the table is written to again.
 fn second(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -69,8 +68,8 @@ fn second(dialect: Dialect) -> Vec<String> {
 /// Returns the statements of the third version: the leases of servers replace the mechanisms that previously kept
 /// stamps unique. Every slot starts after all stamps of earlier versions.
 fn third(dialect: Dialect) -> Vec<String> {
-    // The lock waits for operations that a server of an older version has begun, and keeps such a server from writing
-    // any more if it is still running. YugabyteDB has no such lock.
+    // The lock waits for operations that a server of an older version has begun, and prevents such a server, if it is
+    // still running, from writing again. YugabyteDB has no such lock.
     let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
     vec![
         if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
@@ -95,7 +94,6 @@ fn third(dialect: Dialect) -> Vec<String> {
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
 
-/// Creates or upgrades the tables unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
@@ -189,7 +187,6 @@ pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
     client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
 }
 
-/// Returns whether the tables have the current schema version.
 pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     if !exists(client).await? {
         return Ok(false);
@@ -198,8 +195,8 @@ pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
 }
 
-/// Returns whether the tables must be distributed but are not: either the option requests it, or an earlier version
-/// distributed them.
+/// Returns whether the tables must be distributed but are not: either the option requests distribution, or an earlier
+/// version distributed the tables.
 pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;
     let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);

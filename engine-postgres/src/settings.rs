@@ -25,7 +25,7 @@ const PASSWORD_OPTION: &str = "password=";
 
 #[derive(Clone)]
 pub(super) struct Settings {
-    /// The settings with all hosts. A connection uses the first one that responds.
+    /// The settings with all hosts. A connection uses the first host that responds.
     pub(super) config: Config,
     pub(super) tls: Tls,
     /// The maximum duration of connecting, if all hosts but the last are unresponsive.
@@ -35,23 +35,20 @@ pub(super) struct Settings {
     /// The nodes to which requests are sent. With `load_balance_hosts=random`, each host is a node. Otherwise, all
     /// hosts together are one node, because only one of them accepts writes.
     pub(super) nodes: Vec<NodeSettings>,
-    /// Whether each host is a node that accepts any request.
     pub(super) has_equal_nodes: bool,
 }
 
-/// The settings for reaching one node of a database.
 #[derive(Clone)]
 pub(super) struct NodeSettings {
     /// Host and port. If the node is whichever of several hosts accepts writes, the name contains all of them,
     /// separated by commas.
     pub(super) name: String,
     pub(super) config: Config,
-    /// See [`Settings::connect_time_max`].
     pub(super) connect_time_max: Duration,
 }
 
 impl Settings {
-    /// Parses a URL. `password` is used if the URL contains no password.
+    /// `password` is used if the URL contains no password.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
@@ -114,7 +111,6 @@ impl Settings {
 }
 
 impl Settings {
-    /// Returns the settings for another node of the same cluster.
     pub(super) fn at(&self, host: &str, port: u16) -> Config {
         let mut node = without_hosts(&self.config);
         node.host(host).port(port);
@@ -122,8 +118,7 @@ impl Settings {
     }
 }
 
-/// Returns the hosts of a URL as nodes. A connection that leads to a replica is rejected, as it is for hosts that are
-/// tried in turn.
+/// A connection that leads to a replica is rejected, as it is for hosts that are tried in turn.
 fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
     let names = names(config);
     let addresses = config.get_hostaddrs();
@@ -155,7 +150,6 @@ fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings
     Ok(nodes)
 }
 
-/// Returns a copy of a configuration without its hosts.
 fn without_hosts(config: &Config) -> Config {
     let mut rest = Config::new();
     if let Some(user) = config.get_user() {
@@ -194,7 +188,7 @@ fn without_hosts(config: &Config) -> Config {
     rest
 }
 
-/// Returns whether a string that is meant to be a URL contains a password, whatever the rest of it looks like.
+/// Returns whether a string that is meant to be a URL contains a password, whatever the rest of the string looks like.
 pub fn has_password(url: &str) -> bool {
     let is_with_user = || {
         let (_, rest) = url.split_once("://")?;
@@ -245,7 +239,6 @@ fn place(config: &Config) -> String {
     format!("'{database}' at {}", names(config).join(","))
 }
 
-/// Returns the hosts with their ports.
 fn names(config: &Config) -> Vec<String> {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
         let port = port(config, index);

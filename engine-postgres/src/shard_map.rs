@@ -1,9 +1,9 @@
 //! Maps partitions to the nodes of a Citus cluster.
 //!
-//! Citus distributes the partitions over shards by a hash of the column `partition`. Each shard has a range of hashes,
-//! and each is stored by a group of nodes. Every node of the cluster has this map. This module caches it in memory, and
-//! it is reloaded at intervals. An outdated map does little harm, because any node forwards a statement to the node
-//! that has the shard. Therefore, only speed may depend on the map. A scan that reads shards directly checks their
+//! Citus distributes the partitions over shards by a hash of the column `partition`. Each shard has a range of hashes
+//! and is stored by a group of nodes. Every node of the cluster has this map. This module caches the map in memory, and
+//! the map is reloaded at intervals. An outdated map does little harm, because any node forwards a statement to the
+//! node that has the shard. Therefore, only speed may depend on the map. A scan that reads shards directly checks their
 //! locations again; see `scan`.
 //!
 //! This module must not depend on connections.
@@ -15,29 +15,24 @@ use std::num::Wrapping;
 pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
-/// Returns the IDs of the shards on the queried node.
 pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
      AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
-/// Returns the group of the queried node.
-///
 /// Returns no row if the node was never part of a cluster.
 pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
      WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {
-    /// The lowest hash of its partitions.
     pub(super) first: i32,
-    /// The highest hash of its partitions.
     pub(super) last: i32,
     pub(super) id: i64,
     /// The group of nodes that stores the shard: a worker, and perhaps its standby.
     pub(super) group: i32,
 }
 
-/// The shards of a distributed table. Every hash belongs to exactly one shard.
+/// Every hash belongs to exactly one shard.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ShardMap {
     /// The shards in the order of their hashes.

@@ -27,13 +27,11 @@ pub(super) struct PostgresState<C> {
     /// The random number that identifies this server as the holder of its leases.
     pub(super) holder: i64,
     slot: Mutex<Slot<C>>,
-    /// Held while stamps are being reserved.
     pub(super) reserving: tokio::sync::Mutex<()>,
     known: RwLock<CachedTables>,
     properties: RwLock<AccountProperties>,
     /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
-    /// Notified when this server deletes a table.
     pub(super) purges: Notify,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(super) closing: Cancellation,
@@ -89,12 +87,11 @@ impl<C> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the ID that a table had when this server last looked it up.
     pub(super) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known().tables.get(table)?.table.id)
     }
 
-    /// Returns the average row size of a table, if this server has read a page of it.
+    /// Returns `None` if this server has not read a page of the table.
     pub(super) fn cached_row_bytes(&self, table: &TableKey) -> Option<usize> {
         Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
@@ -119,7 +116,6 @@ impl<C> PostgresState<C> {
         known.tables.insert(table, CachedTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
-    /// Removes the ID of a deleted table from the cache.
     pub(super) fn uncache(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tables.remove(table).is_some() {
@@ -127,7 +123,6 @@ impl<C> PostgresState<C> {
         }
     }
 
-    /// Retries an operation until an attempt succeeds or further retries are useless.
     pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, AttemptError>>,

@@ -21,9 +21,8 @@ pub(super) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE part
 /// returns no row.
 pub(super) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
      LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 WHERE t.id = $3 AND NOT t.is_deleted";
-/// Returns the entities of a transaction.
 pub(super) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
-/// Returns the entities of a transaction and locks them in key order.
+/// Locks the entities in key order.
 pub(super) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
@@ -35,7 +34,6 @@ pub(super) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
 pub(super) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now(), \
      reserved = GREATEST(reserved, $4::bigint) + $3::bigint \
      WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '30 s') RETURNING reserved";
-/// Renews a lease, and extends its reservation to `$3`.
 pub(super) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";
 /// Returns a lease. No stamp from `$3` on has been issued under it.
@@ -56,7 +54,6 @@ pub(super) const FRESH_PROPERTIES: &str =
 pub(super) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
 pub(super) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
 
-/// Returns the tables that are deleted but not purged yet.
 pub(super) const DELETED_TABLES: &str = "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id";
 /// Returns the entity before which a range contains `$5` entities.
 pub(super) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \

@@ -1,5 +1,5 @@
-//! Tests of the engine's internals: slots, schema upgrades, connections, and the plans of the statements. Plans must
-//! use the primary key, whatever the size of a table.
+//! Tests of slots, schema upgrades, connections, and the plans of the statements. Plans must use the primary key,
+//! whatever the size of a table.
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings, StoreError};

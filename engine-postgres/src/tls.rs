@@ -20,7 +20,6 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-/// The checks on the database's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
     /// No checks: the connection is encrypted, but the other end is not authenticated.
@@ -160,7 +159,6 @@ where
     }
 }
 
-/// A handshake that has not started yet.
 pub(super) struct Handshake {
     connector: TlsConnector,
     name: Option<ServerName<'static>>,

@@ -28,7 +28,7 @@ pub(super) async fn bound_stamps(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the upper bound of the stamps of a table's entities, or 1 if it has none.
+/// Returns 1 if the table has no entities.
 async fn bound_of(client: &Client, id: i64) -> Result<i64, Error> {
     let header_bytes = i32::try_from(HEADER_BYTES).expect("the header is short");
     let (mut bound, end) = (1, (id + 1).to_be_bytes());

@@ -70,7 +70,7 @@ impl CheckReport {
 }
 
 /// Reads every entity of a snapshot and reports problems. `read` is called with the number of entities read since the
-/// previous call; returning `false` stops the check. Returns whether the check ran to completion.
+/// previous call. If `read` returns `false`, the check stops. Returns whether the check ran to completion.
 pub fn check_snapshot(snapshot: &dyn Snapshot, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) -> bool {
     (0..snapshot.contents().tables.len()).all(|index| check_table(snapshot, index, report, read))
 }

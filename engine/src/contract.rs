@@ -44,7 +44,7 @@ pub enum Fault {
     /// The disk's free space is below the reserve. The operation did not take effect. Deletions are still accepted.
     Full,
     /// The response of the storage was lost, for example in a failover. The operation took effect entirely or not at
-    /// all, and it is not known which.
+    /// all; it is not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
     /// The engine is closing and accepts no more operations.
     Closed,
@@ -104,8 +104,8 @@ pub enum CommitError {
     TableNotFound,
     /// The mutation at this index was refused. Nothing changed.
     Refused(usize, MutationError),
-    /// The engine failed. Unless the fault is without effect, the transaction took effect entirely or not at all, and
-    /// it is not known which.
+    /// The engine failed. Unless the fault is without effect, the transaction took effect entirely or not at all; it is
+    /// not known which.
     Fault(Fault),
 }
 
@@ -152,7 +152,7 @@ pub struct ScanEnd {
     pub accepted: u64,
 }
 
-/// Receives the entities of a page in order, borrowed from the engine.
+/// A receiver of the entities of a page, in order. The entities are borrowed from the engine.
 pub trait EntitySink: Send + 'static {
     /// Offers an entity to the sink.
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision;
@@ -170,15 +170,13 @@ pub enum SinkDecision {
     Refused,
 }
 
-/// The engine contract. The module documentation lists its invariants.
-///
-/// All methods may be called at any time from any number of tasks. If a future is dropped, its operation may or may not
-/// have taken effect.
+/// The engine contract. All methods may be called at any time from any number of tasks. If a future is dropped, its
+/// operation may or may not have taken effect.
 pub trait Engine: Send + Sync + 'static {
     /// Creates an empty table.
     fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// Removes a table and all its entities. This takes a short time, regardless of the table's size.
+    /// Removes a table and all its entities. The duration is short, regardless of the table's size.
     fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// Returns a table's name, spelled as at creation, or `None` if the table does not exist.
@@ -224,13 +222,12 @@ pub trait Engine: Send + Sync + 'static {
         transaction: Transaction,
     ) -> impl Future<Output = Result<Vec<MutationResult>, CommitError>> + Send;
 
-    /// Returns the service properties of an account, even if the account has never been used.
-    ///
-    /// They are kept in memory, because every request needs them. This method never waits for storage.
+    /// Returns the service properties of an account, even if the account has never been used. They are kept in memory,
+    /// because every request needs them. This method never waits for storage.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
 
-    /// Sets the service properties that apply to all accounts that have never set any. Until this is called, these
-    /// accounts have everything switched off.
+    /// Sets the service properties that apply to all accounts that have never set any. Until this method is called,
+    /// everything is switched off in these accounts.
     fn set_default_properties(&self, defaults: ServiceProperties);
 
     /// Replaces those sections of an account's service properties that the update contains.
@@ -240,9 +237,8 @@ pub trait Engine: Send + Sync + 'static {
         update: ServicePropertiesUpdate,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Returns the engine's current figures for operators.
-    ///
-    /// This method never waits for a database, but may access the file system, so call it on a thread that may block.
+    /// Returns the engine's current figures for operators. This method never waits for a database, but may access the
+    /// file system, so call it on a thread that may block.
     fn figures(&self) -> Figures;
 
     /// Waits until all acknowledged writes are on disk, and stops background work. Later calls return `Closed`.

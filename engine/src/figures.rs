@@ -49,7 +49,7 @@ pub struct DiskFigures {
 pub struct CommitterFigures {
     /// The number of requests that wait for the committer.
     pub queue: u64,
-    /// The memory of transactions that are queued or being committed, in bytes.
+    /// The memory used by transactions that are queued or being committed, in bytes.
     pub queue_bytes: u64,
     /// The number of transactions in each written group.
     pub group_transactions: Distributed,
@@ -71,19 +71,19 @@ pub struct CommitterFigures {
 /// The figures of an LSM tree and its library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TreeFigures {
-    /// The disk space of sorted files and journals, in bytes.
+    /// The disk space used by sorted files and journals, in bytes.
     pub disk_bytes: u64,
-    /// The disk space of journals, in bytes.
+    /// The disk space used by journals, in bytes.
     pub journal_bytes: u64,
     /// The number of journals.
     pub journals: u64,
     /// The number of sorted files.
     pub sorted_files: u64,
-    /// The memory of entries that are in a journal but not yet in a sorted file, in bytes.
+    /// The memory used by entries that are in a journal but not yet in a sorted file, in bytes.
     pub memtable_bytes: u64,
     /// The number of memtables that wait to be flushed.
     pub flushes_waiting: u64,
-    /// The memory of cached blocks, in bytes.
+    /// The memory used by cached blocks, in bytes.
     pub cache_bytes: u64,
     /// The maximum memory for cached blocks, in bytes.
     pub cache_capacity_bytes: u64,
@@ -158,7 +158,7 @@ pub struct Distributed {
     pub sum: u64,
 }
 
-/// Records a distribution of values. Each value costs two additions and takes no lock.
+/// A recorder of a distribution of values. Each value costs two additions and takes no lock.
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [u64],

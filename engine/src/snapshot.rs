@@ -1,5 +1,5 @@
 //! Snapshots of an engine's entire contents, and restores into an engine. Backups, checks and restores use an engine
-//! only through these traits. Tables are identified by name, never by an engine's internal ids.
+//! only through these traits. Tables are identified by name, never by an engine's internal IDs.
 //!
 //! Invariants of a snapshot:
 //!
@@ -15,13 +15,13 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Takes snapshots of an engine, as long as the engine is open.
+/// A source of snapshots of an engine, as long as the engine is open.
 pub trait Snapshots: Send + Sync {
     /// Takes a snapshot and reads everything except the entities.
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault>;
 }
 
-/// Receives an entity as key bytes inside the table and record bytes. An error stops the iteration.
+/// A function that receives an entity as key bytes inside the table and record bytes. An error stops the iteration.
 pub type EntityVisitor<'a, E> = dyn FnMut(&[u8], &[u8]) -> Result<(), E> + 'a;
 
 /// The contents of an engine at one instant. They are retained as long as the snapshot exists.
@@ -47,7 +47,7 @@ pub trait Snapshot: Send {
     }
 }
 
-/// Fills an empty engine with the contents of a snapshot. All Timestamps are preserved.
+/// A receiver that fills an empty engine with the contents of a snapshot. All Timestamps are preserved.
 pub trait Restore {
     /// The reason why data could not be stored.
     type Error: Error + Send + Sync + 'static;

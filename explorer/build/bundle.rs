@@ -12,7 +12,6 @@ pub(crate) const SCRIPT: &str = "explorer.js";
 /// The script that `import()` loads: everything else.
 pub(crate) const LAZY_SCRIPT: &str = "views.js";
 
-/// A script: its file name and its text.
 pub(crate) type Script = (&'static str, String);
 
 /// Bundles the module `entry` and all modules that it imports, directly or indirectly. `read` returns the text of a
@@ -50,7 +49,6 @@ fn names(range: std::ops::Range<usize>) -> String {
     range.map(|at| format!("m{at}")).collect::<Vec<_>>().join(",")
 }
 
-/// A module without its comments, imports and the word `export`.
 #[derive(Debug, Default)]
 struct Module {
     /// The `const` declarations that replace the imports.
@@ -64,14 +62,13 @@ struct Module {
 
 struct Bundler<'a> {
     read: &'a dyn Fn(&str) -> String,
-    /// The modules, each after the modules that it imports.
+    /// Each module follows the modules that it imports.
     modules: Vec<Module>,
     /// The index of each module; `None` while the modules that it imports are being added.
     places: HashMap<String, Option<usize>>,
 }
 
 impl Bundler<'_> {
-    /// Adds a module after those that it imports, unless it was already added. Returns its index.
     fn add(&mut self, path: &str) -> usize {
         match self.places.get(path) {
             Some(Some(at)) => return *at,
@@ -138,7 +135,7 @@ impl Bundler<'_> {
     }
 }
 
-/// Returns a module whose default export is the given style sheet, as an import with `{ type: "css" }` would.
+/// The default export is the style sheet, as in an import with `{ type: "css" }`.
 fn style_sheet(text: &str) -> Module {
     let text = text.replace('\\', "\\\\").replace('`', "\\`").replace("${", "\\${");
     Module {
@@ -162,7 +159,6 @@ fn resolve(from: &str, relative: &str) -> String {
     folders.join("/")
 }
 
-/// Returns the text between the first two double quotes.
 fn quoted<'t>(path: &str, text: &'t str) -> &'t str {
     text.split('"').nth(1).unwrap_or_else(|| panic!("{path}: {text} names no module in double quotes"))
 }
@@ -192,7 +188,7 @@ struct Stripper<'t> {
 }
 
 impl Stripper<'_> {
-    /// Copies code up to its end, or up to the brace that closes a placeholder in a template.
+    /// Stops at the end of the code, or at the brace that closes a placeholder in a template.
     fn code(&mut self) {
         let mut depth = 0_usize;
         while let Some(next) = self.rest.chars().next() {
@@ -235,7 +231,7 @@ impl Stripper<'_> {
         self.rest = &self.rest[at..];
     }
 
-    /// Copies the given number of bytes, which must end at a character boundary.
+    /// The bytes must end at a character boundary.
     fn copy(&mut self, bytes: usize) {
         let (copied, rest) = self.rest.split_at(bytes);
         self.out.push_str(copied);

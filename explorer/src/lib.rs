@@ -57,7 +57,6 @@ mod tests {
     const FIRST_VIEW_BYTES_MAX: usize = 55_000;
     const COMPRESSED_BYTES_MAX: usize = 150 * 1024;
 
-    /// Returns the tags of a page, without the content between them.
     fn tags(page: &str) -> Vec<&str> {
         page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()).collect()
     }
@@ -124,7 +123,6 @@ mod tests {
         }
     }
 
-    /// Returns the attributes of a tag with their values, which must be in double quotes.
     fn attributes(tag: &str) -> Vec<(&str, &str)> {
         let mut parts = tag.split('"');
         let mut found = Vec::new();

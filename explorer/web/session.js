@@ -22,7 +22,7 @@ const STORED = "rowhouse-sign-in";
 
 /** @returns {Promise<Settings>} */
 export async function readSettings() {
-  // Without options, so that the first call gets the response that index.html preloads.
+  // No options are passed, so that the first call gets the response that index.html preloads.
   const response = await fetch("settings.json");
   if (!response.ok) {
     throw new Error(`The explorer's settings could not be loaded (HTTP ${response.status}).`);
@@ -82,7 +82,7 @@ function addressOf(text, { hostAccount }) {
   }
   const url = new URL(address);
   if (hostOf(url) !== hostOf(location)) {
-    // The signature would be sent to a server that it is not for.
+    // Otherwise, the signature would be sent to a server for which it was not created.
     throw new ValueError(`This URL is for ${url.host}, but this page can connect only to ${location.host}.`);
   }
   const [, first = "", ...rest] = url.pathname.split("/");

@@ -1,6 +1,6 @@
-//! The source of the current time. The time is read in one place and passed to the code that needs it.
+//! The source of the current time. Only this module reads the time; other code receives it as a parameter.
 //!
-//! This module must not depend on who needs the time.
+//! This module must not know who needs the time.
 
 use crate::DateTime;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! Characters that must be escaped before they are shown to people: characters that control a terminal, end a line, or
-//! reorder text.
+//! Characters that must be escaped before they are shown to people.
 
 /// Returns whether a character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of text.
 pub fn is_control_character(c: char) -> bool {

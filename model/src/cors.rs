@@ -97,17 +97,14 @@ impl CorsRules {
         self.0.is_empty()
     }
 
-    /// Returns the rule that applies to an actual request: the first that matches the origin and the method (10 §3).
-    ///
-    /// A request without an origin matches only rules for any origin (10 §5).
+    /// Returns the rule that applies to an actual request: the first that matches the origin and the method (10 §3). A
+    /// request without an origin matches only rules for any origin (10 §5).
     pub fn select(&self, origin: Option<&str>, method: &str) -> Option<&CorsRule> {
         self.0.iter().find(|rule| rule.has_origin(origin) && rule.has_method(method))
     }
 
-    /// Returns the rule that allows a preflight request.
-    ///
-    /// Only the first rule that matches the origin and the method applies. If it does not allow one of the headers,
-    /// later rules are not considered (10 §3).
+    /// Returns the rule that allows a preflight request. Only the first rule that matches the origin and the method
+    /// applies. If it does not allow one of the headers, later rules are not considered (10 §3).
     pub fn preflight<'h>(
         &self,
         origin: &str,
@@ -118,9 +115,7 @@ impl CorsRules {
     }
 
     /// Returns whether a response depends on the request's `Origin`, in which case a cache must not share it (table in
-    /// 10 §5).
-    ///
-    /// `selected` is the rule that [`Self::select`] returned for the request.
+    /// 10 §5). `selected` is the rule that [`Self::select`] returned for the request.
     pub fn varies(&self, method: &str, selected: Option<&CorsRule>) -> bool {
         let is_cacheable = matches!(method, "GET" | "HEAD");
         is_cacheable && !self.is_empty() && selected.is_none_or(|rule| !rule.has_any_origin())
@@ -128,9 +123,7 @@ impl CorsRules {
 }
 
 impl CorsRule {
-    /// Parses the comma-separated lists of a rule.
-    ///
-    /// UNVERIFIED (10 §2): empty items of a list are ignored.
+    /// Parses the comma-separated lists of a rule. UNVERIFIED (10 §2): empty items of a list are ignored.
     pub fn new(
         origins: &str,
         methods: &str,
@@ -198,9 +191,8 @@ impl CorsRule {
         self.methods.iter().any(|known| known.eq_ignore_ascii_case(method))
     }
 
-    /// Returns the size of the rule, in bytes, as counted for the limit on all rules.
-    ///
-    /// UNVERIFIED (10 §2): the stored strings determine the size, without white space around the items.
+    /// Returns the size of the rule, in bytes, as counted for the limit on all rules. UNVERIFIED (10 §2): the stored
+    /// strings determine the size, without white space around the items.
     fn text_bytes(&self) -> usize {
         let headers = self.allowed_headers.to_string().len() + self.exposed_headers.to_string().len();
         self.origins().len() + self.methods().len() + headers + self.max_age_seconds.to_string().len()
@@ -259,9 +251,8 @@ fn fits(item: &str) -> bool {
     item.chars().count() <= CORS_ITEM_CHARS_MAX && !item.chars().any(char::is_control)
 }
 
-/// Returns whether an origin in a rule matches the origin of a request.
-///
-/// UNVERIFIED (10 §2): origins are case-sensitive, as the documentation states; browsers send hosts in lower case.
+/// Returns whether an origin in a rule matches the origin of a request. UNVERIFIED (10 §2): origins are case-sensitive,
+/// as the documentation states; browsers send hosts in lower case.
 fn origin_matches(pattern: &str, origin: &str) -> bool {
     match pattern.split_once("*.") {
         None => pattern == origin,
@@ -269,9 +260,8 @@ fn origin_matches(pattern: &str, origin: &str) -> bool {
     }
 }
 
-/// Returns whether an origin is one or more labels below `rest`, which is a domain with an optional port.
-///
-/// UNVERIFIED (10 §2): subdomains at any depth match, but not the domain itself.
+/// Returns whether an origin is one or more labels below `rest`, which is a domain with an optional port. UNVERIFIED
+/// (10 §2): subdomains at any depth match, but not the domain itself.
 fn is_sub_domain(scheme: &str, rest: &str, origin: &str) -> bool {
     let labels = origin
         .strip_prefix(scheme)

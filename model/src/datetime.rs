@@ -82,9 +82,8 @@ impl DateTime {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
 
-    /// Parses the text form of the protocol. A missing suffix means UTC; offsets are converted.
-    ///
-    /// Source: 01 §6.1. A date without a time is not accepted.
+    /// Parses the text form of the protocol. A missing suffix means UTC; offsets are converted. Source: 01 §6.1. A date
+    /// without a time is not accepted.
     pub fn parse(text: &str) -> Result<Self, DateTimeError> {
         let mut digits = Digits { rest: text.as_bytes() };
         let ticks = digits.instant().ok_or(DateTimeError::Malformed)?;
@@ -187,7 +186,6 @@ fn small(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(0)
 }
 
-/// Returns the two digits of a number below 100.
 fn pair(number: u32) -> [u8; 2] {
     [number / 10, number % 10].map(|digit| b'0' + u8::try_from(digit).unwrap_or(0))
 }
@@ -214,7 +212,7 @@ struct Digits<'a> {
 }
 
 impl Digits<'_> {
-    /// Parses the whole input and returns its ticks since 1601, which may be negative.
+    /// Parses the whole input and returns its ticks since 1601, which are negative for earlier instants.
     fn instant(&mut self) -> Option<i64> {
         let year = self.number(4)?;
         self.byte(b'-')?;
@@ -272,10 +270,9 @@ impl Digits<'_> {
         self.rest.is_empty().then_some(minutes)
     }
 
-    /// Parses one or more digits as a fraction of a second, in ticks. A tick is the seventh digit.
-    ///
-    /// UNVERIFIED (01 §6.1): the treatment of digits after the seventh. The recordings show only that they are
-    /// accepted. They are rounded half to even, as in .NET.
+    /// Parses one or more digits as a fraction of a second, in ticks. A tick is the seventh digit. UNVERIFIED (01
+    /// §6.1): the treatment of digits after the seventh. The recordings show only that they are accepted. They are
+    /// rounded half to even, as in .NET.
     fn fraction(&mut self) -> Option<i64> {
         let length = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let kept = length.min(7);

@@ -89,7 +89,6 @@ impl EdmType {
             .find(|edm_type| edm_type.name() == name)
     }
 
-    /// Returns the type with the given tag in the record format.
     pub(crate) fn from_tag(tag: u8) -> Option<Self> {
         Some(match tag {
             1 => Self::String,

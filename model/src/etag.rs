@@ -78,9 +78,8 @@ impl Condition {
         self.holds_for(timestamp).then_some(timestamp)
     }
 
-    /// Returns whether an entity with the given Timestamp satisfies the condition.
-    ///
-    /// ETags are compared as strings, as the service does; dates are not parsed.
+    /// Returns whether an entity with the given Timestamp satisfies the condition. ETags are compared as strings, as
+    /// the service does; dates are not parsed.
     pub fn holds_for(&self, timestamp: DateTime) -> bool {
         match self {
             Self::Any => true,

@@ -228,7 +228,7 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
     Ok(())
 }
 
-/// Checks an action against the matrix of 08 §3.
+/// The matrix of 08 §3.
 fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
     let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
@@ -249,11 +249,9 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
     }
 }
 
-/// Checks whether the roles allow an action (09 §5).
-///
-/// UNVERIFIED (09 §5): a role on one table allows neither listing nor creating that table. Listing and creating are
-/// both refused, as is listing all tables. Stored access policies require separate actions, which only the owner's role
-/// has.
+/// Checks whether the roles allow an action (09 §5). UNVERIFIED (09 §5): a role on one table allows neither listing nor
+/// creating that table. Listing and creating are both refused, as is listing all tables. Stored access policies require
+/// separate actions, which only the owner's role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (required, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
@@ -308,7 +306,6 @@ mod tests {
         grant(Scope::Table { table: "harvest".into(), permissions: Permissions::parse_table(letters).unwrap(), range })
     }
 
-    /// Returns the same grant as a user delegation SAS whose delegator may do everything.
     fn delegated(grant: Grant) -> Grant {
         let Scope::Table { table, permissions, range } = grant.scope else { return grant };
         let mut roles = RoleScope::new("someone".into());
@@ -436,8 +433,6 @@ mod tests {
     }
 
     proptest! {
-        /// No grant gives access to an entity outside its range. Inside the range, a grant allows exactly what its
-        /// permissions allow.
         #[test]
         fn a_key_range_confines_every_action(
             keys in (text(), text()), from in bound(), to in bound(), bits in 0usize..16, page in (text(), text()),

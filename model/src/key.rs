@@ -1,6 +1,6 @@
 //! Partition keys and row keys, and the order-preserving bytes under which entities are stored.
 //!
-//! Keys are ordered by UTF-16 code unit (01 §3). UTF-8 byte order is the same, with one exception: supplementary
+//! Keys are ordered by UTF-16 code unit (01 §3). UTF-8 byte order differs from this order in one case: supplementary
 //! characters (lead bytes F0 to F4) sort after U+E000 to U+FFFF (lead bytes EE and EF), whereas in UTF-16 they sort
 //! before them. Those seven lead bytes occur nowhere else in UTF-8. Exchanging them byte by byte therefore gives an
 //! encoding of the same length whose byte order is the UTF-16 order. Every string below U+E000, such as ASCII, is
@@ -19,7 +19,6 @@ use std::sync::Arc;
 /// Separates the partition key from the row key in a primary key; keys contain no control characters.
 pub const KEY_SEPARATOR: u8 = 0;
 
-/// Returns the order-preserving encoding of a UTF-8 byte.
 pub(crate) fn ordinal_byte(byte: u8) -> u8 {
     match byte {
         0xF0..=0xF4 => byte - 2,
@@ -61,9 +60,8 @@ pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` or control characters.
-///
-/// Clones share the string, because each inserted entity needs its keys twice: for the engine and for the response.
+/// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` or control characters. Clones share
+/// the string, because each inserted entity needs its keys twice: for the engine and for the response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyText(Arc<str>);
 
@@ -109,7 +107,6 @@ impl KeyText {
     }
 }
 
-/// Returns whether a byte is an ASCII character that is allowed in a key.
 fn is_plain(b: u8) -> bool {
     matches!(b, b' '..=b'~') && !matches!(b, b'/' | b'\\' | b'#' | b'?')
 }
@@ -135,7 +132,7 @@ pub struct EntityKey {
 }
 
 impl EntityKey {
-    /// Creates a key from two strings. Both are checked as by [`KeyText::new`], the partition key first.
+    /// Creates a key from two strings. Both are checked as in [`KeyText::new`], the partition key first.
     ///
     /// ```
     /// use rowhouse_model::EntityKey;
@@ -150,9 +147,8 @@ impl EntityKey {
         Ok(Self { partition: KeyText::new(partition)?, row: KeyText::new(row)? })
     }
 
-    /// Returns the key bytes inside a table: encoded partition key, separator, encoded row key.
-    ///
-    /// The byte order is the order of entities: ordinal by partition key, then by row key.
+    /// Returns the key bytes inside a table: encoded partition key, separator, encoded row key. The byte order is the
+    /// order of entities: ordinal by partition key, then by row key.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.partition.0.len() + 1 + self.row.0.len());
         self.encode_to(&mut out);

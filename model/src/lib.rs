@@ -1,11 +1,7 @@
 //! The data model of the Table service, without any input or output.
 //!
-//! This crate defines names, keys and their order, EDM values, the entity and its binary record, ETags and conditions,
-//! the effect of each mutation on an entity, filters and key ranges, and the service properties of an account with its
-//! CORS rules.
-//!
-//! It must not depend on sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, it cannot fail for
-//! external reasons: every error here is about the caller's data.
+//! This crate must not depend on sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, every error
+//! here is about the caller's data.
 
 pub mod clock;
 pub mod control_characters;

@@ -31,7 +31,7 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const REQUEST_BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 /// The interval over which the rate of a body is measured, in seconds.
 pub const REQUEST_BODY_PROGRESS_SECONDS: usize = 5;
-/// Maximum number of bytes that a client may still send if its request was refused before the body was read: 64 MiB.
+/// Maximum number of bytes that a client can still send if its request was refused before the body was read: 64 MiB.
 /// The bytes are read and discarded, because a client that sends its whole body before it reads would otherwise never
 /// see the response. The largest transaction that client libraries build from valid entities is far smaller than 16
 /// bodies of the maximum size.
@@ -44,8 +44,8 @@ pub const LINGERING_PAUSE_SECONDS_MAX: u64 = 5;
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Maximum length of the boundary of a multipart body, in characters (05 §2).
 pub const BATCH_BOUNDARY_CHARS_MAX: usize = 70;
-/// Maximum size of the headers of one part of a batch, in bytes: the longest target and 16 KiB. The operation in the
-/// part has the same limit.
+/// Maximum size of the headers of one part of a batch, in bytes: the longest target and 16 KiB. The headers of the
+/// operation inside the part have the same limit.
 pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1024;
 /// Maximum number of entities or tables in one page (04 §5).
 pub const PAGE_RESULTS_MAX: usize = 1000;
@@ -179,13 +179,13 @@ pub const REHEARSAL_SECONDS_MAX: u64 = 3600;
 /// Maximum latency that `--rehearse` accepts, in seconds. The service responds within 30 s.
 pub const REHEARSAL_LATENCY_SECONDS_MAX: u64 = 30;
 /// Maximum number of deletions, and of settings changes of one kind, that `--rehearse` delays concurrently. Beyond this
-/// number, they take effect immediately.
+/// number, changes take effect immediately.
 pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
 /// Maximum number of consecutive empty pages that `--rehearse` inserts before entities.
 pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;
 /// Interval between checks of whether the quotas of accounts require a new count, in milliseconds.
 pub const QUOTA_CHECK_MILLISECONDS: u64 = 500;
-/// Maximum number of accounts whose usage is counted for quotas concurrently.
+/// Maximum number of accounts whose usage is counted concurrently, for quotas.
 pub const QUOTA_COUNTS_MAX: usize = 4;
 /// Time for which a count of an account's usage stays valid if the account is far from its quota, in seconds.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
@@ -196,7 +196,7 @@ pub const QUOTA_UNCERTAIN_INTERVAL_RATIO: u32 = 4;
 /// Maximum number of tables in an account whose usage is counted separately, for quotas on tables. Each takes about 100
 /// bytes.
 pub const QUOTA_TABLES_COUNTED_MAX: usize = 100_000;
-/// Number of minutes in an hour. Analytics has these two intervals.
+/// Number of minutes in an hour. An analytics interval is a minute or an hour.
 pub const MINUTES_OF_HOUR: i64 = 60;
 /// Maximum number of analytics intervals, across all accounts, that are kept in memory while analytics cannot be
 /// written.
@@ -222,12 +222,12 @@ pub const IMPORT_WINDOW_ENTITIES_MAX: usize = 4000;
 pub const IMPORT_WINDOW_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum size of a command's progress file, in bytes: enough for several hundred thousand tables.
 pub const STATE_FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Maximum width of a table column on a terminal, in characters, unless it is the only column.
+/// Maximum width of a table column on a terminal, in characters, unless the table has only one column.
 pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
 
-/// Maximum number of concurrent connections to the admin listener. While all are in use, each holds its slot for a
-/// quarter of a second, so a thousand connections per second can be admitted under any load. In tests with fewer slots,
-/// the kernel's accept queue of an attacked listener filled up, and legitimate connections were dropped.
+/// Maximum number of concurrent connections to the admin listener. While all slots are in use, each connection holds
+/// its slot for a quarter of a second, so a thousand connections per second can be admitted under any load. In tests
+/// with fewer slots, the kernel's accept queue filled up during an attack, and legitimate connections were dropped.
 pub const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// Maximum size of a request head on the admin listener, in bytes.
 pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;

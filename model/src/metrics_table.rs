@@ -15,7 +15,6 @@ pub enum MetricsTable {
     MinuteSecondary,
 }
 
-/// The common prefix of the names of all metrics tables.
 const PREFIX: &str = "$Metrics";
 /// The name of the hourly table in versions before 2013-08-15.
 const OLD_NAME: &str = "$MetricsTransactionsTable";

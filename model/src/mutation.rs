@@ -106,7 +106,7 @@ pub enum MutationError {
 /// The effect of a mutation on an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The entity's record is replaced by this one.
+    /// The entity's record is replaced by the given record.
     Put(Record),
     /// The entity is deleted.
     Delete,
@@ -233,7 +233,6 @@ pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), Mut
     Ok(())
 }
 
-/// Returns the existing properties, with their new values if there are any, and the new properties.
 fn merge(
     key: &EntityKey,
     existing: RecordView<'_>,
@@ -292,7 +291,6 @@ mod tests {
 
     type Expected<'a> = Result<&'a [(&'a str, i32)], MutationError>;
 
-    /// Applies every kind of mutation to a missing entity and to an entity that was inserted with b=2, a=1.
     #[test]
     fn every_mutation_against_missing_and_existing() {
         let existing = properties(&[("b", 2), ("a", 1)]).finish(at(10));

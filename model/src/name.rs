@@ -150,10 +150,9 @@ pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if first_fits && characters.all(is_name_character) { Ok(()) } else { Err(PropertyNameError::Invalid) }
 }
 
-/// Returns whether a character is allowed after the first one, both in an XML name and in an identifier.
-///
-/// XML allows whole ranges. Above U+2070, these ranges contain symbols that older XML parsers reject, so only letters
-/// and digits are accepted there. C# identifiers contain no characters above U+FFFF.
+/// Returns whether a character is allowed after the first one, both in an XML name and in an identifier. XML allows
+/// whole ranges. Above U+2070, these ranges contain symbols that older XML parsers reject, so only letters and digits
+/// are accepted there. C# identifiers contain no characters above U+FFFF.
 fn is_name_character(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => true,

@@ -41,9 +41,8 @@ impl Permissions {
     /// Letters of an account SAS that are meaningful only to other services.
     const LETTERS_OF_OTHER_SERVICES: &str = "pyxtfi";
 
-    /// Parses the letters of a table SAS or a policy. Returns `None` if a letter is not in `raud`.
-    ///
-    /// UNVERIFIED (08 §3): the order of the letters and repeated letters do not matter.
+    /// Parses the letters of a table SAS or a policy. Returns `None` if a letter is not in `raud`. UNVERIFIED (08 §3):
+    /// the order of the letters and repeated letters do not matter.
     pub fn parse_table(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| {
             Self::from_letter(letter)
@@ -52,9 +51,8 @@ impl Permissions {
         })
     }
 
-    /// Parses the letters of an account SAS. Returns `None` if a letter is not a permission of any service.
-    ///
-    /// Letters that are meaningless to the Table service are ignored (08 §3.2).
+    /// Parses the letters of an account SAS. Returns `None` if a letter is not a permission of any service. Letters
+    /// that are meaningless to the Table service are ignored (08 §3.2).
     pub fn parse_account(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| match Self::from_letter(letter) {
             Some(new) => Some(known.union(new)),

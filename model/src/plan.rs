@@ -10,7 +10,7 @@
 //! row keys. A part of the filter that does not compare a key with a string does not restrict keys, so it becomes the
 //! area of all keys.
 //!
-//! This module must not depend on storage: it works only on keys.
+//! This module must not depend on storage.
 
 use crate::edm::compare_ordinal;
 use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
@@ -23,7 +23,7 @@ use std::fmt;
 use std::ops::Bound;
 
 /// Maximum number of areas that an `and` of two sets of areas may produce. Beyond this number, the larger set is
-/// replaced by its hull. This bounds the work of planning; filters written by people stay far below the limit.
+/// replaced by its hull. The limit bounds the work of planning; filters written by people stay far below it.
 const AREAS_MAX: usize = PLAN_RANGES_MAX * PLAN_RANGES_MAX;
 
 /// The key ranges that a scan must read.
@@ -131,7 +131,6 @@ pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
     TableRange { from, to }
 }
 
-/// One of an entity's two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Partition,
@@ -161,7 +160,6 @@ fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     }
 }
 
-/// An interval of strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Interval<'f> {
     lower: Bound<Cow<'f, str>>,
@@ -171,13 +169,12 @@ struct Interval<'f> {
 impl<'f> Interval<'f> {
     const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
-    /// Returns the strings for which a comparison with `text` is true, as intervals.
     fn matching(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
         let below = |upper| Self { lower: Bound::Unbounded, upper };
         let above = |lower| Self { lower, upper: Bound::Unbounded };
-        // Keys do not contain the bytes that structure encoded keys. A string that contains such a byte therefore
-        // equals no key. It sorts directly after the part before that byte, and before every longer key that begins
-        // with that part.
+        // Keys do not contain the bytes that structure encoded keys, so a string that contains such a byte equals no
+        // key. It sorts directly after the part before that byte, and before every longer key that begins with that
+        // part.
         if let Some((head, _)) = text.split_once(['\0', '\u{1}']) {
             let head = Cow::Owned(head.to_owned());
             return match operator {
@@ -197,7 +194,6 @@ impl<'f> Interval<'f> {
         }
     }
 
-    /// Returns the intersection of both intervals, or `None` if it is empty.
     fn intersect(&self, other: &Self) -> Option<Self> {
         let lower = tighter(&self.lower, &other.lower, Ordering::Greater).clone();
         let upper = tighter(&self.upper, &other.upper, Ordering::Less).clone();
@@ -211,7 +207,6 @@ impl<'f> Interval<'f> {
         (!empty).then_some(Self { lower, upper })
     }
 
-    /// Returns the smallest interval that contains both.
     fn hull(&self, other: &Self) -> Self {
         Self {
             lower: looser(&self.lower, &other.lower, Ordering::Greater).clone(),
@@ -219,7 +214,6 @@ impl<'f> Interval<'f> {
         }
     }
 
-    /// Returns the only string in the interval, if there is exactly one.
     fn single(&self) -> Option<&str> {
         match (&self.lower, &self.upper) {
             (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
@@ -278,7 +272,6 @@ impl Area<'_> {
         Self { partitions: self.partitions.hull(&other.partitions), rows: self.rows.hull(&other.rows) }
     }
 
-    /// Returns the smallest range of key bytes that contains the area.
     fn range(&self) -> KeyRange {
         if let Some(partition) = self.partitions.single() {
             return KeyRange::rows(partition, borrowed(&self.rows.lower), borrowed(&self.rows.upper));
@@ -304,11 +297,9 @@ fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
     areas.into_iter().reduce(|a, b| a.hull(&b))
 }
 
-/// Returns areas that contain every entity for which the filter evaluates to `wanted`.
-///
-/// The areas of a negation are not the complement of the filter's areas, because areas may contain more than the
-/// matches. A negation is therefore pushed down to the comparisons. Those are exact for keys, because every entity has
-/// both keys.
+/// Returns areas that contain every entity for which the filter evaluates to `wanted`. The areas of a negation are not
+/// the complement of the filter's areas, because areas may contain more than the matches. A negation is therefore
+/// pushed down to the comparisons. Those are exact for keys, because every entity has both keys.
 fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
     match filter {
         Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
@@ -390,8 +381,7 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     merged
 }
 
-/// Returns whether a range contains only one key. Its end is then that key followed by a separator, the first byte that
-/// cannot extend a complete key.
+/// The end of such a range is its only key followed by a separator, the first byte that cannot extend a complete key.
 fn is_point(range: &KeyRange) -> bool {
     let is_key = range.start.contains(&KEY_SEPARATOR);
     let end = range.end.as_deref().and_then(|end| end.split_last());

@@ -47,9 +47,7 @@ impl StoredAccessPolicies {
         fits.then(|| Self(policies.into_boxed_slice()))
     }
 
-    /// Returns the policy with the given ID.
-    ///
-    /// UNVERIFIED (08 §7): IDs are case-sensitive.
+    /// Returns the policy with the given ID. UNVERIFIED (08 §7): IDs are case-sensitive.
     pub fn get(&self, id: &str) -> Option<&StoredAccessPolicy> {
         self.0.iter().find(|policy| policy.id() == id)
     }

@@ -16,9 +16,8 @@ const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 pub struct Position(Vec<u8>);
 
 impl Position {
-    /// Creates the position of an entity with the given keys, whether or not the entity exists.
-    ///
-    /// Any string is allowed: a position is compared but never stored as an entity.
+    /// Creates the position of an entity with the given keys, whether or not the entity exists. Any string is allowed:
+    /// a position is compared but never stored as an entity.
     pub fn new(partition: &str, row: &str) -> Self {
         let mut bytes = Vec::with_capacity(partition.len() + 1 + row.len());
         encode_ordinal(partition, &mut bytes);
@@ -150,8 +149,8 @@ impl KeyRange {
     }
 }
 
-/// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can be one. Keys do not
-/// contain the bytes that structure encoded keys. A string that contains such a byte therefore equals no key. It sorts
+/// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can be a key. Keys do not
+/// contain the bytes that structure encoded keys, so a string that contains such a byte equals no key. It sorts
 /// directly after that prefix, and before every longer key that begins with the prefix.
 fn longest_key_prefix(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))

@@ -124,9 +124,8 @@ impl<'a> RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// Checks the whole record: every name and value, and that nothing follows the last one.
-    ///
-    /// Other reads validate only the bytes that they need; this method is for finding damage.
+    /// Checks the whole record: every name and value, and that nothing follows the last one. Other reads validate only
+    /// the bytes that they need; this method is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         let mut properties = self.properties();
         for property in properties.by_ref() {
@@ -235,9 +234,8 @@ impl<'a> Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// Returns the next property if it has the given header. Otherwise, the iterator does not advance.
-    ///
-    /// If a caller expects a certain property, this is much faster than decoding the property's name and type.
+    /// Returns the next property if it has the given header. Otherwise, the iterator does not advance. If a caller
+    /// expects a certain property, this is much faster than decoding the property's name and type.
     pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
         let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
@@ -311,10 +309,8 @@ struct Excess {
     value: bool,
 }
 
-/// Builds a record property by property, and tracks the sizes that are checked against the limits.
-///
-/// A builder accepts more than a record may contain, because the limits are checked only after the whole body has been
-/// read.
+/// Builds a record property by property, and tracks the sizes that are checked against the limits. A builder accepts
+/// more than a record can contain, because the limits are checked only after the whole body has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -329,7 +325,6 @@ impl Default for RecordBuilder {
     }
 }
 
-/// The maximum ratio of the memory allocated for a finished record to the record's size.
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
@@ -342,9 +337,8 @@ impl RecordBuilder {
         Self { bytes: buffer, count: 0, formula_bytes: 0, excess: Excess::default() }
     }
 
-    /// Appends a property. The caller must ensure that the name is valid and not yet present.
-    ///
-    /// Properties beyond the limit are counted but not stored.
+    /// Appends a property. The caller must ensure that the name is valid and not yet present. Properties beyond the
+    /// limit are counted but not stored.
     pub fn push(&mut self, name: &str, value: EdmValue<'_>) {
         self.count += 1;
         self.formula_bytes += 8 + limits::UTF16_UNIT_BYTES * utf16_units(name) + value.formula_bytes();
@@ -398,9 +392,8 @@ impl RecordBuilder {
         }
     }
 
-    /// Returns the same properties, sorted by name in ordinal order.
-    ///
-    /// A builder has no damaged properties, so this cannot fail.
+    /// Returns the same properties, sorted by name in ordinal order. A builder has no damaged properties, so sorting
+    /// cannot fail.
     #[must_use]
     pub fn ordered(self) -> Self {
         let names = || self.properties().filter_map(Result::ok).map(|property| property.name_bytes());
@@ -471,7 +464,6 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An owned value, for tests that generate random values.
     #[derive(Debug, Clone)]
     pub(crate) enum OwnedValue {
         String(String),
@@ -569,7 +561,6 @@ pub(crate) mod tests {
             prop_assert_eq!(view.get("absent").unwrap(), None);
         }
 
-        /// Tests headers of every length, at the beginning and at the end of a record, against every property.
         #[test]
         fn a_head_is_found_where_it_is_and_nowhere_else(
             properties in proptest::collection::vec(("[ab]{1,3}|[ab]{12,40}", value()), 1..6),

@@ -60,9 +60,7 @@ impl DataActions {
     pub const NONE: Self = Self(0);
     /// Every action.
     pub const ALL: Self = Self((1 << 13) - 1);
-    /// The role Storage Table Data Reader.
-    ///
-    /// UNVERIFIED (09 §5): it lists tables as well as entities.
+    /// The role Storage Table Data Reader. UNVERIFIED (09 §5): it lists tables as well as entities.
     pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
     /// The role Storage Table Data Contributor (09 §5).
     pub const CONTRIBUTOR: Self = Self::READER
@@ -188,9 +186,8 @@ impl RoleScope {
         }
     }
 
-    /// Returns whether an operation is allowed on a table or, if no table is given, on the account.
-    ///
-    /// The grants of several assignments are combined.
+    /// Returns whether an operation is allowed on a table or, if no table is given, on the account. The grants of
+    /// several assignments are combined.
     pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {
         let tables = self.tables.iter().filter(|(pattern, _)| table.is_some_and(|table| pattern.matches(table)));
         required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.union(*actions)))

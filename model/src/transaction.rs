@@ -58,10 +58,8 @@ impl Transaction {
         &self.0
     }
 
-    /// Applies the transaction to its entities, mutation by mutation. `now` is the time of the write. An error contains
-    /// the index of the first refused mutation; in that case, nothing changes.
-    ///
-    /// `existing` contains, for each mutation, the record bytes of its entity.
+    /// Applies the mutations in order. `now` is the time of the write. An error contains the index of the first refused
+    /// mutation; in that case, nothing changes. `existing` contains, for each mutation, the record bytes of its entity.
     pub fn apply<B: AsRef<[u8]>>(
         &self,
         now: DateTime,

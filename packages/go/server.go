@@ -117,7 +117,7 @@ func (s *Server) send(method, path, body string) (int, string, error) {
 	return response.StatusCode, string(text), err
 }
 
-// start returns once the server is ready.
+// start returns when the server is ready.
 func start(options []string) (*Server, error) {
 	program, err := findProgram()
 	if err != nil {
@@ -137,7 +137,7 @@ func start(options []string) (*Server, error) {
 		if value, found := strings.CutPrefix(lines.Text(), "connection string: "); found {
 			server.Account = parse(value)
 		}
-		// The address is empty unless the line has this prefix. That line is the last one that the server prints.
+		// The admin address is empty unless the line has this prefix. That line is the last one that the server prints.
 		_, server.admin, _ = strings.Cut(lines.Text(), "admin on ")
 	}
 	if server.admin == "" {

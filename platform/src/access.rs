@@ -22,7 +22,6 @@ pub struct OpenFilesLimit {
     pub maximum: Option<u64>,
 }
 
-/// Returns the error for anything other than a regular file.
 pub(crate) fn not_regular_file_error() -> io::Error {
     io::Error::other("it is not a regular file; check where it comes from, then remove it")
 }

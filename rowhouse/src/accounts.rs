@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The examples at the end of the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rowhouse accounts new orchard
@@ -19,7 +18,7 @@ Examples:
   rowhouse accounts new orchard --file accounts.toml
       add the account to the file, which is created if missing
   rowhouse accounts list --file accounts.toml
-      the names of the accounts, never their keys
+      list the names of the accounts, never their keys
   rowhouse accounts rotate orchard --file accounts.toml
       replace key2; then switch the clients to it
   rowhouse accounts rotate orchard --file accounts.toml --key key1
@@ -85,16 +84,14 @@ struct ListArgs {
     file: PathBuf,
 }
 
-/// One of the two keys of an account.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum KeyArg {
     /// The first key; user delegation keys derived from it become invalid with it
     Key1,
-    /// The second key; added if the account has none
+    /// The second key; it is added if the account has only one key
     Key2,
 }
 
-/// Makes the change, and returns the output to print.
 pub(crate) fn run(args: AccountsArgs) -> anyhow::Result<String> {
     match args.action {
         Action::New(args) => new(&args),
@@ -133,7 +130,6 @@ fn list(args: &ListArgs) -> anyhow::Result<String> {
     Ok(accounts.into_iter().map(line).collect())
 }
 
-/// The next step after a change.
 const RELOAD_HINT: &str =
     "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP";
 
@@ -143,7 +139,7 @@ fn account_name(text: &str) -> anyhow::Result<AccountName> {
 }
 
 fn random_key() -> anyhow::Result<String> {
-    server::random_key().context("getting random numbers from the system")
+    server::random_key().context("the system's random number generator failed")
 }
 
 /// Returns the contents of a file, or `None` if it does not exist.
@@ -165,7 +161,6 @@ fn replace(path: &Path, text: &str, exists: bool) -> anyhow::Result<()> {
     let new = path.with_file_name(name);
     let written = write_new(&new, text, exists.then_some(&*path)).and_then(|()| {
         if !exists {
-            // Another process may have created it in the meantime.
             ensure!(!path.exists(), "another process has just created it");
         }
         Ok(std::fs::rename(&new, &path)?)

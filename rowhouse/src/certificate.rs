@@ -9,21 +9,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The examples at the end of the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rowhouse certificate
       for clients on this machine: localhost, 127.0.0.1 and ::1
   rowhouse certificate tables.example.net 192.0.2.7 --days 90
-      also for clients elsewhere, under these names
+      also for clients on other machines, under these names
   rowhouse serve --tls-cert cert.pem --tls-key key.pem
-      a server that uses it
+      start a server that uses the certificate
   SSL_CERT_FILE=cert.pem rowhouse table list --endpoint https://localhost:10002/devstoreaccount1
-      a client that trusts it";
+      run a client that trusts the certificate";
 
-/// The names that every certificate is valid for.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// How far before its creation the certificate becomes valid, because clocks differ.
+/// How long before its creation the certificate becomes valid, because clocks differ.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -43,7 +41,7 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "FILE", default_value = "key.pem")]
     key: PathBuf,
 
-    /// Validity of the certificate, in days. Some systems refuse more than 825
+    /// Validity of the certificate, in days. Some systems refuse certificates that are valid for more than 825 days
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
 }
@@ -77,7 +75,6 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     ))
 }
 
-/// A certificate and its key, in PEM format.
 struct GeneratedCertificate {
     certificate: String,
     key: String,

@@ -21,21 +21,21 @@ use std::time::Duration;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rowhouse health
-      the server that runs with the same environment, or with the defaults
+      check the server that runs with the same environment, or with the defaults
   rowhouse health --admin 127.0.0.1:10003
-      whether that admin listener reports the server as ready
+      check whether that admin listener reports the server as ready
   rowhouse health --listen 127.0.0.1:10002
-      whether a server responds at this address; for a server without an admin listener
+      check whether a server responds at this address; for a server without an admin listener
 
 The exit code is 0 if the server is ready, and 1 otherwise.";
 
-/// The maximum size of a response body that is read: enough for the reason why a server is not ready.
+/// Large enough for a response that explains why a server is not ready.
 const BODY_BYTES_MAX: usize = 4096;
 
 /// The options of `health`.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Address of the admin listener, as passed to the server; the request is for /readyz
+    /// Address of the admin listener, as passed to the server; the command requests /readyz there
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,
 
@@ -56,7 +56,6 @@ pub struct HealthArgs {
     timeout: u64,
 }
 
-/// The options in the server's file that are used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct ServerFile {
@@ -65,7 +64,7 @@ struct ServerFile {
     tls_cert: Option<PathBuf>,
 }
 
-/// Sends one request. Returns an error if the server is not ready.
+/// Returns an error if the server is not ready.
 pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     let timeout = Duration::from_secs(args.timeout);
     let file = match &args.config {
@@ -92,12 +91,11 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
 #[derive(Debug)]
 struct HealthResponse {
     status: u16,
-    /// Whether this is the response of a TLS port to plain HTTP.
     requires_https: bool,
     body: String,
 }
 
-/// Sends a request to a listener. Uses an IP address as the host, because the admin listener refuses names.
+/// Uses an IP address as the host, because the admin listener refuses names.
 fn request(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
     let plain = listener.strip_prefix("http://").unwrap_or(listener).trim_end_matches('/');
     let addresses = plain.to_socket_addrs().with_context(|| format!("'{listener}' is not an address and port"))?;
@@ -159,8 +157,8 @@ fn tls_of_any_server() -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth())
 }
 
-/// Accepts any certificate. Nothing secret is sent, only the status of the response is used, and a server's
-/// certificate does not name the loopback address.
+/// Accepts any certificate, because a server's certificate usually does not name the loopback address. Nothing secret
+/// is sent, and only the status of the response is used.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

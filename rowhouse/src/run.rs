@@ -32,8 +32,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Returns the words of the command line. If the program is called `azurite`, through a link, the command `azurite` is
-/// inserted: tools start the emulator by this name.
+/// Returns the words of the command line. If the program is called `azurite`, through a link, inserts the command
+/// `azurite`: tools start the emulator by this name.
 fn command_line(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<_> = words.next().into_iter().collect();
     if line.first().is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("azurite"))) {
@@ -71,12 +71,10 @@ fn printed(result: &str) -> anyhow::Result<ExitCode> {
 
 /// Runs a command with a log that shows warnings or errors in addition to the result.
 fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
-    // The filter never changes.
     let _control = crate::log::start(LogFormat::Text, levels, None)?;
     command()
 }
 
-/// Creates a shared access signature with the keys that the server would use.
 fn create_sas(args: SasArgs) -> anyhow::Result<ExitCode> {
     let (accounts, _) = config::accounts(
         args.account_file(),

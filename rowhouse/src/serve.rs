@@ -24,25 +24,18 @@ use tools::import::{self, SeedSummary};
 use tools::stop_signal;
 use tracing::{info, warn};
 
-/// The interval between syncs with `--durability interval`.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The addresses of a server that is ready.
 pub(crate) struct Ready {
-    /// The address that the server listens on.
     pub(crate) endpoint: String,
     pub(crate) connection_string: String,
-    /// The address of the explorer, if it is served.
     pub(crate) explorer: Option<String>,
-    /// The address of the admin listener, if there is one.
     pub(crate) admin: Option<SocketAddr>,
 }
 
-/// How a server is announced, and what runs next to it.
 pub(crate) trait ServerHost {
     /// Returns the option and the value that make the system choose the server's port.
     fn listen_option(&self) -> &'static str;
-    /// Announces the server once it is ready.
     fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
     /// Completes when the server must stop although no signal arrived.
     fn ended(&mut self) -> impl Future<Output = ()>;
@@ -52,7 +45,6 @@ pub(crate) trait ServerHost {
     fn stopped(&mut self) -> impl Future<Output = ()>;
 }
 
-/// A server with nothing running next to it.
 struct Standalone;
 
 impl ServerHost for Standalone {
@@ -78,8 +70,8 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
     run(config, &mut Standalone)
 }
 
-/// Runs the server until SIGTERM or Ctrl-C, until its surroundings request a stop, or until standard input is closed if
-/// the configuration requests that.
+/// Runs the server until SIGTERM or Ctrl-C, until its host requests a stop, or until standard input is closed if the
+/// configuration requests that.
 pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     server::begin_process();
     let log = crate::log::start(config.process.log_format, &config.process.log, config.process.log_file.as_deref())?;
@@ -146,7 +138,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
     }
 }
 
-/// Listens on an address. `free_port` is the option and value that make the system choose a port.
+/// `free_port` is the option and value that make the system choose a port.
 async fn bind(address: SocketAddr, free_port: &str) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
@@ -225,7 +217,6 @@ async fn or_input_ended<T>(
     }
 }
 
-/// Completes when a signal requests a stop, or when the input is closed.
 async fn stop_requested(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
     let Some(input) = input else { return signal.await };
     tokio::select! {
@@ -234,7 +225,6 @@ async fn stop_requested(signal: impl Future<Output = ()>, input: Option<Standard
     }
 }
 
-/// Loads the initial tables, and returns the engine.
 async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
     let account = config.access.accounts.first_by_name().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
@@ -249,8 +239,6 @@ async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::R
     Ok(engine)
 }
 
-/// Prints how to reach the server, once it is ready.
-///
 /// The lines are flushed immediately. If standard output is closed, the server still runs.
 fn announce(ready: &Ready) -> anyhow::Result<()> {
     let Ready { endpoint, connection_string, .. } = ready;

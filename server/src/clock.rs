@@ -5,9 +5,9 @@
 //! request reads it once. A program that gives the settings and the engine the same clock can move the time of the
 //! whole server.
 //!
-//! Instants measure durations: time limits, throttling and pauses. Instants come from the runtime, so a test that
-//! pauses the runtime's clock pauses all of these timers. Functions that depend on time take it as an argument where
-//! that is simple.
+//! Instants measure durations: time limits, throttling and pauses. They come from the runtime, so a test that pauses
+//! the runtime's clock pauses all of these timers. Functions that depend on time take it as an argument where that is
+//! simple.
 
 use std::time::{Duration, Instant, SystemTime};
 

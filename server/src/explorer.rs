@@ -26,7 +26,6 @@ use std::borrow::Cow;
 
 /// The path of the explorer without the trailing slash. No account and no table can have this name.
 const ROOT: &str = "/_rowhouse";
-/// The path of the settings below the explorer's path.
 const SETTINGS: &str = "settings.json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Allows scripts and styles only from this origin and not inline, and requests only to this origin. Forbids frames.
@@ -39,7 +38,6 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// What the page needs to know about the server before it signs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PageSettings {
@@ -50,24 +48,20 @@ pub(crate) struct PageSettings {
     pub(crate) host_account: Option<String>,
 }
 
-/// A path of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address<'r> {
-    /// The path without the trailing slash.
     Root,
     /// The rest of the path after the slash, as it was sent. No file has a name that would have to be decoded.
     Below(&'r str),
 }
 
 impl<'r> Address<'r> {
-    /// Parses a path; returns `None` if it does not belong to the explorer.
     pub(crate) fn parse(path: &'r str) -> Option<Self> {
         let rest = path.strip_prefix(ROOT)?;
         if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) }
     }
 }
 
-/// Responds to a request for the explorer. `settings` returns the settings for this request.
 pub(crate) fn respond(
     incoming: &IncomingRequest<'_>,
     address: Address<'_>,
@@ -139,8 +133,7 @@ fn text(status: u16, text: &'static str) -> OperationResponse {
     response(status, (!text.is_empty()).then_some((TEXT, Bytes::from_static(text.as_bytes()))))
 }
 
-/// Makes a response with the headers that all explorer responses have. Headers of every response, such as `nosniff`,
-/// are added later.
+/// Adds the headers that all explorer responses have. Headers of every response, such as `nosniff`, are added later.
 fn response(status: u16, content: Option<(&'static str, Bytes)>) -> OperationResponse {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

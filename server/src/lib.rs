@@ -3,7 +3,7 @@
 //!
 //! [`Server::start`] assembles a server from [`Settings`] and an engine, and [`Server::run`] serves connections.
 //! `service.rs` contains the flow of a request. Each folder has one job, which its `mod.rs` states.
-//! `tests/structure.rs` of the program fails if folders depend on each other in a cycle.
+//! `rowhouse/tests/it/structure.rs` fails if folders depend on each other in a cycle.
 //!
 //! This crate must not depend on how an engine stores data, on the command line, or on where settings come from.
 //!
@@ -19,6 +19,7 @@ mod authorization;
 mod clock;
 mod connection;
 mod explorer;
+mod failure;
 mod limits;
 mod operations;
 mod outgoing;
@@ -40,10 +41,10 @@ pub use accounts::{Accounts, Quota, QuotaSection, connection_string, random_key}
 pub use admin::log_control::LogControl;
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
+pub use limits::memory::MEMORY_BYTES_MIN;
 pub use limits::throttle::Targets;
 pub use rehearsal::{RehearsalError, RehearsalSettings};
 pub use reload::Files;
-pub use request::memory::MEMORY_BYTES_MIN;
 pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
 pub use settings::{Access, AccountCheck, Secondary, Settings, TestHooks};

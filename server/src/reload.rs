@@ -21,7 +21,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of one file, in bytes; enough for tens of thousands of accounts.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A value that is replaced as a whole while others use it.
 #[derive(Debug)]
 pub(crate) struct Live<T>(watch::Sender<Arc<T>>);
 
@@ -34,7 +33,6 @@ impl<T> Live<T> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Returns a receiver that is notified when the value is replaced.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<T>> {
         self.0.subscribe()
     }
@@ -124,7 +122,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     Ok(())
 }
 
-/// Keeps a value unchanged for as long as the server runs. Each SIGHUP is logged instead of terminating the process.
+/// Logs each SIGHUP; without this, the signal would terminate the process.
 pub(crate) fn ignore_changes<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(files);
@@ -138,10 +136,8 @@ pub(crate) fn ignore_changes<const N: usize>(what: &'static str, files: &Files<N
     Ok(())
 }
 
-/// The files with their contents, or the reason why they cannot be read.
 type FilesResult<const N: usize> = Result<Files<N>, String>;
 
-/// Decides when to apply what was read.
 struct ChangeDetector<const N: usize> {
     applied: FilesResult<N>,
     last: FilesResult<N>,

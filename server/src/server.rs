@@ -12,11 +12,11 @@ use crate::connection::listener::{self, ListenerSettings};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry};
+use crate::limits::memory::BodyMemory;
 use crate::limits::quota::{self, Quotas};
 use crate::limits::throttle::Throttle;
 use crate::rehearsal::Rehearsal;
 use crate::reload::{self, Files, Live};
-use crate::request::memory::BodyMemory;
 use crate::service::Service;
 use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
@@ -236,7 +236,6 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// Keeps the accounts up to date with their file, as long as the check accepts them.
 fn follow_accounts(files: Files<1>, check: AccountCheck, accounts: Arc<Live<Accounts>>) -> anyhow::Result<()> {
     let make = move |files: &_| {
         let accounts = Accounts::from_file(files)?;
@@ -252,7 +251,6 @@ fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoint
     TestData { clock, engine, quotas, rehearsal, analytics }
 }
 
-/// Returns the TLS settings for new connections, kept up to date with their files.
 fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {
     let Some((files, tls)) = tls else { return Ok(None) };
     let live = Arc::new(Live::new(tls));

@@ -7,19 +7,20 @@ use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::explorer::{self, PageSettings};
+use crate::failure::{Failure, Layer};
 use crate::limits::admission::Admission;
 use crate::limits::connections::RequestInProgress;
+use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
 use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
-use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
-    ConnectionInfo, Failure, FaultScript, Headers, IncomingRequest, Layer, OperationContext, OperationKind,
-    PayloadKind, RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept,
-    resolved, route, table_of,
+    ConnectionInfo, FaultScript, IncomingRequest, OperationContext, OperationKind, PayloadKind, RequestContext,
+    RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route,
+    table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -35,14 +36,15 @@ use engine::{Engine, Fault};
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::negotiation::{DataServiceVersion, FormatPreferences};
+use wire::negotiation::FormatPreferences;
+use wire::payload::ResponseContext;
 use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
-use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
+use wire::{ErrorCode, Format, Headers, MetadataLevel, ServiceError, Version};
 
 /// The time that a query has after its deadline to respond with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
@@ -51,7 +53,6 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
-    /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
     pub(crate) settings: Settings,
@@ -90,7 +91,6 @@ impl std::fmt::Display for RequestAborted {
 
 impl std::error::Error for RequestAborted {}
 
-/// The requested operation, as far as it is known before the body is read.
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
@@ -102,12 +102,10 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
-    /// Returns the faults that a test scripted for a request.
     pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
         self.faults.as_ref()?.faults(request.method(), request.uri().path())
     }
 
-    /// Handles one request with faults.
     pub(crate) async fn handle_with_faults(
         self: Arc<Self>,
         faults: RequestFaults,
@@ -125,7 +123,6 @@ impl<E: Engine> Service<E> {
         if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
     }
 
-    /// Handles one request whose head was received at the given instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -221,7 +218,6 @@ impl<E: Engine> Service<E> {
         response.ok_or(RequestAborted)
     }
 
-    /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
         self.settings.explorer && explorer::Address::parse(path).is_some()
     }
@@ -240,7 +236,6 @@ impl<E: Engine> Service<E> {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
-    /// Records a completed request in the log, metrics, traces and analytics.
     fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<RequestInFlight<'_>>, trace: Option<&Trace>) {
         access_log::write(summary);
         if let Some(in_flight) = in_flight {
@@ -250,7 +245,7 @@ impl<E: Engine> Service<E> {
             tracer.end(trace, summary);
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
-            // An engine that is closing returns an error here; the request failed for the same reason.
+            // An engine that is closing returns an error here. The request failed for the same reason.
             if let Ok(properties) = self.properties_in_effect(account) {
                 analytics.record(summary, &properties);
             }
@@ -306,7 +301,6 @@ impl<E: Engine> Service<E> {
         result
     }
 
-    /// Determines the operation, whether it is allowed, and the format of the response.
     fn interpret<'a, 'r: 'a>(
         &self,
         context: &mut RequestContext<'r>,
@@ -316,12 +310,9 @@ impl<E: Engine> Service<E> {
     ) -> Result<RequestedOperation<'a>, Failure> {
         let IncomingRequest { parts, head, options, target, .. } = context.incoming;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::parse(head, accept).map_err(front_end)?;
-        let (named, max) = (headers.data_service_version, headers.max_data_service_version);
-        let data_service_version = DataServiceVersion::effective(version, named, max);
-        let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
-        let (accept, format) = (headers.accept, options.format.as_deref());
-        let preferences = FormatPreferences { version, data_service_version, accept, format };
+        let headers = operation_headers(head, accept).map_err(front_end)?;
+        let preferences = headers.preferences(version, options.format.as_deref());
+        let preferences = preferences.map_err(|code| front_end(code.into()))?;
         // Errors about the URL take precedence over errors about the format, but are written in that format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
@@ -336,7 +327,7 @@ impl<E: Engine> Service<E> {
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
-        context.preference = info.preference(data_service_version, headers.prefer);
+        context.preference = info.preference(preferences.data_service_version, headers.prefer);
         authorize(grant, kind, &resource)?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
@@ -353,7 +344,6 @@ impl<E: Engine> Service<E> {
         Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
     }
 
-    /// Reads the body and executes the operation.
     async fn execute(
         &self,
         context: &mut RequestContext<'_>,
@@ -383,13 +373,17 @@ impl<E: Engine> Service<E> {
             kind,
             resource,
             body: &body,
-            version,
+            response: ResponseContext {
+                base: &base,
+                account: &grant.account,
+                format,
+                version,
+                now: DateTime::from_system_time(incoming.now),
+            },
             data_service_version: preferences.data_service_version,
-            base: &base,
             domains: &self.settings.domains,
             headers,
             options: &incoming.options,
-            format,
             body_format,
             preference: context.preference,
             memory: &memory,
@@ -453,13 +447,11 @@ impl<E: Engine> Service<E> {
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
 
-    /// Returns the properties that apply to requests of an account.
     fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
         earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
-    /// Rejects requests that a web page may have sent for an account with a publicly known key.
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
         if !self.settings.development_key_for_any_host {
             web_page::check_host(context.incoming.host, &self.settings.domains)?;

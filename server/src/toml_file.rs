@@ -31,7 +31,6 @@ pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Re
     })
 }
 
-/// Returns the name of an unknown field, and the expected names in the message.
 fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
     let (name, rest) = message.strip_prefix("unknown field `")?.split_once('`')?;
     Some((name, rest.split('`').skip(1).step_by(2).collect()))

@@ -85,10 +85,9 @@ pub struct Clerk {
     is_in_doubt: bool,
 }
 
-/// A drawer as read by a clerk.
 struct Drawer {
     number: u64,
-    /// ETag and amount; `None` if the drawer does not exist.
+    /// `None` if the drawer does not exist.
     content: Option<(String, i64)>,
 }
 
@@ -115,7 +114,6 @@ impl Clerk {
             self.faults += 1;
             let mut client = Client::connect(address).unwrap();
             let began = Instant::now();
-            // While the database is unreachable, the server responds with an error.
             while let Err(error) = self.try_reconcile(&mut client) {
                 assert!(began.elapsed() < TIMEOUT, "{error:?}");
                 thread::sleep(Duration::from_millis(20));
@@ -137,7 +135,6 @@ impl Clerk {
             let statuses = no_fault(&answer).map(|()| statuses(&answer))?;
             match statuses.as_slice() {
                 all if *all == vec![204; operations.len()] => self.done += 1,
-                // Another clerk was faster.
                 [404 | 409 | 412] => self.refused += 1,
                 [500 | 503] => return Err(ClerkError::Fault(answer)),
                 other => panic!("{other:?}: {}", String::from_utf8_lossy(&answer.body)),
@@ -180,13 +177,10 @@ impl Clerk {
     }
 }
 
-/// The reason why a clerk could not continue.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed when a test fails")]
 enum ClerkError {
-    /// The server is down.
     Gone,
-    /// The server returned an error because it could not process the request.
     Fault(Response),
 }
 

@@ -1,13 +1,13 @@
 //! Runs commands of the program to completion, in a separate folder.
 
-use crate::Program;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A folder in which commands run, so that they find their earlier state files.
+/// A folder in which commands run. Later commands find the state files of earlier ones there.
 #[derive(Debug)]
 pub struct Folder {
-    program: Program,
+    /// The path of the program.
+    program: &'static str,
     folder: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ pub struct CommandResult {
 }
 
 impl Folder {
-    pub(crate) fn new(program: Program) -> Self {
+    pub(crate) fn new(program: &'static str) -> Self {
         Self { program, folder: tempfile::tempdir().unwrap() }
     }
 
@@ -32,8 +32,8 @@ impl Folder {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the state file of a subcommand that may be running. A new version of the file may exist next to it under
-    /// a different name.
+    /// Returns the state file of a subcommand. If the subcommand is still running, a new version of the file may exist
+    /// under a different name.
     pub fn state(&self, subcommand: &str) -> Option<PathBuf> {
         self.states(subcommand).into_iter().find(|path| path.extension().unwrap() == "json")
     }
@@ -48,7 +48,7 @@ impl Folder {
 
     /// Creates a subcommand with the given arguments and only the given environment variables.
     pub fn command(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
-        let mut command = Command::new(self.program.path());
+        let mut command = Command::new(self.program);
         command.env_clear().envs(environment.iter().copied()).current_dir(self.folder.path());
         command.arg(subcommand).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -26,7 +26,7 @@ pub fn snapshot(server: &Server) -> Snapshot {
     read(server, false)
 }
 
-/// Reads everything.
+/// Reads everything, including Timestamps and ETags.
 pub fn exact_snapshot(server: &Server) -> Snapshot {
     read(server, true)
 }

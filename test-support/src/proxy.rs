@@ -1,6 +1,5 @@
 //! A proxy that disturbs some requests to a server: it responds that the server is busy, drops the request, or drops
-//! the response. It can also hold a request back, which ensures that the sender of the request is in the middle of its
-//! work.
+//! the response. It can also hold back a request, to keep the sender in the middle of its work.
 
 use crate::{Random, TIMEOUT};
 use std::io::{BufRead, BufReader, Read, Result, Write};
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// The number of disturbances of each kind.
+/// The numbers of disturbances, by kind.
 #[derive(Debug, Default)]
 pub struct Counts {
     requests: AtomicU64,
@@ -21,10 +20,8 @@ pub struct Counts {
     pub dropped_answers: AtomicU64,
 }
 
-/// Selects the requests to hold back.
 #[derive(Debug)]
 struct Gate {
-    /// A string that occurs in requests that may be held back.
     text: String,
     state: Mutex<GateState>,
     changed: Condvar,
@@ -32,7 +29,7 @@ struct Gate {
 
 #[derive(Debug, PartialEq)]
 enum GateState {
-    /// Lets this many requests through before one is held back.
+    /// The number of requests that still pass before one is held back.
     Passing(usize),
     Holding,
     Open,
@@ -44,7 +41,7 @@ impl Gate {
     }
 
     /// Waits while a request is held back. Returns true if the request may be passed to the server. A request that was
-    /// held back may not be, because it must not arrive after its sender has stopped.
+    /// held back must never reach the server, because its sender may have stopped.
     fn allows(&self, request: &[u8]) -> bool {
         if !String::from_utf8_lossy(request).contains(&self.text) {
             return true;
@@ -163,7 +160,6 @@ fn serve(
     Ok(())
 }
 
-/// Reads the bytes of one request or response. Returns `None` if the connection was closed.
 fn message(stream: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut length = 0;

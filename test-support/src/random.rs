@@ -35,7 +35,6 @@ impl Random {
         self.number() % bound
     }
 
-    /// Returns a number from zero to `greatest`, inclusive.
     pub(crate) fn up_to(&mut self, greatest: i64) -> i64 {
         i64::try_from(self.below(u64::try_from(greatest).unwrap() + 1)).unwrap()
     }

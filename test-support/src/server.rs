@@ -52,7 +52,7 @@ impl Program {
 
     /// Creates a folder in which the program runs.
     pub fn folder(self) -> command::Folder {
-        command::Folder::new(self)
+        command::Folder::new(self.0)
     }
 }
 
@@ -142,7 +142,6 @@ impl Server {
 
     /// Waits for a server that was told to stop, and returns its exit status and the rest of its log.
     pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
-        // The log ends when the process exits.
         let mut log = Vec::new();
         while let Ok(line) = self.log.recv_timeout(TIMEOUT) {
             log.push(line);

@@ -11,7 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30;
-/// The pause of a writer after the server responded that it is busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(2);
 
 /// The time at which a writer stops.
@@ -19,7 +18,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(2);
 pub enum Until<'a> {
     /// When the server is down. All writes succeed until then.
     Crash,
-    /// When the flag is set, or when the server cannot determine whether it wrote. Writes may be rejected.
+    /// When the flag is set, or when the server does not know whether a write took effect. Writes may be rejected.
     Flag(&'a AtomicBool),
 }
 
@@ -33,7 +32,6 @@ impl Until<'_> {
     }
 }
 
-/// The failure of a write to a server whose disk fails.
 enum WriteFailure {
     /// The write did not take effect.
     Refused,
@@ -41,7 +39,7 @@ enum WriteFailure {
     Unknown,
 }
 
-/// Classifies a response of a server whose disk may fail. If the disk is healthy, only a crash may prevent a write.
+/// Classifies a response. Only a server whose disk may fail can refuse a write or lose track of it.
 fn write_failure(answer: &Response, until: Until<'_>) -> Option<WriteFailure> {
     match answer.status {
         503 if until.is_disk_faulty() => {
@@ -97,17 +95,15 @@ pub trait Writer {
 
 type Properties = BTreeMap<String, Value>;
 
-/// The known state of a stored entity.
 #[derive(Debug, Clone, PartialEq)]
 struct StoredEntity {
     properties: Properties,
-    /// The ETag; `None` for a write that was never acknowledged.
     etag: Option<String>,
 }
 
 type Rows<T = StoredEntity> = BTreeMap<String, T>;
 
-/// A writer of the entities of one partition.
+/// Makes random changes to the entities of one partition, and knows the state that results from them.
 #[derive(Debug)]
 pub struct EntityWriter {
     partition: String,
@@ -115,8 +111,8 @@ pub struct EntityWriter {
     rows: Rows,
     /// The row key of the operation in doubt, and the resulting state if the operation took effect.
     doubt: Option<(String, Option<StoredEntity>)>,
-    /// The same for operations whose response reported an unknown outcome. The entities of these operations are not
-    /// written again.
+    /// The operations whose response reported an unknown outcome, in the same form. Their entities are not written
+    /// again.
     postponed: Rows<Option<StoredEntity>>,
 }
 
@@ -173,7 +169,6 @@ impl EntityWriter {
         }
     }
 
-    /// Reads an entity to determine whether the operation in doubt took effect.
     fn resolve_doubt(&mut self, client: &mut Client, row: &str, after: Option<&StoredEntity>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
         let answer = eventually("an answer", || {
@@ -290,7 +285,6 @@ pub fn fault(answer: &Response) -> Option<&'static str> {
     Some(expected)
 }
 
-/// Reads all entities of a writer's partition.
 fn stored_rows(client: &mut Client, writer: &EntityWriter) -> Rows {
     let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
     let answer = client.request("GET", &path, &[], b"");
@@ -304,7 +298,6 @@ fn stored_rows(client: &mut Client, writer: &EntityWriter) -> Rows {
     rows
 }
 
-/// Splits an entity of a partition into its row key and the rest.
 fn stored(partition: &str, entity: &Value) -> (String, StoredEntity) {
     let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
     assert_eq!(properties.remove("PartitionKey"), Some(Value::from(partition)));
@@ -337,7 +330,6 @@ impl Operation {
         }
     }
 
-    /// Returns the expected status, and the stored properties afterwards.
     fn outcome(&self, before: Option<&Properties>) -> (u16, Option<Properties>) {
         let merged = |new: &Properties| {
             let mut all = before.cloned().unwrap_or_default();
@@ -375,7 +367,7 @@ impl Operation {
     }
 }
 
-/// Returns random properties, which are different for every write and take from a few bytes to several KiB.
+/// Returns random properties of a few bytes to several KiB, different for every write.
 fn properties(random: &mut Random) -> Properties {
     let mut properties = Properties::new();
     let number = i32::try_from(random.below(1 << 31)).unwrap();
@@ -395,9 +387,7 @@ fn properties(random: &mut Random) -> Properties {
 /// A writer that repeatedly writes a whole partition in one transaction, so that all its entities have the same number.
 #[derive(Debug)]
 pub struct Transactions {
-    /// The number of the last acknowledged transaction.
     number: u64,
-    /// True if the next transaction was sent but not acknowledged.
     is_in_doubt: bool,
     random: Random,
 }
@@ -416,7 +406,7 @@ impl Transactions {
     }
 
     /// Returns an upsert with a string. The upserts of a transaction together exceed the size of a single write to a
-    /// file. Row 99 does not exist, so updating it fails.
+    /// file. Row 99 does not exist, so its update fails.
     fn operation(&mut self, row: &str, number: u64) -> String {
         let text = format!("{:016x}", self.random.number()).repeat(usize::try_from(self.random.below(200)).unwrap());
         let condition = if row == "99" { "If-Match: *\r\n" } else { "" };
@@ -475,7 +465,6 @@ impl Writer for Transactions {
 #[derive(Debug)]
 pub struct Catalog {
     tables: BTreeSet<String>,
-    /// The table whose creation or deletion was not acknowledged.
     doubt: Option<String>,
     random: Random,
 }

@@ -31,7 +31,6 @@ checksums of the data read. Files are checked only when no server is running.
 
 The exit code is 0 if nothing is damaged, 1 if there is damage, and 2 if the folder could not be checked.";
 
-/// The exit code if nothing could be checked.
 const EXIT_NOT_CHECKED: u8 = 2;
 
 /// The options of `check` as given, without validation or defaults.
@@ -75,7 +74,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Checks a data folder. Returns true if it is intact.
+/// Returns true if the folder is intact.
 fn check_data(args: &CheckArgs) -> anyhow::Result<bool> {
     let data = args.data.clone().context("pass the folder to check with --data")?;
     let base = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -202,7 +201,7 @@ fn report_json(data: &Path, report: &CheckReport) -> Value {
     })
 }
 
-/// A temporary folder that only its owner may read. It is removed when the value is dropped.
+/// Only the owner can read the folder. Dropping the value removes it.
 struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {

@@ -1,10 +1,7 @@
-//! SHA-256 in hexadecimal: of bytes, and of a stream.
-
 use ring::digest::{Context, SHA256, digest};
 use std::fmt::Write as _;
 use std::io;
 
-/// Returns the hash of the given bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }

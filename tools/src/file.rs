@@ -1,12 +1,10 @@
-//! Atomic replacement of files.
-
 use anyhow::Context;
 use platform::files::private_file;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces or creates a file. The new file is accessible only to its owner, and is on disk when this returns.
+/// The new file is accessible only to its owner, and is on disk when this returns.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let what = || format!("writing {}", path.display());
     let new = with_suffix(path, ".new");
@@ -24,7 +22,6 @@ pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the path of a file with a suffix added to its name.
 pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file.file_name().unwrap_or_default());
     name.push(suffix);

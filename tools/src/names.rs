@@ -1,5 +1,3 @@
-//! Parses the names of accounts, tables and types that users enter.
-
 use anyhow::{Context, anyhow};
 use model::{AccountName, EdmType, TableName};
 
@@ -14,8 +12,7 @@ pub(crate) fn parse_table(name: &str) -> anyhow::Result<TableName> {
     })
 }
 
-/// Parses the name of a type with or without `Edm.`: different versions of Azure Storage Explorer write different
-/// forms.
+/// `Edm.` is optional, because only some versions of Azure Storage Explorer write it.
 pub(crate) fn parse_type(name: &str) -> Option<EdmType> {
     EdmType::from_name(name).or_else(|| EdmType::from_name(&format!("Edm.{name}")))
 }

@@ -9,7 +9,6 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::info;
 
-/// The maximum number of tables that a command works on concurrently.
 const CONCURRENT_TABLES_MAX: usize = 4;
 
 /// Returns a future that completes at the first stop signal (SIGTERM or Ctrl-C). From this call on, these signals no
@@ -17,14 +16,13 @@ const CONCURRENT_TABLES_MAX: usize = 4;
 pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let signal = platform::signals::stop().context("listening for signals")?;
     Ok(async move {
-        // Outside the macro, which evaluates nothing when the event is disabled.
+        // The macro evaluates nothing when the event is disabled.
         let name = signal.await;
         info!("stopping on {name}");
     })
 }
 
-/// Runs a command until it finishes. Does not wait for a thread that is still reading standard input, because such a
-/// read cannot be canceled.
+/// Does not wait for a thread that is still reading standard input, because such a read cannot be canceled.
 pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let result = runtime.block_on(command);
@@ -32,7 +30,7 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
     result
 }
 
-/// Returns the result of the work, or returns an error as soon as the signal arrives.
+/// Returns an error as soon as the signal arrives.
 pub(crate) async fn until_stopped<T>(
     stop: impl Future<Output = ()>,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -44,7 +42,7 @@ pub(crate) async fn until_stopped<T>(
     }
 }
 
-/// Runs work that blocks, shows its progress, and sets its stop flag when a signal arrives.
+/// Sets the stop flag of the work when a signal arrives.
 pub(crate) fn run_blocking<T: Send + 'static>(
     action: &'static str,
     is_quiet: bool,
@@ -71,7 +69,7 @@ pub(crate) fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Runs a job for each table, a few at a time. The first failure stops all jobs; its error names the table.
+/// Runs a few jobs at a time. The first failure stops all jobs, and its error names the table.
 pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<()>> + Send + 'static>(
     tables: &[T],
     name: impl Fn(&T) -> &TableName,
@@ -92,7 +90,7 @@ pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<(
     }
 }
 
-/// Returns the result of the next task that finishes, or `None` if there are no more tasks.
+/// Returns `None` if there are no more tasks.
 pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
     match running.join_next().await {
         Some(result) => result.context(TASK_FAILED)?.map(Some),
@@ -100,5 +98,5 @@ pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result
     }
 }
 
-/// The message for a panic, which is a bug; the panic's own message is on standard error.
+/// The message of the panic itself is on standard error.
 pub(crate) const TASK_FAILED: &str = "a task of the command panicked";

@@ -152,12 +152,10 @@ struct CommonArgs {
     endpoint: String,
 }
 
-/// A token, and where it can be used.
 #[derive(Debug)]
 struct SasToken {
     token: String,
     endpoint: String,
-    /// The table, if the token is for a single table.
     table: Option<String>,
 }
 
@@ -215,7 +213,7 @@ fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::
     let has_policy = !fields.policy.is_empty();
     ensure!(has_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
     let token = fields.sign(account.as_str(), key).map_err(option_error)?;
-    // A server would refuse such a token without explanation, so it is refused here.
+    // A server would refuse such a token without an explanation, so refuse it here.
     verify(&token, account.as_str(), keys).map_err(option_error)?;
     Ok(SasToken { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
 }
@@ -258,7 +256,6 @@ fn common_fields(args: &CommonArgs, now: SystemTime) -> anyhow::Result<Fields<'s
     })
 }
 
-/// Returns a time for a token: the given time, or the time after the given duration.
 fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'static, str>> {
     let Some(text) = text else { return Ok(Cow::Borrowed("")) };
     if parse_time(text).is_some() {
@@ -272,7 +269,7 @@ fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'
     Ok(Cow::Owned(String::from_utf8(out).context("formatting the time")?))
 }
 
-/// Returns the time after a duration: a number followed by s, m, h or d. With a minus sign, it is in the past.
+/// The duration is a number followed by s, m, h or d. With a minus sign, the time is in the past.
 fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
     let (is_past, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let unit = match text.chars().next_back()? {
@@ -302,8 +299,7 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     }
 }
 
-/// Returns the URL of the account on the server: in host style if the host begins with the account, otherwise in path
-/// style.
+/// The URL is in host style if the host begins with the account, and otherwise in path style.
 fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -314,7 +310,7 @@ fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
 }
 
-/// Returns the error for a field, naming the option that it came from.
+/// The message names the option that contained the field.
 fn option_error(error: SasError) -> anyhow::Error {
     let name = match error {
         SasError::Field(name) => name,
@@ -334,7 +330,7 @@ fn option_error(error: SasError) -> anyhow::Error {
     })
 }
 
-/// Returns the error for a field with a control character, which could act as a field separator in the string to sign.
+/// A control character could act as a field separator in the string to sign.
 fn control_character(field: &str) -> anyhow::Error {
     let option = match field {
         "si" => "--policy",

@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! 1. A file is replaced atomically, so it is never half written.
-//! 2. Only its owner may read it, because it contains entity keys. It contains no secrets.
-//! 3. A command continues only with the options that the file was created with.
+//! 2. Only its owner can read a file, because it contains entity keys. It contains no secrets.
+//! 3. A command continues only with the options with which the file was created.
 
 use crate::clock;
 use crate::digest::sha256;
@@ -25,27 +25,23 @@ use std::time::{Duration, Instant};
 /// again.
 const SAVE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The command that keeps a state file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Command {
-    /// The word after `rowhouse`.
     pub(crate) name: &'static str,
-    /// The version of the format of its state files.
     pub(crate) format: u32,
-    /// What to do about a file that this version cannot read.
+    /// The advice for a file that this version cannot read.
     pub(crate) advice: &'static str,
 }
 
 impl Command {
-    /// Returns the path of this command's state file for two locations, in the current folder.
+    /// The file is in the current folder.
     pub(crate) fn default_path(self, from: &str, to: &str) -> PathBuf {
         let hash = sha256(format!("{from}\n{to}").as_bytes());
         let short = hash.get(..12).unwrap_or_default();
         PathBuf::from(format!("rowhouse-{}-{short}.json", self.name))
     }
 
-    /// If the command has left a state file, adds a note to the error that the same command can be run again to
-    /// continue.
+    /// If there is a state file, the error advises running the same command again to continue.
     pub(crate) fn incomplete(self, path: &Path, error: anyhow::Error) -> anyhow::Error {
         if !path.exists() {
             return error;
@@ -63,7 +59,6 @@ struct Document<O, T> {
     tables: BTreeMap<String, T>,
 }
 
-/// The progress of a command, and the file that records it.
 #[derive(Debug)]
 pub(crate) struct StateFile<O, T> {
     command: Command,
@@ -96,8 +91,7 @@ where
     O: Serialize + DeserializeOwned,
     T: Serialize + DeserializeOwned + Clone,
 {
-    /// Reads the file, if it exists. `accept` receives the options in the file and the given options; it returns those
-    /// to use, or an error.
+    /// `accept` receives the options in the file and the given options. It returns the options to use, or an error.
     pub(crate) fn read_or_new(
         command: Command,
         path: Option<PathBuf>,
@@ -116,19 +110,17 @@ where
         Ok(Self { command, path, is_resumed, contents })
     }
 
-    /// Returns true if an earlier run has started a table.
     pub(crate) fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Prints a notice if an earlier run is continued.
     pub(crate) fn print_resumed(&self) {
         if let Some(path) = self.path.as_deref().filter(|_| self.is_resumed) {
             notice(format_args!("continuing an earlier {}, as recorded in {}", self.command.name, path.display()));
         }
     }
 
-    /// Returns the progress of a table, or `None` if it has not been started.
+    /// Returns `None` if the table has not been started.
     pub(crate) fn table(&self, name: &str) -> Option<T> {
         self.lock().document.tables.get(name).cloned()
     }
@@ -159,7 +151,7 @@ where
         if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
     }
 
-    /// Finishes a command: removes the file if the command is complete, and keeps it if the command can be continued.
+    /// Removes the file if the command is complete, and keeps it if the command can be continued.
     pub(crate) fn finish<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
         let Some(path) = &self.path else { return result };
         match result {
@@ -171,7 +163,6 @@ where
         }
     }
 
-    /// Removes the file of a command that has nothing to continue.
     pub(crate) fn discard(&self) -> anyhow::Result<()> {
         self.lock().is_dirty = false;
         self.path.as_deref().map_or(Ok(()), remove_file)
@@ -192,7 +183,7 @@ where
     }
 }
 
-/// Reads the document in a state file. Returns `None` if the file does not exist.
+/// Returns `None` if the file does not exist.
 fn read<O: DeserializeOwned, T: DeserializeOwned>(
     command: Command,
     path: &Path,

@@ -21,8 +21,8 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// Returns true if the URL of a database contains a password. Any user who lists the processes of this machine can read
-/// such a password.
+/// Returns true if the URL of a database contains a password. Any user who can list the processes of this machine can
+/// read such a password.
 pub fn shows_password(url: &str) -> bool {
     engine_postgres::has_password(url) && env::args().any(|argument| argument.contains(url))
 }

@@ -6,9 +6,8 @@ use crate::sas::parse_time;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
-/// Parses the policies that a client sets. An empty body removes all policies.
-///
-/// UNVERIFIED (10 §7): every error in a policy causes the same response as malformed XML.
+/// Parses the policies that a client sets. An empty body removes all policies. UNVERIFIED (10 §7): every error in a
+/// policy causes the same response as malformed XML.
 pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());
@@ -36,7 +35,7 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
     Ok(policy)
 }
 
-/// Returns the parsed value of an element, or `None` if the element is absent or empty.
+/// Returns `None` if the element is absent or empty.
 fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, MalformedXml> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {

@@ -27,9 +27,8 @@ impl KeyLocation {
         }
     }
 
-    /// Parses a key in the body unless the URL determines it.
-    ///
-    /// UNVERIFIED (01 §3): a key that is ignored need not be valid.
+    /// Parses a key in the body unless the URL determines it. UNVERIFIED (01 §3): a key that is ignored need not be
+    /// valid.
     pub(crate) fn read(self, name: &str, text: Option<&str>) -> Result<Option<KeyText>, BodyError> {
         text.filter(|_| self == Self::Body).map(|text| key(name, text)).transpose()
     }

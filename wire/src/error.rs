@@ -143,7 +143,7 @@ error_codes! {
     PropertyValueTooLarge 400 "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
     /// A body larger than 4 MiB.
     RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit."
-    /// A target that cannot be read.
+    /// A target that cannot be parsed.
     RequestUrlFailedToParse 400 "The url in the request could not be parsed."
     /// An entity, or a table of the table list, that does not exist.
     ResourceNotFound 404 "The specified resource does not exist."

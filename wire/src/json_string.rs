@@ -26,7 +26,6 @@ pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Writes text without quotes.
 pub(super) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some(at) = first_escaped(rest.as_bytes()) {
@@ -46,7 +45,6 @@ fn is_escaped(b: u8) -> bool {
     !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\'
 }
 
-/// Returns the index of the first byte that needs an escape.
 fn first_escaped(bytes: &[u8]) -> Option<usize> {
     for (index, group) in bytes.chunks(GROUP_BYTES).enumerate() {
         if group.iter().fold(false, |any, b| any | is_escaped(*b)) {
@@ -94,7 +92,7 @@ mod tests {
         assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
-    /// The texts cover complete and partial groups: an escape must be found at every position.
+    /// The strings cover complete and partial groups.
     #[test]
     fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
         for length in 0..100 {

@@ -1,10 +1,8 @@
 //! The wire protocol of the Table service as pure functions that convert bytes to the model and back.
 //!
-//! Server and client share this crate. It covers request targets, query options, filter expressions, JSON, Atom,
-//! batches, continuation tokens, signatures, user delegation keys, stored access policies, service properties,
-//! versions, media types, and error codes with their bodies.
+//! The server and the client share this crate.
 //!
-//! It must not depend on sockets, HTTP libraries, storage or configuration.
+//! This crate must not depend on sockets, HTTP libraries, storage or configuration.
 
 pub mod acl;
 pub mod atom;
@@ -15,12 +13,14 @@ pub mod entity_body;
 pub mod error;
 pub mod error_response;
 pub mod filter;
+mod headers;
 pub mod json;
 mod json_string;
 pub mod negotiation;
 pub mod number;
 pub mod payload;
 pub mod query;
+mod response_context;
 pub mod sas;
 pub mod select;
 pub mod service_properties;
@@ -33,6 +33,7 @@ pub mod version;
 pub mod xml;
 
 pub use error::{ErrorBodyFormat, ErrorCode, ServiceError};
+pub use headers::Headers;
 pub use negotiation::{Format, MetadataLevel};
 pub use query::QueryOptions;
 pub use select::Select;

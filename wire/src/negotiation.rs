@@ -10,7 +10,7 @@ use crate::version::Version;
 pub enum MetadataLevel {
     /// `odata=nometadata`
     None,
-    /// `odata=minimalmetadata`, also for plain `application/json`
+    /// `odata=minimalmetadata`, and plain `application/json`
     Minimal,
     /// `odata=fullmetadata`
     Full,
@@ -147,9 +147,7 @@ impl FormatPreferences<'_> {
 
     /// Returns the format of the media range with the highest quality that the version supports. If several have the
     /// same quality, the first one counts. If no range is supported, returns the error for the range with the highest
-    /// quality.
-    ///
-    /// UNVERIFIED (03 §1.2): the service respects quality values and skips unsupported formats.
+    /// quality. UNVERIFIED (03 §1.2): the service respects quality values and skips unsupported formats.
     fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
@@ -165,7 +163,6 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// Returns the requested format if the version supports it.
     fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
         match requested {
             RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
@@ -194,9 +191,8 @@ impl FormatPreferences<'_> {
         named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
-    /// Returns the format of the request body, which the version must support (03 §1.3).
-    ///
-    /// UNVERIFIED (03 §1.3): without `Content-Type`, the first character of the body determines the format.
+    /// Returns the format of the request body, which the version must support (03 §1.3). UNVERIFIED (03 §1.3): without
+    /// `Content-Type`, the first character of the body determines the format.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
         let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
@@ -279,7 +275,6 @@ fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)>
     Some((requested, quality))
 }
 
-/// Returns the metadata level specified by the parameter `odata` of a JSON media range.
 fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
     const LEVELS: [(&str, RequestedFormat); 4] = [
         ("minimalmetadata", RequestedFormat::Json(MetadataLevel::Minimal)),

@@ -7,9 +7,9 @@
 use std::num::FpCategory;
 use std::ops::Range;
 
-/// Appends a double as the service formats it: `5.0`, `-0.25`, `1E+300`, `1E-05`. The text parses to the same double.
+/// Appends a double as the service formats it: `5.0`, `-0.25`, `1E+300`, `1E-05`.
 ///
-/// This is the round-trip format of the .NET Framework (recorded): 15 digits if they parse to the same double,
+/// The form is the round-trip format of the .NET Framework (recorded): 15 digits if they parse to the same double,
 /// otherwise 17. The value must be finite; each format has its own names for NaN and the infinities.
 pub fn write_double(out: &mut Vec<u8>, value: f64) {
     if value.classify() == FpCategory::Zero {
@@ -171,7 +171,6 @@ mod tests {
     }
 
     proptest! {
-        /// These are numbers that the library formats as the service does.
         #[test]
         fn plain_numbers_have_the_layout_of_all_others(value in 0.001..1e15_f64, whole in 1.0..1e15_f64, places in 0..4) {
             for value in [value, whole.trunc(), whole.trunc() / 10_f64.powi(places)] {

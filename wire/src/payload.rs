@@ -4,65 +4,11 @@
 
 use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
-use crate::negotiation::{Format, MetadataLevel};
-use crate::select::Select;
-use crate::version::Version;
+use crate::negotiation::Format;
+pub use crate::response_context::{EntityContext, ResponseContext};
 use crate::{atom, json};
+use model::EntityView;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView};
-
-/// The values that all responses depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct ResponseContext<'a> {
-    /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
-    pub base: &'a str,
-    /// The account.
-    pub account: &'a AccountName,
-    /// The format.
-    pub format: Format,
-    /// The service version.
-    pub version: Version,
-    /// The time of the response, which Atom includes.
-    pub now: DateTime,
-}
-
-impl<'a> ResponseContext<'a> {
-    fn json(&self, level: MetadataLevel) -> json::JsonContext<'a> {
-        json::JsonContext { base: self.base, account: self.account, level }
-    }
-
-    fn atom(&self) -> atom::AtomContext<'a> {
-        let is_old = self.version < Version::JSON;
-        atom::AtomContext { base: self.base, account: self.account, updated: self.now, is_old }
-    }
-}
-
-/// The values that all entities of one table in a response depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct EntityContext<'a> {
-    /// The context of the response.
-    pub response: ResponseContext<'a>,
-    /// The table name as written in the request.
-    pub table: &'a str,
-    /// The properties to write; `None` writes all.
-    pub select: Option<&'a Select>,
-}
-
-impl<'a> EntityContext<'a> {
-    fn json(&self, level: MetadataLevel) -> json::JsonEntityContext<'a> {
-        let etag_in_minimal = self.response.version >= Version::ETAG_IN_MINIMAL;
-        json::JsonEntityContext {
-            response: self.response.json(level),
-            table: self.table,
-            select: self.select,
-            etag_in_minimal,
-        }
-    }
-
-    fn atom(&self) -> atom::AtomEntityContext<'a> {
-        atom::AtomEntityContext { response: self.response.atom(), table: self.table, select: self.select }
-    }
-}
 
 /// Parses the body of an insert, update, merge or upsert.
 pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
@@ -87,22 +33,20 @@ pub fn write_single_entity(
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     match context.response.format {
-        Format::Json(level) => json::write_single_entity(out, &context.json(level), entity),
-        Format::Atom => atom::write_single_entity(out, &context.atom(), entity),
+        Format::Json(level) => json::write_single_entity(out, context, level, entity),
+        Format::Atom => atom::write_single_entity(out, context, entity),
     }
 }
 
 /// Writes the beginning of a set, up to its first entity.
 pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
     match context.response.format {
-        Format::Json(level) => json::write_start_of_entity_set(out, &context.json(level)),
-        Format::Atom => atom::write_start_of_entity_feed(out, &context.atom(), is_empty),
+        Format::Json(level) => json::write_start_of_entity_set(out, context, level),
+        Format::Atom => atom::write_start_of_entity_feed(out, context, is_empty),
     }
 }
 
-/// Writes one entity of a set.
-///
-/// `cache` is reused for all entities of the set.
+/// Writes one entity of a set. `cache` is reused for all entities of the set.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -115,9 +59,9 @@ pub fn write_entity_in_set(
             if !is_first {
                 out.push(b',');
             }
-            json::write_entity_in_set(out, &context.json(level), entity, cache)
+            json::write_entity_in_set(out, context, level, entity, cache)
         }
-        Format::Atom => atom::write_entity_in_feed(out, &context.atom(), entity),
+        Format::Atom => atom::write_entity_in_feed(out, context, entity),
     }
 }
 
@@ -132,16 +76,16 @@ pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
 /// Writes the response to Create Table and to a query of one table.
 pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table: &str) {
     match context.format {
-        Format::Json(level) => json::write_single_table(out, &context.json(level), table),
-        Format::Atom => atom::write_single_table(out, context.atom(), table),
+        Format::Json(level) => json::write_single_table(out, context, level, table),
+        Format::Atom => atom::write_single_table(out, context, table),
     }
 }
 
 /// Writes the response to Query Tables.
 pub fn write_table_set<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tables: impl Iterator<Item = &'t str>) {
     match context.format {
-        Format::Json(level) => json::write_table_set(out, &context.json(level), tables),
-        Format::Atom => atom::write_table_feed(out, context.atom(), tables),
+        Format::Json(level) => json::write_table_set(out, context, level, tables),
+        Format::Atom => atom::write_table_feed(out, context, tables),
     }
 }
 
@@ -149,7 +93,8 @@ pub fn write_table_set<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tabl
 mod tests {
     use super::*;
     use crate::size::{EntityBounds, UnwrittenEntity};
-    use model::{EdmValue, EntityKey, Guid, KeyText, Record, RecordBuilder};
+    use crate::{MetadataLevel, Select, Version};
+    use model::{AccountName, DateTime, EdmValue, EntityKey, Guid, KeyText, Record, RecordBuilder};
     use proptest::prelude::*;
 
     const TYPED: [Format; 3] = [Format::Json(MetadataLevel::Minimal), Format::Json(MetadataLevel::Full), Format::Atom];
@@ -252,8 +197,6 @@ mod tests {
     }
 
     proptest! {
-        /// An entity that is written and read in any format stays equal, even if it is then written and read in another
-        /// format.
         #[test]
         fn an_entity_goes_from_every_format_to_every_other(
             values in proptest::collection::vec(value(), 0..8),
@@ -273,7 +216,6 @@ mod tests {
             }
         }
 
-        /// Entities above and below the size from which they are measured, with the maximum number of escapes.
         #[test]
         fn an_entity_of_escapes_is_not_longer_than_its_bound(
             character in prop_oneof![Just('\u{7F}'), Just('\u{1}'), Just('<'), Just('"'), Just('é'), Just('\u{FFFE}'), Just('😀')],
@@ -292,7 +234,6 @@ mod tests {
             }
         }
 
-        /// The cache for a set does not change the output.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(
@@ -318,7 +259,6 @@ mod tests {
             }
         }
 
-        /// Without metadata, types that exist in JSON are kept, and all other types become strings.
         #[test]
         fn without_metadata_the_types_of_json_are_kept(values in proptest::collection::vec(value(), 0..8)) {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// The query options of a request, decoded but not yet interpreted. All code, including authentication and routing,
-/// reads options from here, so the options executed are the ones that were signed.
+/// reads options from here, so the executed options are the signed ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryOptions<'a> {
     /// The `$filter` option.
@@ -83,9 +83,8 @@ impl<'a> QueryOptions<'a> {
         slot.get_or_insert(value);
     }
 
-    /// Rejects query strings that cannot be decoded and duplicate options.
-    ///
-    /// UNVERIFIED (04 §1): the error code for a duplicate option.
+    /// Rejects query strings that cannot be decoded and duplicate options. UNVERIFIED (04 §1): the error code for a
+    /// duplicate option.
     pub fn check(&self) -> Result<(), ServiceError> {
         if self.undecodable {
             return Err(ServiceError::malformed_address());
@@ -93,9 +92,8 @@ impl<'a> QueryOptions<'a> {
         if self.repeated { Err(ErrorCode::InvalidInput.into()) } else { Ok(()) }
     }
 
-    /// Rejects OData options that the Table service does not support, such as `$orderby`.
-    ///
-    /// UNVERIFIED (04 §1): the error code for a disabled option.
+    /// Rejects OData options that the Table service does not support, such as `$orderby`. UNVERIFIED (04 §1): the error
+    /// code for a disabled option.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
     }
@@ -112,9 +110,7 @@ impl<'a> QueryOptions<'a> {
     }
 
     /// Returns the timeout of the request, from the option `timeout` in seconds. 30 is both the maximum and the default
-    /// (02 §9).
-    ///
-    /// UNVERIFIED (02 §9): the error code for a value that is not a number.
+    /// (02 §9). UNVERIFIED (02 §9): the error code for a value that is not a number.
     pub fn timeout(&self) -> Result<Duration, ServiceError> {
         let seconds = match &self.timeout {
             None => REQUEST_TIMEOUT_SECONDS_MAX,
@@ -127,7 +123,7 @@ impl<'a> QueryOptions<'a> {
     }
 }
 
-/// Sets a field of a signature. If it occurs several times, the first non-empty value counts (08 §1).
+/// If a field occurs several times, the first non-empty value counts (08 §1).
 fn set_field<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>) {
     if field.as_deref().is_none_or(str::is_empty) {
         *field = Some(value);

@@ -8,10 +8,8 @@ use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Property, RecordView};
 
-/// The result of a projection.
 #[derive(Debug)]
 pub(crate) struct Projection<'s, 'e> {
-    /// The selected custom properties that the entity has.
     pub(crate) present: Vec<Property<'e>>,
     /// The selected names that the entity lacks, to be written as null.
     pub(crate) missing: Vec<&'s str>,
@@ -29,9 +27,8 @@ pub struct Select {
 }
 
 impl Select {
-    /// Parses the option's value. An empty list selects everything but still appears in `odata.metadata`.
-    ///
-    /// UNVERIFIED (04 §4): the error code for more than 255 names.
+    /// Parses the option's value. An empty list selects everything but still appears in `odata.metadata`. UNVERIFIED
+    /// (04 §4): the error code for more than 255 names.
     pub fn parse(list: &str) -> Result<Self, ServiceError> {
         let mut names: Vec<String> = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -72,16 +69,14 @@ impl Select {
         self.has_bytes(name.as_bytes())
     }
 
-    /// Returns true if a name is selected. Takes the name as stored in a record.
+    /// Like [`Self::has`], for a name as stored in a record.
     pub(crate) fn has_bytes(&self, name: &[u8]) -> bool {
         self.is_all() || self.position(name).is_some()
     }
 
     /// Returns the selected custom properties of an entity in the ordinal order of their names, and the selected names
-    /// that the entity lacks.
-    ///
-    /// Recorded: an entity inserted with `sex` before `age` is returned in that order without projection. With
-    /// projection, `age` comes before `sex`, whatever the order of the list.
+    /// that the entity lacks. Recorded: an entity inserted with `sex` before `age` is returned in that order without
+    /// projection. With projection, `age` comes before `sex`, whatever the order of the list.
     pub(crate) fn project<'e>(&self, record: RecordView<'e>) -> Result<Projection<'_, 'e>, DamagedRecord> {
         let mut found: Vec<Option<Property<'e>>> = vec![None; self.names.len()];
         for property in record.properties() {

@@ -112,8 +112,7 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
 }
 
-/// Checks that the version of the log format is 1.0, the only version that the Table service supports. Other services
-/// also support version 2.0 (reported).
+/// The Table service supports only version 1.0 of the log format. Other services also support version 2.0 (reported).
 fn check_version(element: Option<&Element>) -> Result<(), ServicePropertiesError> {
     let version = value(required(element, "Version")?)?;
     if version == "1.0" { Ok(()) } else { Err(ServicePropertiesError::Value("Version")) }
@@ -178,7 +177,7 @@ fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e 
     element.ok_or(ServicePropertiesError::Missing(name))
 }
 
-/// Returns the trimmed text of an element without children.
+/// The element must not have children.
 fn value(element: &Element) -> Result<&str, ServicePropertiesError> {
     if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
 }

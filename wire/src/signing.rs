@@ -16,13 +16,10 @@ use subtle::{Choice, ConstantTimeEq};
 /// The name of the development account, built into every client of the emulator (07 §12).
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 
-/// The length of an HMAC-SHA256 signature, in bytes.
 const SIGNATURE_BYTES: usize = 32;
 
-/// An account key. Its `Debug` output does not contain the key.
-///
-/// Processing the key accounts for half the cost of a signature, so the resulting state is computed once and copied for
-/// each signature.
+/// An account key. Processing the key accounts for half the cost of a signature, so the resulting state is computed
+/// once and copied for each signature.
 #[derive(Clone)]
 pub struct AccountKey {
     keyed: Hmac<Sha256>,
@@ -149,7 +146,7 @@ impl SignedRequest<'_> {
     }
 }
 
-/// Decodes a signature. Returns `None` if it is not Base64 or not 32 bytes.
+/// Returns `None` if the signature is not Base64 or not 32 bytes.
 fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     // The library requires space for whole groups of three bytes.
     let mut bytes = [0; SIGNATURE_BYTES.next_multiple_of(3)];
@@ -157,7 +154,6 @@ fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     bytes.get(..length)?.try_into().ok()
 }
 
-/// The length of an IMF-fixdate, in bytes.
 const IMF_FIXDATE_BYTES: usize = 29;
 
 /// Parses the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).

@@ -75,7 +75,7 @@ impl EntityBounds {
     }
 
     /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike
-    /// [`Self::measured_bound`], this takes constant time, but the result far exceeds most actual sizes.
+    /// [`Self::measured_bound`], this method takes constant time, but the result far exceeds most actual sizes.
     pub fn upper_bound(self, entity: &UnwrittenEntity<'_>) -> usize {
         let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
         // A name is written twice.
@@ -85,7 +85,7 @@ impl EntityBounds {
     }
 
     /// Returns the maximum encoded size in bytes with the given projection, which must be the same as in the context.
-    /// Reads the selected properties unless the entity is small.
+    /// Reads the selected properties, unless the entity is small.
     pub fn measured_bound(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
             return self.upper_bound(entity);

@@ -65,14 +65,11 @@ pub enum Resource<'a> {
     Metadata,
 }
 
-/// The suffix of the account name in the URL of the secondary endpoint.
 const SECONDARY_SUFFIX: &str = "-secondary";
 
 impl<'a> Target<'a> {
-    /// Determines the account and resource of a request.
-    ///
-    /// The request is host-style if the host is `<account>.table.<anything>`, or `<account>.<domain>` for a configured
-    /// domain. All other hosts are path-style.
+    /// Determines the account and resource of a request. The request is host-style if the host is
+    /// `<account>.table.<anything>`, or `<account>.<domain>` for a configured domain. All other hosts are path-style.
     pub fn parse(host: &str, raw_path: &'a str, domains: &[String]) -> Self {
         let raw_path = if raw_path.is_empty() { "/" } else { raw_path };
         let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
@@ -131,7 +128,7 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
     }
 }
 
-/// The parts of a resource path, borrowed from the decoded path.
+/// The parts are borrowed from the decoded path.
 enum ResourceParts<'a> {
     Name(&'a str),
     Set(&'a str),
@@ -254,7 +251,6 @@ fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<
     }
 }
 
-/// Parses the arguments after an opening parenthesis.
 struct Arguments<'a> {
     rest: &'a str,
 }
@@ -274,7 +270,6 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Consumes the name of an argument and its `=`.
     fn word(&mut self, name: &str) -> Result<(), ServiceError> {
         self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
         self.skip_spaces();

@@ -13,9 +13,8 @@ const RESERVED_IN_LITERAL: &AsciiSet = &RESERVED.remove(b'\'').remove(b'!').remo
 /// Like [`RESERVED`], but without commas, for a list of names.
 const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
 
-/// Decodes percent-escapes once. Returns `None` if the result is not UTF-8.
-///
-/// A percent sign that does not start an escape is kept.
+/// Decodes percent-escapes once. Returns `None` if the result is not UTF-8. A percent sign that does not start an
+/// escape is kept.
 pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));

@@ -34,7 +34,7 @@ pub struct Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedXml;
 
-/// Converts an element that is not allowed where it is.
+/// The element is not allowed in its position.
 impl From<&Element> for MalformedXml {
     fn from(_: &Element) -> Self {
         Self
@@ -102,7 +102,7 @@ impl Element {
         Ok(found)
     }
 
-    /// Returns the root element; only white space may surround it.
+    /// Only white space may surround the root element.
     fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
         let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;
         let root = frame.children.pop().ok_or(MalformedXml)?;

@@ -1,5 +1,3 @@
-//! The command line of `churn`.
-
 use super::{CACHE_MIB, QUIET_SECONDS};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;

@@ -7,10 +7,8 @@ use crate::dataset::Usage;
 use crate::run;
 use std::time::{Duration, Instant};
 
-/// Fills two tables, deletes the first, and measures reads of the second. Then refills the first and measures reads of
-/// it.
 pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
-    // The tables are created in this order, so leftovers of the first one may slow down reads of the second.
+    // The tables are created in this order, so leftovers of the first table may slow down reads of the second.
     let (deleted, next) = (churn.measurement(Usage::Overwritten), churn.measurement(Usage::Growing));
     let (deleted_plan, next_plan) = (run::plan(&deleted, 0), run::plan(&next, 0));
     let stored = next_plan.dataset.stored_bytes();

@@ -9,7 +9,6 @@ use crate::load::Load;
 use crate::run;
 use crate::workload::{self, Task};
 
-/// Fills a table, changes it, and measures it after each change, after a quiet period, and after a restart.
 pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
     let measurement = churn.measurement(Usage::Growing);
     let plan = run::plan(&measurement, 0);

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Everything is written through HTTP to a server with its own data folder, so its background work happens as it
-//!    does for clients.
+//! 1. Everything is written through HTTP to a server with its own data folder, so its background work happens as in
+//!    normal operation.
 //! 2. The processor time of a read counts only the server's threads that serve requests. Background work, which may run
 //!    at the same time, is reported separately.
 //! 3. The reference for a reading is the same reading on the same server before the history.
@@ -36,11 +36,9 @@ use std::time::Duration;
 /// The defaults of the server's cache size, in MiB, and of the quiet time before a stage, in seconds.
 pub(crate) const CACHE_MIB: u64 = 256;
 pub(crate) const QUIET_SECONDS: u64 = 10;
-/// The number of connections that write.
 const CONNECTIONS: usize = 16;
-/// The timeout for one part of a history.
 const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// The duration of the warm-up that fills the caches. At least one operation is executed in it.
+/// The warm-up executes at least one operation.
 const WARM_UP: Duration = Duration::from_millis(1);
 /// The name prefix of the server's threads that serve requests.
 const REQUEST_THREADS: &str = "tokio";
@@ -48,18 +46,14 @@ const REQUEST_THREADS: &str = "tokio";
 #[derive(Debug)]
 pub(crate) struct Churn {
     pub(crate) binary: PathBuf,
-    /// The parent of the data folders.
     pub(crate) folder: PathBuf,
-    /// The number of entities in the tables and in the histories.
     pub(crate) entities: u64,
-    /// The duration of each reading.
     pub(crate) time: Duration,
-    /// The time without requests before a quiet stage.
     pub(crate) quiet: Duration,
     pub(crate) cache_mib: u64,
 }
 
-/// Receives each measured stage, together with the earlier stages of its group.
+/// Receives a measured stage, together with the earlier stages of its group.
 type OnStage<'a> = &'a mut dyn FnMut(&[Stage]) -> anyhow::Result<()>;
 
 #[derive(Serialize)]
@@ -68,7 +62,7 @@ struct Output<'a> {
     rows: &'a [Row],
 }
 
-/// Measures and prints each group as a table, followed by a table of all figures with a budget.
+/// Prints a table for each group, and then a table of all figures with a budget.
 pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
     let folder = temporary_folder(args.folder.as_deref())?;
     let churn = Churn {
@@ -102,7 +96,7 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Churn {
-    /// Measures the groups that have a stage whose name contains the given text, or all groups.
+    /// Measures all groups, or only those that have a stage whose name contains the given text.
     pub(crate) fn measure(&self, only: Option<&str>, on_stage: OnStage<'_>) -> anyhow::Result<()> {
         for group in Group::ALL.into_iter().filter(|group| group.is_selected(only)) {
             let server = self.serve(group)?;
@@ -125,7 +119,6 @@ impl Churn {
         serve(&self.binary, &self.data(group), &["--cache-mib", &self.cache_mib.to_string()])
     }
 
-    /// Returns the measurement that defines the table and its entities.
     fn measurement(&self, usage: Usage) -> Measurement {
         Measurement { usage, ..Measurement::new(Workload::QueryFilter, self.entities, CONNECTIONS, self.time) }
     }
@@ -134,13 +127,12 @@ impl Churn {
         std::thread::sleep(self.quiet);
     }
 
-    /// Scans a table with a filter that matches 1% of it, and reads its pages.
+    /// Scans with a filter that matches 1% of the table, and reads the pages of the table.
     fn read_table(&self, target: &Target, plan: &Arc<Plan>) -> anyhow::Result<[Reading; 2]> {
         let read = |workload| self.read(target, plan, Task::Workload(workload));
         Ok([read(Workload::QueryFilter)?, read(Workload::QueryPage)?])
     }
 
-    /// Repeats a read on one connection for the duration of a measurement.
     fn read(&self, target: &Target, plan: &Arc<Plan>, task: Task) -> anyhow::Result<Reading> {
         let process = target.process.context("a child must have a process")?;
         let mut load = Load::new(run::clients(target, plan, 1))?;
@@ -165,7 +157,6 @@ impl Churn {
     }
 }
 
-/// Runs a task on every connection until no work is left.
 fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
     let (tally, _) = load.phase(task, WRITING_TIME_MAX, None);
     if let Some(first) = tally.first_error {
@@ -181,7 +172,6 @@ fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
     })
 }
 
-/// Runs a future that sends single requests to completion.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work).map_err(|failure| anyhow::anyhow!("{failure}"))

@@ -11,7 +11,6 @@ use crate::workload::{self, Task};
 /// The number of entities in the queue at any time.
 const LIVE: u64 = 1000;
 
-/// Fills a queue, passes entities through it, and measures reads of it.
 pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
     // A single partition contains all entities that ever pass through the queue.
     let measurement = Measurement { per_partition: churn.entities, ..churn.measurement(Usage::Growing) };

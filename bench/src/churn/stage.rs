@@ -12,18 +12,18 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Maximum processor time per examined entity of a newly filled table, in microseconds.
+/// The maximum processor time per examined entity of a newly filled table, in microseconds.
 const FRESH_ENTITY_US_MAX: f64 = 0.5;
 /// The maximum ratios to the figure for the newly filled table: right after overwriting, right after insertions and
 /// deletions, and after a quiet period.
 const OVERWRITTEN_RATIO_MAX: f64 = 1.7;
 const DELETED_RATIO_MAX: f64 = 3.0;
 const QUIET_RATIO_MAX: f64 = 1.2;
-/// Maximum disk space per byte of live data after a quiet period.
+/// The maximum disk space per byte of live data after a quiet period.
 const DISK_RATIO_MAX: f64 = 2.0;
-/// Maximum memory in addition to the cache: 150 MB, in MiB.
+/// The maximum memory in addition to the cache: 150 MB, in MiB.
 const BEYOND_CACHE_MIB_MAX: f64 = 143.1;
-/// Maximum duration of writes, in milliseconds: of the 99.9th percentile, and of all writes.
+/// The maximum duration of writes in milliseconds, for the 99.9th percentile and for all writes.
 const WRITE_P999_MS_MAX: f64 = 100.0;
 const WRITE_MS_MAX: f64 = 250.0;
 
@@ -36,7 +36,6 @@ pub(crate) enum Group {
     DeletedTable,
 }
 
-/// The point in a history at which a stage is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Moment {
@@ -53,18 +52,16 @@ pub(crate) enum Moment {
     CreatedAgain,
 }
 
-/// One kind of read, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Reading {
-    /// Processor time of the threads that serve requests.
+    /// Includes only the threads that serve requests.
     pub(crate) cpu_us_per_operation: f64,
     pub(crate) cpu_us_per_entity: f64,
     pub(crate) p50_us: f64,
-    /// Processor time of the other threads during the reading, in seconds.
+    /// The processor time of the other threads during the reading.
     pub(crate) background_seconds: f64,
 }
 
-/// The writes before a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Writes {
     pub(crate) count: u64,
@@ -77,14 +74,14 @@ pub(crate) struct Writes {
 pub(crate) struct Stage {
     pub(crate) group: Group,
     pub(crate) moment: Moment,
-    /// The figures for the two kinds of reads of the stage's group.
     pub(crate) readings: [Reading; 2],
     pub(crate) resident_mib: f64,
     pub(crate) peak_resident_mib: f64,
     pub(crate) disk_mib: f64,
-    /// The size of the live data in MiB: the keys and records of all entities.
+    /// The size of the keys and records of all entities.
     pub(crate) live_mib: f64,
-    /// Bytes written to the disk per byte of keys and records stored since the last fresh stage or the last change.
+    /// The number of bytes written to the disk for each byte of keys and records that was stored since the last fresh
+    /// stage or the last change.
     pub(crate) written_per_stored: Option<f64>,
     pub(crate) writes: Option<Writes>,
 }
@@ -100,7 +97,6 @@ impl Group {
         }
     }
 
-    /// Returns true if the name of one of the group's lines contains the given text.
     pub(crate) fn is_selected(self, only: Option<&str>) -> bool {
         only.is_none_or(|text| self.moments().iter().any(|moment| line_name(self, *moment).contains(text)))
     }
@@ -119,7 +115,6 @@ impl Group {
         }
     }
 
-    /// Returns the names of the group's two kinds of reads.
     fn figures(self) -> [&'static str; 2] {
         match self {
             Self::History | Self::DeletedTable => ["CPU µs per examined entity", "CPU µs per page of 1,000"],
@@ -127,7 +122,6 @@ impl Group {
         }
     }
 
-    /// Returns the processor times of the group's two kinds of reads.
     fn costs(self, readings: &[Reading; 2]) -> [f64; 2] {
         let [first, second] = readings;
         match self {
@@ -166,9 +160,8 @@ impl Moment {
         }
     }
 
-    /// Returns the bound for the ratio of a read to the same read of the newly filled table. A queue without a quiet
-    /// period has no bound, because the entities that passed through it since the last memtable flush are still
-    /// present.
+    /// The ratio compares a read with the same read of the newly filled table. A queue without a quiet period has no
+    /// bound, because the entities that passed through it since the last memtable flush are still present.
     fn budget(self) -> Budget {
         match self {
             Self::Fresh | Self::Passed => Budget::None,
@@ -202,7 +195,7 @@ impl Stage {
         )
     }
 
-    /// Returns the stage as a line of that table. The first of `stages` is the newly filled table.
+    /// The first of `stages` is the newly filled table.
     pub(crate) fn table_line(&self, stages: &[Self]) -> String {
         let mut line = format!("| {} |", self.moment.name());
         let mut cell =
@@ -231,7 +224,7 @@ impl Stage {
         line
     }
 
-    /// Returns the compared figures. The first of `stages` is the newly filled table.
+    /// The first of `stages` is the newly filled table.
     pub(crate) fn rows(&self, stages: &[Self], cache_mib: u64) -> Vec<Row> {
         let line = line_name(self.group, self.moment);
         let mut rows = Vec::new();
@@ -251,7 +244,7 @@ impl Stage {
         }
         let memory = as_f64(cache_mib) + BEYOND_CACHE_MIB_MAX;
         add("resident MiB", "cache + 150 MB", memory, Some(self.resident_mib), within);
-        // A queue is so small that files that every data folder has take most of its disk space.
+        // A queue is so small that most of the disk space is taken by files that every data folder has.
         let is_bounded = self.moment.is_quiet() && self.group != Group::Queue;
         if is_bounded {
             add("disk MiB", "live data", self.live_mib, Some(self.disk_mib), Budget::AtMost(DISK_RATIO_MAX));
@@ -267,13 +260,12 @@ impl Stage {
     }
 }
 
-/// Measures a server at each stage of a group.
 pub(super) struct Observer<'a> {
     folder: PathBuf,
     group: Group,
     on_stage: OnStage<'a>,
     stages: Vec<Stage>,
-    /// The number of bytes that the server had written when the current history began.
+    /// The bytes that the server had written when the current history began.
     written_before: u64,
 }
 
@@ -282,13 +274,13 @@ impl<'a> Observer<'a> {
         Self { folder: churn.data(group), group, on_stage, stages: Vec::new(), written_before: 0 }
     }
 
-    /// Begins a history: written bytes are counted from here on.
+    /// Counts written bytes from here on.
     pub(super) fn begin(&mut self, server: &Server) -> anyhow::Result<()> {
         self.written_before = process(server)?.written()?;
         Ok(())
     }
 
-    /// Measures a stage. `live` is the size of the server's entities in bytes, and `stored` the size of those written
+    /// `live` is the size of the server's entities in bytes. `stored` is the size of the entities that were written
     /// since the history began.
     pub(super) fn stage(
         &mut self,

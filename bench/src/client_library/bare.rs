@@ -22,13 +22,13 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 pub(crate) const TABLE: &str = "Compared";
 
-/// A plain HTTP client. Clones share their connections.
+/// Clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct BareClient {
     http: Client<HttpConnector, Full<Bytes>>,
     endpoint: Endpoint,
     key: AccountKey,
-    /// The properties of an entity as JSON members, without its keys.
+    /// The properties as JSON members, without the keys.
     members: Arc<str>,
 }
 
@@ -43,7 +43,7 @@ impl BareClient {
         Ok(Self { http, endpoint, key, members: String::from_utf8(members)?.into() })
     }
 
-    /// Repeats an operation, with one signature for all its requests. Returns the number of repetitions.
+    /// All requests have the same signature. Returns the number of repetitions.
     pub(crate) async fn repeat(
         self,
         operation: Operation,
@@ -73,7 +73,7 @@ impl BareClient {
         Ok(count)
     }
 
-    /// Creates a request with the headers that the library sends.
+    /// The request has the headers that the library sends.
     fn request(&self, method: Method, path: &str) -> anyhow::Result<Request<Full<Bytes>>> {
         let path = format!("{}/{path}", self.endpoint.base_path);
         let content_type = if method == Method::POST { "application/json" } else { "" };

@@ -3,9 +3,8 @@
 use crate::dataset::{Dataset, entity_key};
 use client::{DateTime, Entity, Guid, Properties, PropertyBag};
 
-/// The partition of the compared operations.
 pub(crate) const PARTITION: &str = "p000000";
-/// The row key of the entity that is read. It is never inserted again.
+/// The entity that is read. It is never inserted again.
 pub(crate) const ROW: &str = "read";
 
 /// An entity of about 1 KiB.
@@ -29,7 +28,6 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Creates an entity of the dataset in the given partition.
     pub(crate) fn new(dataset: &Dataset, partition: &str, number: u64) -> anyhow::Result<Self> {
         let properties = Properties::from(dataset.record(number, 0));
         let key = entity_key(partition, &Dataset::row(number));

@@ -46,13 +46,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Returns the name, by which `--only` selects the line.
+    /// `--only` selects lines by this name.
     pub(crate) fn name(&self) -> String {
         format!("{} at {}", self.workload.name(), self.connections)
     }
 }
 
-/// Returns all lines of the comparison.
 pub(crate) fn lines() -> Vec<Line> {
     use Budget::{AtLeast, AtMost};
     use Figure::{CpuPerEntity, CpuPerOperation, EntitiesPerSecond, MedianLatency, OperationsPerSecond};
@@ -84,8 +83,8 @@ pub(crate) fn lines() -> Vec<Line> {
         add(Workload::Get, connections, Reference::FloorAndRawGet, &checks);
     }
     for workload in [Workload::Insert, Workload::Upsert, Workload::Merge] {
-        // The design allows the duration of one sync plus a small overhead, without naming a number. This budget allows
-        // 50% overhead.
+        // The design allows the duration of one sync plus a small overhead, but does not specify the overhead. This
+        // budget allows 50%.
         let alone =
             [(MedianLatency, AtMost(1.5)), (CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
         add(workload, 1, Reference::DurableFloor, &alone);
@@ -108,7 +107,7 @@ pub(crate) fn lines() -> Vec<Line> {
 }
 
 impl Figure {
-    /// Returns the figure in a report, or `None` if it was not measured.
+    /// Returns `None` if the figure was not measured.
     pub(crate) fn value_in(self, report: &Report) -> Option<f64> {
         match self {
             Self::CpuPerOperation => report.cpu.as_ref().map(|cpu| cpu.us_per_operation),

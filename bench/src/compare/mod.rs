@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. In each round, the reference and the server of a line are measured one after the other, so a change in machine
-//!    load affects both. The results are medians over the rounds.
+//! 1. Each round measures the reference and the server of a line one after the other, so that a change in machine load
+//!    affects both. The results are medians over the rounds.
 //! 2. The servers and the engine run in separate processes, so their processor times are separate.
 
 pub(crate) mod args;
@@ -26,12 +26,11 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The maximum startup time on an empty folder, in milliseconds.
+/// The maximum startup time on an empty folder.
 const START_MILLISECONDS_MAX: f64 = 100.0;
-/// Maximum memory of an idle server, in MiB: 40 MB.
+/// The maximum memory of an idle server: 40 MB.
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
 
-/// The processes and the parameters of a comparison.
 struct Comparison {
     program: PathBuf,
     binary: PathBuf,
@@ -43,11 +42,10 @@ struct Comparison {
     time: Duration,
     rounds: u64,
     quiet: Duration,
-    // Dropped last, so the folder is not removed while a server uses it.
+    // Dropped last, so that the folder is not removed while a server uses it.
     folder: TempDir,
 }
 
-/// Runs the comparison and prints its table.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = Comparison::start(args)?;
     let mut rows = vec![];
@@ -94,7 +92,6 @@ impl Comparison {
         })
     }
 
-    /// Measures the startup time and the memory of an empty server.
     fn start_and_memory(&self) -> anyhow::Result<[Row; 2]> {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
@@ -110,7 +107,7 @@ impl Comparison {
         Ok([row("start ms", START_MILLISECONDS_MAX, times), row("resident MiB", IDLE_MEBIBYTES_MAX, sizes)])
     }
 
-    /// Measures a line in rounds. Returns one row for each compared figure.
+    /// Returns one row for each compared figure.
     fn line(&mut self, line: &Line) -> Vec<Row> {
         let (mut references, mut servers, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
@@ -145,7 +142,6 @@ impl Comparison {
         rows.collect()
     }
 
-    /// Measures the histories that have a stage whose name contains the text.
     fn churn(&self, only: Option<&str>) -> Vec<Row> {
         let churn = Churn {
             binary: self.binary.clone(),
@@ -169,7 +165,7 @@ impl Comparison {
         rows
     }
 
-    /// Describes a failure, preceded by the name of the server that exited, if any.
+    /// The description names the server that exited, if any.
     fn explain(&mut self, error: &anyhow::Error) -> String {
         let servers = [
             ("the floor", &mut self.floor),
@@ -201,13 +197,11 @@ impl Comparison {
         }
     }
 
-    /// Measures the floor server plus workloads of the engine.
     fn floor_and_raw(&self, line: &Line, workloads: &[&str]) -> anyhow::Result<Report> {
         let floor = run::measure(&self.floor.target, &self.measurement(line))?;
         workloads.iter().try_fold(floor, |sum, workload| Ok(sum.followed_by(&self.raw(workload, line.connections)?)))
     }
 
-    /// Measures the engine in a separate process with its own folder.
     fn raw(&self, workload: &str, tasks: usize) -> anyhow::Result<Report> {
         let output = Command::new(&self.program)
             .args(["raw", "--json", "--workload", workload, "--tasks", &tasks.to_string()])

@@ -6,7 +6,6 @@
 use super::table::{Kind, Layout, Point, Reach};
 use std::fmt::Write;
 
-/// The panels, and the unit of their costs.
 const PANELS: [(Kind, &str); 4] = [
     (Kind::Get, "CPU µs per operation"),
     (Kind::Page, "CPU µs per entity"),
@@ -16,13 +15,11 @@ const PANELS: [(Kind, &str); 4] = [
 
 const PANEL_WIDTH: f64 = 460.0;
 const PANEL_HEIGHT: f64 = 290.0;
-/// The margins around the curves of a panel.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 48.0;
 const LEGEND_HEIGHT: f64 = 62.0;
-/// The approximate number of horizontal lines in a panel.
 const TICKS: f64 = 5.0;
 
 struct Curve {
@@ -30,12 +27,11 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// The area of the curves in a panel, with the ranges of its axes.
 #[derive(Debug, Clone, Copy)]
 struct Area {
     left: f64,
     top: f64,
-    /// The range of the horizontal axis, as powers of ten.
+    /// The range in powers of ten.
     decades: (f64, f64),
     y_max: f64,
 }
@@ -131,7 +127,6 @@ fn curves(points: &[Point], kind: Kind) -> Vec<Curve> {
     curves.into_iter().filter(is_there).filter_map(look).collect()
 }
 
-/// The CSS class and the name of each curve.
 const LOOKS: [(&str, &str); 5] = [
     ("c0", "reference: a server that stores nothing"),
     ("c1", "1,000 per partition, written or read from the cache"),
@@ -160,7 +155,7 @@ fn write_curve(out: &mut String, area: Area, curve: &Curve) {
     }
 }
 
-/// Draws a dot for one layout, a square for the other, and nothing for the reference.
+/// Draws a dot or a square for a layout, and nothing for the reference.
 fn mark(out: &mut String, class: &str, (x, y): (f64, f64)) {
     let _infallible = match class {
         "c1" | "c3" => writeln!(out, "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
@@ -187,13 +182,13 @@ fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
         writeln!(out, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// Writes text, which must not need XML escapes.
+/// The text must not need XML escapes.
 fn text(out: &mut String, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
     let _infallible =
         writeln!(out, "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
 }
 
-/// Returns the distance between horizontal lines: 1, 2 or 5 times a power of ten.
+/// Returns 1, 2 or 5 times a power of ten.
 fn step(highest: f64) -> f64 {
     let rough = if highest > 0.0 { highest / TICKS } else { 1.0 };
     let power = 10_f64.powf(rough.log10().floor());
@@ -201,7 +196,7 @@ fn step(highest: f64) -> f64 {
     times * power
 }
 
-/// Formats a number with as many digits as the distance between the lines requires.
+/// The distance between the lines determines the number of digits.
 fn number(value: f64, step: f64) -> String {
     if step >= 1.0 {
         format!("{value:.0}")
@@ -212,7 +207,7 @@ fn number(value: f64, step: f64) -> String {
     }
 }
 
-/// Formats a power of ten, as in "10 k".
+/// Formats a size such as "10 k".
 fn size(decade: f64) -> String {
     if decade >= 6.0 {
         format!("{:.0} M", 10_f64.powf(decade - 6.0))
@@ -234,7 +229,7 @@ mod tests {
     use quick_xml::Reader;
     use quick_xml::events::Event;
 
-    /// The name of an element, and its attributes.
+    /// The name and the attributes of an element.
     type Element = (String, Vec<(String, String)>);
 
     fn point(layout: Layout, kind: Kind, reach: Reach, entities: u64, cpu_us: f64) -> Point {
@@ -253,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Returns the elements of a document with their attributes, and its texts. Panics if the document is malformed.
+    /// Returns the elements and the texts. Panics if the document is malformed.
     fn read(document: &str) -> (Vec<Element>, Vec<String>) {
         let mut reader = Reader::from_str(document);
         reader.config_mut().check_end_names = true;

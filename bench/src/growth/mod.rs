@@ -5,8 +5,8 @@
 //! 1. The reference, a server that stores nothing, is measured immediately before each measurement, so a change in
 //!    machine load affects both.
 //! 2. Only one data folder exists at a time. It is removed before the next one is filled.
-//! 3. Reads are measured before writes, so they find sorted and compacted files. Inserts, which enlarge the table, are
-//!    measured last.
+//! 3. Reads are measured before writes, so they find sorted and compacted files. Inserts are measured last, because
+//!    they enlarge the table.
 
 mod chart;
 mod table;
@@ -26,10 +26,10 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::{Growth, Kind, Layout, Point, Reach};
 
-/// The number of entities in a cached working set. Each may need a separate 16 KiB block, for a total of 64 MiB.
+/// Each entity may need a separate 16 KiB block, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
-/// The measurements, in this order.
+/// The measurements in the order in which they run.
 const LINES: [(Kind, Reach); 7] = [
     (Kind::Get, Reach::Cached),
     (Kind::Get, Reach::All),
@@ -48,17 +48,15 @@ struct Compared<'a> {
     growth: Growth,
 }
 
-/// The processes and the parameters that are the same for all sizes.
 struct GrowthRun<'a> {
     args: &'a GrowthArgs,
     binary: PathBuf,
     floor: Server,
     durable_floor: Server,
-    /// Dropped last, so the folder is not removed while a server uses it.
+    /// Dropped last, so that the folder is not removed while a server uses it.
     folder: tempfile::TempDir,
 }
 
-/// Measures all sizes and prints the table.
 pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
     let run = GrowthRun::start(args)?;
     let mut points = Vec::new();
@@ -98,7 +96,6 @@ impl<'a> GrowthRun<'a> {
         })
     }
 
-    /// Fills a folder, and measures every line on it.
     fn size(&self, layout: Layout, entities: u64, points: &mut Vec<Point>) -> anyhow::Result<()> {
         let folder = self.folder.path().join("data");
         let per_partition = if layout == Layout::Many { PER_PARTITION_DEFAULT } else { entities };
@@ -143,7 +140,6 @@ impl<'a> GrowthRun<'a> {
         }
     }
 
-    /// Returns the floor server for the given operation.
     fn reference(&self, kind: Kind) -> &Server {
         match kind {
             Kind::Get | Kind::Page | Kind::Scan => &self.floor,
@@ -156,8 +152,7 @@ impl<'a> GrowthRun<'a> {
     }
 }
 
-/// Creates a folder that contains a table of the given number of entities, and waits until background work has
-/// finished.
+/// Waits until background work has finished.
 fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
@@ -177,12 +172,12 @@ fn report_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a part of the table immediately, because the whole table takes minutes.
+/// Prints immediately, because the whole table takes minutes.
 fn print_line(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
     if args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
 }
 
-/// Prints a note to standard error, so that standard output contains only the table.
+/// Prints to standard error, so that standard output contains only the table.
 fn print_note(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
     writeln!(std::io::stderr().lock(), "{line}").context("writing to standard error")
 }

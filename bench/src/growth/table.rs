@@ -5,10 +5,9 @@ use crate::report::Report;
 use serde::Serialize;
 use std::fmt;
 
-/// The maximum growth of a cost from the smallest size to any other size, while the working set is cached.
+/// The limit for the growth of a cost from the smallest size to any other size, while the working set is cached.
 pub(crate) const RATIO_MAX: f64 = 2.0;
 
-/// The distribution of entities over partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Layout {
@@ -18,7 +17,6 @@ pub(crate) enum Layout {
     One,
 }
 
-/// The operations that are measured at each size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -29,7 +27,6 @@ pub(crate) enum Kind {
     Scan,
 }
 
-/// The entities that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
@@ -53,32 +50,28 @@ pub(crate) struct Point {
     pub(crate) operations_per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p999_us: f64,
-    /// The longest time in all rounds.
     pub(crate) max_us: f64,
-    /// The number of failed operations in all rounds.
     pub(crate) errors: u64,
 }
 
-/// The comparison of a point with the smallest size of the same line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Growth {
-    /// The ratio of the processor times.
     pub(crate) ratio: f64,
-    /// The ratio of the processor times, each relative to its reference. If the machine was slower during one of the
-    /// measurements, this ratio is not affected.
+    /// Each processor time is divided by its reference first. This ratio is therefore not affected if the machine was
+    /// slower during one of the measurements.
     pub(crate) ratio_against_reference: f64,
-    /// True if the growth is within the budget; `None` if there is no budget.
+    /// `None` if there is no budget.
     pub(crate) is_met: Option<bool>,
 }
 
 impl Kind {
-    /// Returns the processor time in a report: per entity for pages and scans, otherwise per operation.
+    /// Returns the time per entity for pages and scans, and otherwise per operation.
     pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
         let cpu = report.cpu.as_ref()?;
         Some(if matches!(self, Self::Page | Self::Scan) { cpu.us_per_entity } else { cpu.us_per_operation })
     }
 
-    /// Returns the operation of the reference, which does not support filters.
+    /// The reference does not support filters.
     pub(crate) fn reference_kind(self) -> Self {
         if self == Self::Scan { Self::Page } else { self }
     }
@@ -104,7 +97,7 @@ impl fmt::Display for Layout {
 }
 
 impl Point {
-    /// Creates a point from the medians over the rounds of a line. Returns `None` if a figure is missing.
+    /// Returns `None` if a figure is missing.
     pub(crate) fn from_rounds(
         (layout, kind, reach): (Layout, Kind, Reach),
         entities: u64,
@@ -130,7 +123,6 @@ impl Point {
         (self.layout, self.kind, self.reach) == (other.layout, other.kind, other.reach)
     }
 
-    /// Compares this point with the smallest size of its line.
     pub(crate) fn growth(&self, points: &[Self]) -> Growth {
         let first = points.iter().filter(|point| point.is_of_line(self)).min_by_key(|point| point.entities);
         let first = first.unwrap_or(self);
@@ -149,7 +141,7 @@ pub(crate) const HEADING: &str = "\
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
-/// Returns a point as a line of the table. `points` includes all points measured before it.
+/// `points` must include all earlier points.
 pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     let Growth { ratio, ratio_against_reference, is_met } = point.growth(points);
     let read = match (point.kind, point.reach) {

@@ -9,33 +9,31 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::uri::write_entity_address;
 
-/// The timeout for recreating a table after its deletion.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(120);
 const CREATION_PAUSE: Duration = Duration::from_millis(10);
 /// A prime that is greater than any number of entities. Its multiples, modulo the number of entities, visit each entity
 /// once.
 const STRIDE: u64 = 2_654_435_761;
 
-/// The work on a table whose history matters. Every operation is a single request, except that `Partition` reads all
-/// pages of the partition.
+/// An operation is a single request, except that `Partition` reads all pages of the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Churn {
     /// Replaces every entity once, in scattered order.
     Overwrite,
-    /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after
-    /// its insertion.
+    /// Inserts as many entities as the dataset has, scattered among the table's entities. Deletes each entity after its
+    /// insertion.
     InsertAndDelete,
-    /// Inserts the entities of the dataset up to the number `until`, in order, and deletes the first ones, so that
+    /// Inserts the entities of the dataset in order, up to the number `until`. Deletes the first entities, so that
     /// every connection keeps `kept` entities.
     Queue { until: u64, kept: usize },
     /// Reads the first entity of the first partition.
     First,
-    /// Reads the whole first partition, which has at least one entity.
+    /// Reads the first partition, which has at least one entity.
     Partition,
 }
 
 impl Client {
-    /// Executes one operation. Returns the number of entities read or written, or `None` if no work is left.
+    /// Returns the number of entities read or written, or `None` if no work is left.
     pub(super) async fn churn(&mut self, churn: Churn) -> Result<Option<u64>, Failure> {
         match churn {
             Churn::Overwrite => match self.next(self.plan.dataset.entities) {
@@ -69,7 +67,8 @@ impl Client {
         self.exchange(&request, 204, b"").await.map(drop)
     }
 
-    /// Recreates the table that was just deleted. Returns the time that this took, including all rejected attempts.
+    /// Recreates a table that was just deleted. Returns the time until the table was created, including all rejected
+    /// attempts.
     pub(crate) async fn create_table_again(&mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
@@ -84,13 +83,12 @@ impl Client {
         }
     }
 
-    /// Returns the next number below the end.
     fn next(&self, end: u64) -> Option<u64> {
         let sequence = self.plan.sequence.fetch_add(1, Ordering::Relaxed);
         (sequence < end).then_some(sequence)
     }
 
-    /// Inserts an entity with the values and the partition of the given number, and with the given row key.
+    /// The number determines the values and the partition of the entity.
     async fn insert_as(&mut self, number: u64, row: String) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let partition = plan.dataset.partition(number);
@@ -103,7 +101,7 @@ impl Client {
         Ok(1)
     }
 
-    /// Deletes the first entity that this connection inserted and has not deleted yet.
+    /// Deletes the oldest entity that this connection inserted and has not deleted yet.
     async fn delete_first(&mut self) -> Result<u64, Failure> {
         let Some(path) = self.inserted.pop_front() else { return Ok(0) };
         let request = Request { method: "DELETE", headers: "If-Match: *\r\n", ..Request::get(&path, "") };
@@ -123,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Reads a page of the first partition. Returns the number of its entities and the start of the next page.
+    /// Returns the number of entities in the page, and the start of the next page.
     async fn partition_page(&mut self, options: &str) -> Result<(u64, Option<(String, Option<String>)>), Failure> {
         let filter = format!("PartitionKey eq '{}'", self.plan.dataset.partition(0));
         let query = format!("?$filter={}{options}", utf8_percent_encode(&filter, NON_ALPHANUMERIC));
@@ -133,7 +131,7 @@ impl Client {
     }
 }
 
-/// Maps 0, 1, 2 … to every entity once, with neighbours far apart.
+/// Maps 0, 1, 2 … to every entity once, so that successive numbers are far apart.
 fn scattered(sequence: u64, entities: u64) -> u64 {
     sequence.wrapping_mul(STRIDE) % entities.max(1)
 }

@@ -1,7 +1,7 @@
-//! The work of one connection: builds the requests of a workload one after another, and checks the responses.
+//! Builds the requests of one connection, one after another, and checks the responses.
 //!
-//! An operation is a request, except that a filtered query with all its pages is one operation. A response with
-//! unexpected content counts as an error, so that wrong results never look fast.
+//! An operation is a single request, except that a filtered query with all its pages is one operation. A response with
+//! unexpected content counts as an error, so that a wrong result never looks fast.
 
 mod churn;
 
@@ -22,14 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
-/// The number of entities in a transaction, the maximum that the service accepts.
+/// The maximum number of operations in a transaction that the service accepts.
 pub(crate) const BATCH_ENTITIES: u64 = 100;
-/// The number of entities in the small ranges of the mixed workload.
 const RANGE_ENTITIES: u64 = 100;
-/// The number of attempts for a request that fills a table. Fills are upserts, so they are retried after a broken
-/// connection, as client libraries do.
+/// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
 const FILL_ATTEMPTS: u32 = 3;
-/// Maximum number of bytes of an error body that are displayed.
 const SHOWN_BYTES_MAX: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -71,30 +68,25 @@ impl Workload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Runs a workload indefinitely.
     Workload(Workload),
-    /// Writes the dataset, in transactions or one by one, until it is complete.
     Fill { in_batches: bool },
-    /// Creates a history, or reads what it left behind.
     Churn(Churn),
 }
 
-/// The parameters that all connections of a run share.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) dataset: Dataset,
     pub(crate) table: String,
-    /// Distinguishes the entities that this run inserts from those of other runs.
+    /// Distinguishes the entities that this run inserts from entities of other runs.
     pub(crate) run: u64,
-    /// The next number for inserted entities.
     pub(crate) sequence: AtomicU64,
-    /// The size of the working set, that is, the entities that are read; `None` means all.
+    /// The number of entities that are read. `None` means all.
     pub(crate) working_set: Option<u64>,
 }
 
 impl Plan {
-    /// Maps an entity to an entity in the working set. The working set is spread over the whole table, so each of its
-    /// entities is in a different block if there are enough blocks.
+    /// The working set is spread over the whole table, so each of its entities is in a different block if there are
+    /// enough blocks.
     fn within_working_set(&self, number: u64) -> u64 {
         match self.working_set {
             Some(size) if size < self.dataset.entities => number % size * (self.dataset.entities / size),
@@ -103,16 +95,15 @@ impl Plan {
     }
 }
 
-/// The reason why an operation failed. It determines how the report classifies the failure.
+/// The reason for a failed operation, by which the report classifies it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The response has an unexpected status. Contains the body.
+    /// The status and the body of the response.
     Status(u16, String),
-    /// The server is busy: 503 with Retry-After.
+    /// The response is 503 with `Retry-After`.
     Busy,
-    /// The response has the expected status, but unexpected content.
+    /// The status of the response is as expected, but the content is not.
     Content(String),
-    /// There was no response.
     Connection(std::io::Error),
 }
 
@@ -138,33 +129,31 @@ struct Outcome {
     next: Option<(String, Option<String>)>,
 }
 
-/// One connection, with the buffers for its requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     plan: Arc<Plan>,
     signer: Signer,
     random: Rng,
     connection: Option<Connection>,
-    /// The continuation of the table scan, and the number of entities in the earlier pages.
     page: String,
     paged: u64,
     request: Vec<u8>,
     path: Vec<u8>,
     body: Vec<u8>,
     batches: VecDeque<BatchBody>,
-    /// The paths of entities that this connection inserted and will delete.
+    /// The paths of entities that the client will delete.
     inserted: VecDeque<Vec<u8>>,
 }
 
 impl Client {
-    /// Creates a client. It connects on its first operation.
+    /// The client connects on its first operation.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
         let (connection, page, paged, request, path, body, batches, inserted) = Default::default();
         let random = Rng::with_seed(seed);
         Self { plan, signer, random, connection, page, paged, request, path, body, batches, inserted }
     }
 
-    /// Executes one operation. Returns the number of entities read or written, or `None` if no work is left.
+    /// Returns the number of entities read or written, or `None` if no work is left.
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
@@ -207,7 +196,6 @@ impl Client {
         }
     }
 
-    /// Returns true if the table contains the given entity.
     pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
         self.address(number);
         let path = self.path.clone();
@@ -251,7 +239,6 @@ impl Client {
         self.post_entity().await
     }
 
-    /// Inserts the entity whose JSON is in the buffer.
     async fn post_entity(&mut self) -> Result<u64, Failure> {
         let body = std::mem::take(&mut self.body);
         let path = format!("/{}", self.plan.table);
@@ -302,7 +289,7 @@ impl Client {
         if outcome.entities == 0 { Err(Failure::Content("an empty page".to_owned())) } else { Ok(outcome.entities) }
     }
 
-    /// Reads all pages of a filtered query. Returns the number of entities that the server had to examine.
+    /// Returns the number of entities that the server had to examine.
     async fn filtered_scan(&mut self) -> Result<u64, Failure> {
         let path = format!("/{}()", self.plan.table);
         let first = format!("?$filter={}", utf8_percent_encode(ONE_PERCENT_FILTER, NON_ALPHANUMERIC));
@@ -350,7 +337,7 @@ impl Client {
         outcome
     }
 
-    /// Returns the body of a transaction of inserts (POST) or upserts (PUT), each with its row key and entity number.
+    /// Each part has a method (POST for an insert, PUT for an upsert), a row key and an entity number.
     fn batch_body(&self, partition: &str, parts: impl Iterator<Item = (&'static str, String, u64)>) -> Vec<u8> {
         let plan = &self.plan;
         let (host, base_path) = (&self.signer.endpoint.host, &self.signer.endpoint.base_path);
@@ -371,7 +358,7 @@ impl Client {
         changeset.finish()
     }
 
-    /// Sends a transaction, which must succeed.
+    /// Fails unless the transaction succeeds.
     async fn send_batch(&mut self, body: &[u8], count: u64) -> Result<u64, Failure> {
         let request =
             Request { content_type: ChangesetWriter::CONTENT_TYPE, ..Request::with_json("POST", b"/$batch", "", body) };
@@ -381,7 +368,6 @@ impl Client {
         }
     }
 
-    /// Sets the request path to the path of the given entity.
     fn address(&mut self, number: u64) {
         self.path.clear();
         self.path.push(b'/');
@@ -389,14 +375,14 @@ impl Client {
         write_entity_address(&mut self.path, &self.plan.table, &dataset.partition(number), &Dataset::row(number));
     }
 
-    /// Sends a request and checks the status. Counts the entities in the body by a mark that each of them contains.
+    /// Counts the entities in the body by a mark that each of them contains.
     async fn exchange(&mut self, request: &Request<'_>, status: u16, mark: &[u8]) -> Result<Outcome, Failure> {
         self.signer.write_head(&mut self.request, request);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Connection::open(self.signer.endpoint.address).await?,
         };
-        // The connection is kept only if the response is complete, so a new one is opened after a failure.
+        // The connection is kept only if the response is complete. After a failure, a new connection is opened.
         let answer = connection.exchange(&self.request, request.body).await?;
         let closes = answer.closes;
         let result = if answer.status == status {

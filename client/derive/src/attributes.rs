@@ -10,13 +10,11 @@ use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitInt, LitStr, Path};
 
-/// A value and its location in the source.
 pub(crate) struct At<T> {
     pub(crate) value: T,
     pub(crate) path: Path,
 }
 
-/// The attributes of a struct or an enum.
 #[derive(Default)]
 pub(crate) struct TypeAttributes {
     pub(crate) krate: Option<At<Path>>,
@@ -27,7 +25,6 @@ pub(crate) struct TypeAttributes {
     pub(crate) tag: Option<At<LitStr>>,
 }
 
-/// The attributes of a field.
 #[derive(Default)]
 pub(crate) struct FieldAttributes {
     pub(crate) partition_key: Option<At<()>>,
@@ -35,7 +32,7 @@ pub(crate) struct FieldAttributes {
     pub(crate) padded: Option<At<usize>>,
     pub(crate) inverted: Option<At<()>>,
     pub(crate) rename: Option<At<LitStr>>,
-    /// The inner `None` means the `Default` of the type.
+    /// The inner `None` represents the `Default` of the type.
     pub(crate) default: Option<At<Option<Path>>>,
     pub(crate) lenient: Option<At<()>>,
     pub(crate) skip: Option<At<()>>,
@@ -47,7 +44,6 @@ pub(crate) struct FieldAttributes {
     pub(crate) stored: Option<At<()>>,
 }
 
-/// The attributes of a variant.
 #[derive(Default)]
 pub(crate) struct VariantAttributes {
     pub(crate) kind: Option<At<LitStr>>,
@@ -85,7 +81,6 @@ impl TypeAttributes {
         found
     }
 
-    /// Returns the path of the client library.
     pub(crate) fn krate(&self) -> Path {
         self.krate.as_ref().map_or_else(|| syn::parse_quote!(::rowhouse_client), |path| path.value.clone())
     }
@@ -122,7 +117,7 @@ impl FieldAttributes {
         found
     }
 
-    /// Returns the format of a key field. `padded` and `inverted` exclude each other.
+    /// `padded` and `inverted` exclude each other.
     pub(crate) fn format(&self) -> Format {
         match (&self.padded, &self.inverted) {
             (Some(padded), _) => Format::Padded(padded.value),
@@ -131,7 +126,6 @@ impl FieldAttributes {
         }
     }
 
-    /// Returns the given attributes by name, in the order of the documentation.
     pub(crate) fn given(&self) -> Vec<(&'static str, &Path)> {
         let mut given: Vec<(&'static str, &Path)> = Vec::new();
         let flags = [
@@ -167,7 +161,7 @@ impl VariantAttributes {
     }
 }
 
-/// Reads the attributes one by one. Continues with the next one after an error.
+/// Continues with the next attribute after an error.
 fn read(attributes: &[Attribute], errors: &mut Errors, mut one: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>) {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("entity")) {
         let mut wrong = Vec::new();
@@ -209,7 +203,7 @@ fn set<T>(
     Ok(())
 }
 
-/// Sets a template. A malformed template is stored as an empty one, so that the key is not reported as missing.
+/// Stores a malformed template as an empty one, so that the key is not reported as missing.
 fn set_template(slot: &mut Option<At<Template>>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     let (template, result) = match Template::parse(&value(meta)?) {
         Ok(template) => (template, Ok(())),
@@ -222,7 +216,6 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> syn::Result<T> {
     meta.value()?.parse()
 }
 
-/// Parses an attribute without a value.
 fn flag(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     if meta.input.peek(syn::Token![=]) {
         return Err(meta.error(format!("`{}` takes no value here", name(meta))));

@@ -2,12 +2,10 @@
 
 use syn::Error;
 
-/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
 impl Errors {
-    /// Adds an error at a location in the source.
     pub(crate) fn add(&mut self, at: &dyn quote::ToTokens, message: impl std::fmt::Display) {
         self.add_error(Error::new_spanned(at.to_token_stream(), message));
     }
@@ -19,12 +17,10 @@ impl Errors {
         }
     }
 
-    /// Returns the value, or adds the error.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add_error(error)).ok()
     }
 
-    /// Returns all errors as one, if there are any.
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -1,5 +1,3 @@
-//! Generates the methods of a struct that encode and decode entities.
-
 use crate::expand_struct::Expansion;
 use crate::fields::{Field, Kind, Mismatch, Property};
 use crate::template::{Format, Part, Template};
@@ -10,7 +8,6 @@ use syn::spanned::Spanned;
 use syn::{Ident, Path};
 
 impl Expansion<'_> {
-    /// Generates the method `to_bag`.
     pub(crate) fn encoder(&self) -> TokenStream {
         let krate = &self.krate;
         let support = quote!(#krate::entity::derive_support);
@@ -33,7 +30,7 @@ impl Expansion<'_> {
                 }
             });
         }
-        // The rest is written last, to detect properties in it that have the name of another property.
+        // Writing the rest last detects properties in it that have the name of another property.
         for field in self.model.fields.iter().filter(|field| matches!(field.kind, Kind::Rest)) {
             let (ident, ty) = (field.ident, field.ty);
             let names = self.model.fields.iter().filter_map(Field::property);
@@ -49,7 +46,6 @@ impl Expansion<'_> {
         }
     }
 
-    /// Generates the method `from_bag`.
     pub(crate) fn decoder(&self) -> TokenStream {
         let krate = &self.krate;
         let mut read = HashSet::new();
@@ -69,8 +65,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Generates the code that splits a key. A field that was already read from the other key must have the same value
-    /// here.
+    /// A field that was already read from the other key must have the same value in this key.
     fn read_key(&self, template: &Template, key: &str, member: &str, read: &mut HashSet<String>) -> TokenStream {
         let krate = &self.krate;
         let key = Ident::new(key, Span::call_site());
@@ -115,7 +110,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Generates a single pass over the properties that finds the values of all fields.
+    /// The generated code finds the values of all fields in a single pass over the properties.
     fn find_properties(&self) -> TokenStream {
         let krate = &self.krate;
         let mut declarations = Vec::new();
@@ -128,7 +123,7 @@ impl Expansion<'_> {
                     declarations.push(quote!(let mut #variable = ::core::option::Option::None;));
                     arms.push(quote!(#name => #variable = ::core::option::Option::Some(__value),));
                 }
-                // The key contains the value.
+                // The field is read from the key instead.
                 Kind::Key { stored: Some(name) } => arms.push(quote!(#name => {})),
                 _ => {}
             }
@@ -155,7 +150,6 @@ impl Expansion<'_> {
         }
     }
 
-    /// Generates the initializer of a field of the decoded entity.
     fn value(&self, field: &Field<'_>) -> TokenStream {
         let krate = &self.krate;
         let support = quote!(#krate::entity::derive_support);
@@ -183,7 +177,6 @@ impl Expansion<'_> {
     }
 }
 
-/// Returns the Rust type of a format.
 pub(crate) fn format_type(krate: &Path, format: Format) -> TokenStream {
     match format {
         Format::Plain => quote!(#krate::entity::Plain),
@@ -196,7 +189,6 @@ fn default_function(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
     path.map_or_else(|| quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default), |path| quote!(#path))
 }
 
-/// Generates an expression that decodes a property to a `Result`.
 fn decode_result(
     krate: &Path,
     ty: &syn::Type,
@@ -216,7 +208,6 @@ fn decode_result(
     quote_spanned!(ty.span()=> #krate::entity::derive_support::#function::<#ty>(#name, #value #(, #default)*))
 }
 
-/// Generates the function that reads a property of a bag, for projections.
 pub(crate) fn read_property(krate: &Path, ty: &syn::Type, mismatch: &Mismatch, is_json: bool) -> TokenStream {
     let read = decode_result(krate, ty, mismatch, is_json, &quote!(__name), &quote!(__bag.properties.get(__name)));
     quote!(|__bag, __name| #read)

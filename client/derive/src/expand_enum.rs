@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{DataEnum, DeriveInput, Fields, Ident, LitStr, Path, Type};
 
-/// A variant with validated attributes.
 struct Variant<'a> {
     ident: &'a Ident,
     ty: &'a Type,
@@ -18,7 +17,7 @@ struct Variant<'a> {
     kind: Option<String>,
 }
 
-/// Returns the code for an enum, or everything that is wrong with it.
+/// Returns the code for an enum, or all errors in it.
 pub(crate) fn expand(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     let mut errors = Errors::default();
     let attributes = TypeAttributes::of_enum(&input.attrs, &mut errors);

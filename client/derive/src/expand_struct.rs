@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{DataStruct, DeriveInput, Fields, Ident, Path};
 
-/// Returns the code for a struct, or everything that is wrong with it.
+/// Returns the code for a struct, or all errors in it.
 pub(crate) fn expand(input: &DeriveInput, data: &DataStruct) -> syn::Result<TokenStream> {
     let mut errors = Errors::default();
     let attributes = TypeAttributes::of_struct(&input.attrs, &mut errors);
@@ -29,7 +29,6 @@ pub(crate) fn expand(input: &DeriveInput, data: &DataStruct) -> syn::Result<Toke
     Ok(Expansion { input, model, krate }.code())
 }
 
-/// A struct and the model derived from its attributes.
 pub(crate) struct Expansion<'a> {
     pub(crate) input: &'a DeriveInput,
     pub(crate) model: Model<'a>,
@@ -65,13 +64,12 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the field with this name. The model has checked that it exists.
+    /// The model has checked that the field exists.
     pub(crate) fn field(&self, name: &str) -> &Field<'_> {
         let found = self.model.fields.iter().find(|field| field.name() == name);
         found.expect("the fields of templates exist")
     }
 
-    /// Generates the struct with one field for each property.
     fn properties(&self, properties_ident: &Ident) -> TokenStream {
         let input = self.input;
         let vis = &input.vis;
@@ -98,7 +96,6 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the fields of the generated struct.
     fn entries(&self) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.model.fields.iter().filter_map(|field| self.entry(field)).collect();
         let krate = &self.krate;
@@ -189,7 +186,6 @@ impl Expansion<'_> {
         Some(Entry { name: ident.clone(), vis: field.visibility.clone(), ty, value, doc })
     }
 
-    /// Generates the constants and the associated type.
     fn constants(&self, properties_ident: &Ident) -> TokenStream {
         let (_, ty_generics, _) = self.input.generics.split_for_impl();
         let values = self.entries().into_iter().map(|Entry { name, value, .. }| quote!(#name: #value));
@@ -216,14 +212,13 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the fields of the keys, each once, in the order of the keys.
+    /// Returns each field of the keys once, in the order of the keys.
     fn key_fields(&self) -> Vec<&Field<'_>> {
         let mut seen = HashSet::new();
         let names = self.model.partition.fields().chain(self.model.row.fields()).map(|(name, _)| name);
         names.filter(|name| seen.insert(*name)).map(|name| self.field(name)).collect()
     }
 
-    /// Generates the associated function that creates a key from its fields.
     fn key_of(&self) -> TokenStream {
         let Self { input, krate, model } = self;
         let ident = &input.ident;
@@ -282,7 +277,6 @@ impl Expansion<'_> {
     }
 }
 
-/// A field of the generated struct of properties.
 struct Entry {
     name: Ident,
     vis: syn::Visibility,

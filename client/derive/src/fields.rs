@@ -10,7 +10,6 @@ use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_pr
 use std::collections::HashSet;
 use syn::{FieldsNamed, Ident, Path, Type, Visibility};
 
-/// A struct with validated attributes.
 pub(crate) struct Model<'a> {
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) partition: Template,
@@ -24,20 +23,17 @@ pub(crate) struct Field<'a> {
     pub(crate) kind: Kind,
 }
 
-/// The role of a field.
 pub(crate) enum Kind {
-    /// A part of a key, and also a property if `stored` contains its name.
+    /// A part of a key. It is also a property if `stored` contains a name.
     Key {
         stored: Option<String>,
     },
-    /// A custom property.
     Property(Property),
-    /// Not stored. The path is a function that returns the value; without it, the value is the default of the type.
+    /// Not stored. The path names a function that returns the value. Without a path, the value is the default of the
+    /// type.
     Skip(Option<Path>),
-    /// All properties that belong to no other field.
     Rest,
     ETag,
-    /// The time of the last write.
     Timestamp,
 }
 
@@ -48,24 +44,23 @@ pub(crate) struct Property {
     pub(crate) mismatch: Mismatch,
 }
 
-/// The handling of a property that is missing or has a different type. The path is a function that returns the
-/// replacement; without it, the replacement is the default of the type.
+/// The handling of a property that is missing or has a different type. The path names a function that returns the
+/// replacement. Without a path, the replacement is the default of the type.
 pub(crate) enum Mismatch {
     /// Both cases are errors.
     Error,
-    /// A missing property is replaced.
+    /// Replaces a missing property.
     Default(Option<Path>),
-    /// Both cases are replaced.
+    /// Replaces the property in both cases.
     Lenient(Option<Path>),
 }
 
 impl Field<'_> {
-    /// Returns the name of the field, without `r#`.
+    /// Returns the name without `r#`.
     pub(crate) fn name(&self) -> String {
         plain_name(self.ident)
     }
 
-    /// Returns the name of the field's property, if it has one.
     pub(crate) fn property(&self) -> Option<&str> {
         match &self.kind {
             Kind::Key { stored } => stored.as_deref(),
@@ -76,7 +71,7 @@ impl Field<'_> {
 }
 
 impl<'a> Model<'a> {
-    /// Reads the fields of a struct. Adds all errors.
+    /// Adds all errors, not only the first.
     pub(crate) fn read(
         name: &Ident,
         of_type: &TypeAttributes,
@@ -119,7 +114,7 @@ enum Key {
     Row,
 }
 
-/// Returns the template of a key, given on the type or on the field that is the key.
+/// The template is given on the type or on the field that is the key.
 fn key(
     name: &Ident,
     key: Key,
@@ -164,7 +159,7 @@ fn key(
     found
 }
 
-/// Attributes with restrictions, and the attributes that each can be combined with.
+/// Attributes with restrictions. Each is followed by the attributes with which it can be combined.
 const COMPANIONS: &[(&str, &[&str])] = &[
     ("partition_key", &["padded", "inverted", "stored", "rename"]),
     ("row_key", &["padded", "inverted", "stored", "rename"]),
@@ -276,7 +271,7 @@ fn check_names(fields: &[Field<'_>], errors: &mut Errors) {
     }
 }
 
-/// Checks that at most one field has each of the roles that an entity has once.
+/// Checks that no two fields have a role that is unique in an entity.
 fn check_singles(fields: &[Field<'_>], attributes: &[FieldAttributes], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (field, attributes) in fields.iter().zip(attributes) {

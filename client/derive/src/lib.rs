@@ -3,7 +3,7 @@
 //!
 //! Invariant: a type that cannot work does not compile, and the message points to the invalid attribute or field.
 //!
-//! This crate must not know how values are encoded: the generated code calls the client library for that.
+//! This crate must not know how values are encoded. The generated code calls the client library to encode them.
 
 mod attributes;
 mod errors;

@@ -2,7 +2,6 @@
 
 use syn::{Error, LitStr};
 
-/// The conversion of a field name to a property name.
 #[derive(Clone, Copy)]
 pub(crate) enum RenameRule {
     Pascal,
@@ -23,7 +22,6 @@ const RULES: [(&str, RenameRule); 6] = [
 ];
 
 impl RenameRule {
-    /// Returns the rule with this name.
     pub(crate) fn parse(name: &LitStr) -> syn::Result<Self> {
         let value = name.value();
         let found = RULES.iter().find(|(known, _)| *known == value);
@@ -33,7 +31,6 @@ impl RenameRule {
         })
     }
 
-    /// Returns the property name for a field name.
     pub(crate) fn apply(self, field: &str) -> String {
         let capitalized = || field.split('_').map(capitalize).collect::<String>();
         match self {

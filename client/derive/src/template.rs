@@ -5,7 +5,7 @@ use model::key::KeyError;
 use std::ops::RangeInclusive;
 use syn::{Error, LitStr};
 
-/// The possible widths of a padded number. The greatest 64-bit number has twenty digits.
+/// The greatest 64-bit number has twenty digits.
 pub(crate) const PADDED_DIGITS: RangeInclusive<usize> = 1..=20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,12 +28,11 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Returns the template of a key that is a single field.
     pub(crate) fn of_field(field: String, format: Format) -> Self {
         Self { parts: vec![Part::Field(field, format)] }
     }
 
-    /// Parses a template. Errors point to the literal.
+    /// Errors point to the literal.
     pub(crate) fn parse(literal: &LitStr) -> syn::Result<Self> {
         let fail = |message: String| Error::new(literal.span(), message);
         let parts = parse(&literal.value()).map_err(fail)?;
@@ -42,7 +41,6 @@ impl Template {
         Ok(template)
     }
 
-    /// Returns the fields with their formats, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, Format)> {
         self.parts.iter().filter_map(|part| match part {
             Part::Field(field, format) => Some((field.as_str(), *format)),
@@ -50,7 +48,7 @@ impl Template {
         })
     }
 
-    /// Returns the field, if the key consists of only that field.
+    /// Returns the field if the key consists of only that field.
     pub(crate) fn single(&self) -> Option<(&str, Format)> {
         match self.parts.as_slice() {
             [Part::Field(field, format)] => Some((field, *format)),

@@ -1,8 +1,8 @@
 //! A blog with comments: posts and comments are ranges of one partition, so a transaction counts the comments of a
 //! post.
 //!
-//! Posts sort newest first, and comments sort by post and then in the order in which they were written. A reader of the
-//! blog sees a list of posts with the number of comments of each, and the number is always correct.
+//! Posts sort newest first, and comments sort by post and then in the order in which they were written. Readers of the
+//! blog see a list of posts. The number of comments shown for each post is always correct.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, Stored, Table, Transaction};
@@ -16,7 +16,7 @@ struct Post {
     title: String,
     text: String,
     comments: i32,
-    /// The number of the next comment, which is never used again.
+    /// The number of the next comment. Numbers are never reused.
     next_comment: i32,
 }
 
@@ -36,7 +36,6 @@ fn post(number: u32) -> Post {
     Post { blog: "tables".into(), number, title, text, comments: 0, next_comment: 1 }
 }
 
-/// Adds a comment to a version of a post, and counts it there.
 fn commented(post: &Stored<Post>, author: &str) -> Result<Transaction> {
     let Post { blog, number: post_number, comments, next_comment, .. } = post.entity.clone();
     let (author, text) = (author.to_owned(), "I agree.".to_owned());
@@ -45,7 +44,7 @@ fn commented(post: &Stored<Post>, author: &str) -> Result<Transaction> {
     Ok(Transaction::new().insert(&comment).replace(&counted, post))
 }
 
-/// Comments on a post, and starts over if another client comments at the same time.
+/// Starts over if another client comments at the same time.
 async fn comment(blog: &Table, post: u32, author: &str) -> Result {
     loop {
         let read = blog.get_by_key::<Post>(&Post::key_of("tables", post)?).await?;
@@ -57,7 +56,6 @@ async fn comment(blog: &Table, post: u32, author: &str) -> Result {
     }
 }
 
-/// Deletes a comment, and removes it from the count.
 async fn moderate(blog: &Table, post: u32, number: u32) -> Result {
     let read = blog.get_by_key::<Post>(&Post::key_of("tables", post)?).await?;
     let counted = Post { comments: read.comments - 1, ..read.entity.clone() };
@@ -67,8 +65,8 @@ async fn moderate(blog: &Table, post: u32, number: u32) -> Result {
     Ok(())
 }
 
-/// Deletes a post with its comments. The post is deleted in the last transaction, on condition that no client has
-/// commented, so that a deletion that stops can be repeated and no comment is left.
+/// Deletes a post with its comments. The last transaction deletes the post, on condition that no client has commented.
+/// An interrupted deletion can therefore be repeated, and no comment remains.
 async fn delete_post(blog: &Table, post: u32) -> Result {
     let key = Post::key_of("tables", post)?;
     let read = blog.get_by_key::<Post>(&key).await?;
@@ -93,7 +91,7 @@ pub(crate) async fn run() -> Result {
     let read = blog.get_by_key::<Post>(&Post::key_of("tables", 7)?).await?;
     let cost = requests(2).examined(1).returned(1).written(2);
     pattern.step("comment on a post", cost, comment(&blog, 7, "ada")).await?;
-    // A second reader has opened the post before the comment, and both comments would get the same number.
+    // A second reader opened the post before the first comment, so both comments would get the same number.
     let late = commented(&read, "emmy")?;
     let error = pattern.step("comment on an old version", requests(1), refused(blog.commit(late))).await?;
     assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Conflict, Some(0)));

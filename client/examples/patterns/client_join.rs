@@ -1,8 +1,8 @@
 //! Client-side join: small tables that rarely change are read once and cached.
 //!
-//! A list of employees shows the name of each department. Reading the department for every line costs one request per
-//! line. There are few departments, so the program reads them once, caches them in a map, and refreshes the map from
-//! time to time.
+//! A list of employees shows the name of each employee's department. Reading the department for every line costs one
+//! request per line. Because there are few departments, the program reads them once, caches them in a map, and
+//! refreshes the map from time to time.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, Table};

@@ -1,8 +1,8 @@
 //! Compound key: row keys with several parts, so that one query reads related entities.
 //!
-//! The row key of a review contains the number of the employee and the year. Reviews are stored next to the employee.
-//! One prefix reads the employee with all reviews, another only the reviews, and a get a single review. Numbers are
-//! zero-padded because keys are sorted as strings.
+//! The row key of a review contains the number of the employee and the year. Reviews are stored next to the employee. A
+//! query with one prefix reads the employee with all reviews, and a query with a longer prefix reads only the reviews.
+//! A get reads a single review. Numbers are zero-padded because keys are sorted as strings.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, Transaction};

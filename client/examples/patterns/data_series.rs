@@ -1,8 +1,8 @@
 //! Data series: a whole series in one entity, with one property for each value.
 //!
-//! The 24 hourly counts of a day can be 24 entities or one. With one entity, reading a day is a get, and reading a
-//! month is a short query. A merge writes an hour and sends only its property. An entity has at most 252 custom
-//! properties; store longer series in several entities (see wide entities).
+//! The 24 hourly counts of a day can be stored in 24 entities or in one. With one entity, a get reads a day, and a
+//! short query reads a month. A merge writes one hour and sends only the property for that hour. An entity has at most
+//! 252 custom properties; store longer series in several entities (see wide entities).
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
@@ -18,7 +18,6 @@ struct HourCount {
     count: i64,
 }
 
-/// Sets the count of one hour in the entity of the day, and leaves the others unchanged.
 async fn record(days: &Table, meter: &str, day: &str, hour: u32, count: i64) -> Result {
     days.insert_or_merge(&PropertyBag::new(meter, day)?.with(&format!("h{hour:02}"), count)?).await?;
     Ok(())
@@ -61,7 +60,7 @@ pub(crate) async fn run() -> Result {
     let series = pattern.step("read a day of properties", cost, days.get::<PropertyBag>(meter, day)).await?;
     assert_eq!((counts.iter().sum::<i64>(), total(&series)?), (2760, 2760));
 
-    // Sensors that increment a count must read it first. The ETag ensures that no increment is lost.
+    // Sensors that increment a count must read it first. The ETag prevents lost increments.
     let added = days.update::<PropertyBag>(meter, day, |day| {
         let count: i64 = day.get("h09")?;
         Ok(day.set("h09", count + 1)?)

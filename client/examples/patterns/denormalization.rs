@@ -1,8 +1,8 @@
 //! Denormalization: store together what is read together.
 //!
-//! A page about a department shows its manager. With only the number of the manager, this takes two consecutive gets;
-//! with a copy of the displayed properties, it takes one. Both entities are in the same partition, so a transaction
-//! updates the original and the copy together.
+//! A page about a department shows its manager. If the department contains only the manager's number, this takes two
+//! consecutive gets. If it contains a copy of the displayed properties, one get is enough. Both entities are in the
+//! same partition, so a transaction updates the original and the copy together.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, IfMatch, Table, Transaction};
@@ -24,12 +24,10 @@ struct Department {
     name: String,
     floor: i32,
     manager: i64,
-    /// Copies of the manager's properties.
     manager_name: String,
     manager_phone: String,
 }
 
-/// The changed properties of an employee, for a merge.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
 struct EmployeePhone {
@@ -39,7 +37,6 @@ struct EmployeePhone {
     phone: String,
 }
 
-/// The copy in the department, for a merge.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "department")]
 struct ManagerCopy {

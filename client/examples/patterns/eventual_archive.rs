@@ -1,16 +1,18 @@
 //! Eventually consistent transactions: workers move employees to another table, without a transaction that covers both
 //! tables and without a queue.
 //!
-//! A table of tasks replaces the queue. A worker claims a task with a lease: it moves the time at which the task
-//! becomes visible, on condition that no other worker has. It executes the task in repeatable steps, and deletes it
-//! with the last one. If the worker ends in between, the task becomes visible again, and the next worker starts over. A
-//! task that has been attempted too often moves to a poison table, where an operator finds it with its last error.
+//! A table of tasks replaces the queue. A worker claims a task with a lease: it postpones the time at which the task
+//! becomes visible, on condition that no other worker has done so. The worker executes the task in repeatable steps,
+//! and deletes it in the last step. If the worker stops before that, the task becomes visible again, and the next
+//! worker starts over. A task that has been attempted too often moves to a poison table, where an operator finds it
+//! with its last error.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{DateTime, Entity, ErrorKind, IfMatch, Stored, Table};
 use std::time::{Duration, SystemTime};
 
-/// The lease of a task. It must be longer than the duration of a task and the difference between the workers' clocks.
+/// The lease of a task. It must exceed the sum of the duration of a task and the difference between the workers'
+/// clocks.
 const LEASE: Duration = Duration::from_secs(30);
 
 const ATTEMPTS_MAX: i32 = 5;
@@ -22,11 +24,11 @@ struct Employee {
     #[entity(row_key, padded = 6)]
     id: u32,
     name: String,
-    /// The last day. Employees who have left no longer change, so every copy is the same.
+    /// The last day of work. Employees who have left no longer change, so all copies are equal.
     left: Option<DateTime>,
 }
 
-/// The task to archive an employee, whose key it has. An employee can have only one task.
+/// The task to archive an employee. It has the employee's key, so an employee can have only one task.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "archive", row_key = "{department}_{id:06}")]
 struct Task {
@@ -38,7 +40,7 @@ struct Task {
     error: Option<String>,
 }
 
-/// The point at which a worker stops, as if its process had ended.
+/// The point at which a worker stops, as if its process had crashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     BeforeCopy,
@@ -47,12 +49,12 @@ enum Stop {
     Never,
 }
 
-/// Returns the time this many seconds after the start of 2031. Workers receive the time, so they need not wait.
+/// Returns the time this many seconds after the start of 2031. Workers receive the time as an argument, so they need
+/// not wait.
 fn at(second: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + second))
 }
 
-/// Returns whether an entity was changed or deleted by another worker.
 fn is_lost(error: &rowhouse_client::Error) -> bool {
     [ErrorKind::NotFound, ErrorKind::PreconditionFailed].contains(&error.kind())
 }
@@ -65,7 +67,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Orders the archiving of an employee. Ordering it twice has the same effect as once.
+    /// Ordering the archiving of an employee twice has the same effect as ordering it once.
     async fn order(&self, department: &str, id: u32) -> Result {
         let task = Task { department: department.into(), id, visible_from: at(0), attempts: 0, error: None };
         match self.tasks.insert(&task).await {
@@ -74,7 +76,6 @@ impl Tables {
         }
     }
 
-    /// Claims the first visible task for the time of a lease.
     async fn claim(&self, now: DateTime) -> Result<Option<Stored<Task>>> {
         loop {
             let visible = self.tasks.query::<Task>().partition("archive").filter(|task| task.visible_from.le(now));
@@ -91,10 +92,9 @@ impl Tables {
         }
     }
 
-    /// Claims a task and executes it. Returns false if no task is visible.
     async fn work(&self, now: DateTime, stop: Stop) -> Result<bool> {
         let Some(mut task) = self.claim(now).await? else { return Ok(false) };
-        // A worker that ended could not report an error, so the attempts are counted by the claims.
+        // A worker that crashed could not report an error, so the claims are counted as attempts.
         if task.attempts > ATTEMPTS_MAX {
             self.poison.insert_or_replace(&task.entity).await?;
             self.complete(&task).await?;
@@ -111,7 +111,7 @@ impl Tables {
     async fn execute(&self, task: &Stored<Task>, stop: Stop) -> Result {
         let key = Employee::key_of(&task.department, task.id)?;
         let (partition, row) = (key.partition.as_str(), key.row.as_str());
-        // If the employee is no longer there, an earlier attempt has reached the last step.
+        // If the employee is no longer there, an earlier attempt reached the last step.
         if let Some(employee) = self.current.find::<Employee>(partition, row).await? {
             if employee.left.is_none() {
                 return Err(format!("{} has not left", employee.name).into());
@@ -131,7 +131,7 @@ impl Tables {
         self.complete(task).await
     }
 
-    /// Deletes a task. If another worker has claimed it in the meantime, that worker deletes it.
+    /// If another worker has claimed the task in the meantime, that worker deletes it.
     async fn complete(&self, task: &Stored<Task>) -> Result {
         let key = task.key()?;
         match self.tasks.delete_if_exists(key.partition.as_str(), key.row.as_str(), &task.etag).await {
@@ -140,7 +140,7 @@ impl Tables {
         }
     }
 
-    /// Orders a poisoned task again, after its cause has been removed.
+    /// Orders a poisoned task again after the cause of its failure was fixed.
     async fn order_again(&self, department: &str, id: u32) -> Result {
         let key = Task::key_of(department, id)?;
         let (partition, row) = (key.partition.as_str(), key.row.as_str());
@@ -150,7 +150,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Executes tasks until none is visible. Returns their number.
     async fn work_on_all(&self, now: DateTime) -> Result<usize> {
         let mut tasks = 0;
         while self.work(now, Stop::Never).await? {
@@ -159,7 +158,7 @@ impl Tables {
         Ok(tasks)
     }
 
-    /// Returns whether an employee is in the current table, and whether in the archive.
+    /// Returns whether an employee is in the current table, and whether the employee is in the archive.
     async fn places(&self, id: u32) -> Result<[bool; 2]> {
         let key = Employee::key_of("sales", id)?;
         let (partition, row) = (key.partition.as_str(), key.row.as_str());
@@ -185,7 +184,7 @@ pub(crate) async fn run() -> Result {
     lose_the_lease(&mut pattern, &tables).await?;
     poison(&mut pattern, &tables).await?;
 
-    // Two workers share ten tasks, and none is executed twice.
+    // Two workers share ten tasks, and no task is executed twice.
     for id in 11..=20 {
         tables.order("sales", id).await?;
     }

@@ -2,7 +2,7 @@
 //!
 //! A customer and the customer's orders and payments are kinds of one enum. They share a partition, so a transaction
 //! can change an order together with the balance, and one query reads everything about a customer. The property `Kind`
-//! contains the kind of an entity. Entities of kinds that this version of the program does not know are preserved.
+//! contains the kind of an entity. This version of the program preserves entities of unknown kinds.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, IfMatch, PropertyBag, Transaction};

@@ -1,8 +1,8 @@
 //! High-volume delete: put entities that are deleted together into their own table.
 //!
-//! Sign-ins are needed for only sixty days. Deleting them individually reads and writes each of them. A table for each
-//! day is deleted with one request, whatever its size. The table name contains the day, so a program knows which tables
-//! to query.
+//! Sign-ins are needed for only sixty days. To delete them individually, a program must read and write each of them. If
+//! each day has its own table, one request deletes a whole day, whatever its size. The table name contains the day, so
+//! a program knows which tables to query.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table, Transaction};
@@ -17,7 +17,6 @@ struct SignIn {
     address: String,
 }
 
-/// Returns 300 sign-ins by three users on a day.
 fn sign_ins(day: &str) -> Vec<SignIn> {
     let of_user = |user: &'static str| (0..100).map(move |number| (user, number));
     let all = ["ada", "emmy", "sonja"].into_iter().flat_map(of_user);
@@ -25,8 +24,8 @@ fn sign_ins(day: &str) -> Vec<SignIn> {
         .collect()
 }
 
-/// Deletes the sign-ins of a day from a table that contains all days. Finds them, and deletes them by partition in
-/// transactions of up to 100.
+/// Deletes the sign-ins of a day from a table that contains all days. Deletes them by partition, in transactions of up
+/// to 100 operations.
 async fn delete_day(table: &Table, day: &str) -> Result {
     let keys = table.query::<PropertyBag>().filter(|p| p.row_key.starts_with(format!("{day}_")));
     let keys = keys.select(|p| (p.partition_key, p.row_key)).collect().await?;

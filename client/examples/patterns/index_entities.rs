@@ -17,10 +17,9 @@ struct Employee {
     last_name: String,
 }
 
-/// Whenever a round fails, another client has succeeded, so this many in a row mean that the index is damaged.
+/// Whenever a round fails, another client has succeeded. If this many rounds fail in a row, the index must be damaged.
 const ROUNDS_MAX: u32 = 100;
 
-/// All employees with a name, as one list.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "list_{last_name}")]
 struct NameList {
@@ -31,7 +30,6 @@ struct NameList {
     ids: String,
 }
 
-/// One employee with a name.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "name_{last_name}_{id:06}")]
 struct NameEntry {
@@ -41,7 +39,7 @@ struct NameEntry {
     id: u32,
 }
 
-/// Commits a transaction that depends on what was read, and starts over if another client has changed that.
+/// Commits a transaction that depends on what was read, and starts over if another client has changed the data.
 async fn commit_unchanged(employees: &Table, read: impl AsyncFn() -> Result<Transaction>) -> Result {
     let mut rounds = 0;
     loop {
@@ -53,8 +51,8 @@ async fn commit_unchanged(employees: &Table, read: impl AsyncFn() -> Result<Tran
     }
 }
 
-/// Returns whether another client has changed an entity, or has created or deleted the list of a name. The first
-/// operation is the employee.
+/// Returns true if another client has changed an entity, or has created or deleted the list of a name. The first
+/// operation must be the change of the employee.
 fn is_outdated(error: &rowhouse_client::Error) -> bool {
     match error.kind() {
         ErrorKind::PreconditionFailed => true,
@@ -121,12 +119,11 @@ async fn remove_with_list(employees: &Table, key: &EntityKey) -> Result {
     commit_unchanged(employees, read).await
 }
 
-/// The index entity of an employee.
 fn entry(Employee { department, id, last_name }: Employee) -> NameEntry {
     NameEntry { department, last_name, id }
 }
 
-/// Deletes the index entity of an employee. No other client changes it without changing the employee.
+/// No other client changes the index entity of an employee without changing the employee.
 fn unindexed(all: Transaction, employee: &Employee) -> Result<Transaction> {
     let key = entry(employee.clone()).key()?;
     Ok(all.delete(key.partition.as_str(), key.row.as_str(), IfMatch::Any))
@@ -156,7 +153,7 @@ async fn remove_with_entry(employees: &Table, key: &EntityKey) -> Result {
     commit_unchanged(employees, read).await
 }
 
-/// Returns the numbers of the employees with a name, by the entries and by the list.
+/// Returns the numbers of the employees with a name, according to the entries and to the list.
 async fn numbers(employees: &Table, last_name: &str) -> Result<(Vec<u32>, Vec<u32>)> {
     let prefix = format!("name_{last_name}_");
     let entries = employees.query::<NameEntry>().partition("sales").row_prefix(&prefix).collect().await?;

@@ -1,9 +1,10 @@
 //! Index entities in another table: an eventually consistent index over all partitions.
 //!
-//! Employees are partitioned by department, and a query for a last name concerns every department. So the index has its
-//! own table, partitioned by last name. No transaction covers both tables, but the order of the writes does: an entry
-//! is written before an employee gets the name and deleted afterwards. The index may therefore name too many employees,
-//! but never too few. Readers check each of them, and a repair deletes the entries that are wrong.
+//! Employees are partitioned by department, and a query for a last name concerns every department. The index therefore
+//! has its own table, partitioned by last name. No transaction covers both tables, but the order of the writes keeps
+//! the index complete: an entry is written before an employee gets the name, and deleted only after the employee loses
+//! it. The index may therefore contain too many employees, but never too few. Readers check each entry, and a repair
+//! deletes wrong entries.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{DateTime, Entity, EntityKey, ErrorKind, IfMatch, Stored, Table};
@@ -55,8 +56,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Changes a last name. If another program changes the employee at the same time, this is an error, and the new
-    /// entry is left to the repair.
+    /// Changes a last name. Fails if another program changes the employee at the same time, and leaves the new entry to
+    /// the repair.
     async fn rename(&self, key: &EntityKey, last_name: &str) -> Result {
         let employee = self.employees.get_by_key::<Employee>(key).await?;
         let renamed = Employee { last_name: last_name.into(), ..employee.entity.clone() };
@@ -71,7 +72,7 @@ impl Tables {
         self.remove_from_index(&employee).await
     }
 
-    /// Returns the employee of an index entity, if the entry is right.
+    /// Returns the employee of an index entity, or `None` if the entry is wrong.
     async fn check(&self, entry: &NameEntry) -> Result<Option<Stored<Employee>>> {
         let key = Employee::key_of(&entry.department, entry.id)?;
         let employee = self.employees.find::<Employee>(key.partition.as_str(), key.row.as_str()).await?;
@@ -87,7 +88,7 @@ impl Tables {
         Ok(found)
     }
 
-    /// Deletes the entries that are wrong. Skips recent entries, because their change may still be in progress.
+    /// Deletes wrong entries. Skips recent entries, because the change that wrote them may still be in progress.
     async fn repair(&self, written_before: DateTime) -> Result<usize> {
         let mut deleted = 0;
         let old = self.names.query::<NameEntry>().filter(|entry| entry.written.lt(written_before));
@@ -95,7 +96,7 @@ impl Tables {
             if self.check(&entry).await?.is_none() {
                 let key = entry.key()?;
                 match self.names.delete_if_exists(key.partition.as_str(), key.row.as_str(), &entry).await {
-                    // A program has written the entry again, so it may be right now.
+                    // Another program has rewritten the entry, so it may be correct by now.
                     Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
                     result => deleted += usize::from(result?),
                 }
@@ -138,7 +139,7 @@ pub(crate) async fn run() -> Result {
     let cost = requests(3).examined(1).returned(1).written(2);
     pattern.step("remove an employee", cost, tables.remove(&new.key()?)).await?;
 
-    // One program ends after the first write of a change, another one after the second.
+    // One program crashes after the first write of a change, another one after the second.
     let (first, second) = (Employee::key_of("lab", 4)?, Employee::key_of("press", 8)?);
     let moser = |employee: Employee| Employee { last_name: "Moser".into(), ..employee };
     let employee = tables.employees.get_by_key::<Employee>(&first).await?;

@@ -1,7 +1,7 @@
 //! Inheritance: kinds with common properties, in one table.
 //!
 //! Employees and contractors are people. Every entity has the properties of a person and the properties of its kind. An
-//! enum reads each entity as its own kind, and a type with only the common properties reads all of them alike. If one
+//! enum reads each entity as its own kind. A type with only the common properties reads entities of every kind. If one
 //! kind is often queried separately, its keys start with the kind.
 
 use crate::support::{Pattern, Result, fill, requests};
@@ -34,7 +34,7 @@ enum Person {
     Contractor(Contractor),
 }
 
-/// The properties that all people have: the base class.
+/// The properties that all people have, like a base class.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct AnyPerson {
     #[entity(partition_key)]

@@ -2,9 +2,9 @@
 //!
 //! Use it when a single partition would receive too many requests, or when no partition suits both keys. The copies are
 //! in different partitions, so no transaction covers both. Instead, the order of the writes makes failures harmless:
-//! the copy that must be unique is written first, as a claim, and then the entity. A claim without an entity is an
-//! incomplete registration, which a repair removes. A reader that must not see incomplete registrations also reads the
-//! entity.
+//! the program first writes the copy that must be unique, as a claim, and then the entity. A claim without an entity is
+//! an incomplete registration, which a repair removes. A reader that must not see incomplete registrations also reads
+//! the entity.
 
 use crate::support::{Pattern, Result, refused, requests};
 use rowhouse_client::{DateTime, Entity, ErrorKind, Table};
@@ -17,7 +17,7 @@ struct Customer {
     name: String,
 }
 
-/// The same customer by e-mail address, which must be unique.
+/// The copy of a customer, sorted by e-mail address, which must be unique.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "email_{email}", row_key = "customer")]
 struct CustomerByEmail {
@@ -44,7 +44,7 @@ async fn register(customers: &Table, customer: &Customer) -> Result {
     Ok(())
 }
 
-/// Removes the claims whose customer does not exist. Skips recent claims, because their registration may still be in
+/// Removes the claims whose customer does not exist. Skips recent claims, because the registration may still be in
 /// progress.
 async fn repair(customers: &Table, written_before: DateTime) -> Result<usize> {
     let old = customers.query::<CustomerByEmail>().partition_prefix("email_");
@@ -95,7 +95,7 @@ pub(crate) async fn run() -> Result {
     let error = pattern.step("register with an address in use", requests(1), claimed).await?;
     assert_eq!(error.kind(), ErrorKind::Conflict);
 
-    // Simulates a program that ends between the two writes.
+    // Simulates a crash between the two writes.
     claim(&customers, &customer(52)).await?;
     let cost = requests(53).examined(101).returned(101).written(1);
     let removed =

@@ -1,8 +1,9 @@
 //! Intra-partition secondary index: each entity is stored twice in one partition, with two row keys.
 //!
-//! A table has only one order, by its keys, and a filter on any other property examines every entity in the range. So
-//! an employee is stored as `id_000123` and as `email_ann@example.com`, each time with all properties. Both copies are
-//! in the same partition, so a transaction keeps them equal, and the second key is guaranteed to be unique, too.
+//! A table is sorted only by its keys, and a query with a filter on any other property examines every entity in the
+//! range. An employee is therefore stored as `id_000123` and as `email_ann@example.com`, each time with all properties.
+//! Both copies are in the same partition, so a transaction keeps them equal and guarantees that the second key is
+//! unique.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, Table, Transaction};
@@ -17,7 +18,7 @@ struct Employee {
     name: String,
 }
 
-/// The same employee, sorted by address.
+/// The copy of an employee, sorted by e-mail address.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "email_{email}")]
 struct EmployeeByEmail {
@@ -44,7 +45,6 @@ fn hiring(employee: &Employee) -> Transaction {
     Transaction::new().insert(employee).insert(&EmployeeByEmail::from(employee))
 }
 
-/// Changes the address of an employee: updates the first copy and moves the second.
 async fn change_email(employees: &Table, id: u32, email: &str) -> Result {
     let old = employees.get_by_key::<Employee>(&Employee::key_of("sales", id)?).await?;
     let new = Employee { email: email.to_owned(), ..old.entity.clone() };

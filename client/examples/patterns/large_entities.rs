@@ -1,11 +1,11 @@
 //! Large entities: a value of more than 64 KiB, stored in several entities. In the cloud, use a blob instead.
 //!
-//! The value is split into chunks. Another entity, the manifest, has a known key and contains the current version of
-//! the chunks. A new version is written next to the old one, and then a single request updates the manifest. A reader
-//! sees either the old or the new value, never a mixture. Chunks of old versions are deleted afterwards.
+//! The value is split into chunks. Another entity, the manifest, has a known key and contains the version number of the
+//! current chunks. A new version is written next to the old one, and then a single request updates the manifest. A
+//! reader sees either the old or the new value, never a mixture. Chunks of old versions are deleted afterwards.
 //!
 //! Use this for values of a few MiB. Put larger values, and values served to browsers, into files or an object store,
-//! and store their address in the entity.
+//! and store their URL in the entity.
 
 use crate::support::{Pattern, Result, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table};
@@ -25,7 +25,7 @@ struct Manifest {
     bytes: i64,
 }
 
-/// Returns a number for a new version, based on the current time in microseconds. Later writers have greater numbers.
+/// Returns a number for a new version, based on the current time in microseconds. Later writers get greater numbers.
 fn new_version() -> Result<i64> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
 }
@@ -45,7 +45,6 @@ async fn write_chunks(photos: &Table, photo: &str, version: i64, content: &[u8])
     Ok(())
 }
 
-/// Deletes the chunks of all earlier versions, including those of writers that did not finish.
 async fn delete_chunks_before(photos: &Table, photo: &str, version: i64) -> Result {
     let current = chunk_prefix(version);
     let chunks = photos.query::<PropertyBag>().partition(photo).rows("chunk_"..current.as_str());
@@ -108,7 +107,7 @@ pub(crate) async fn run() -> Result {
     pattern.step("replace it with 1 MB", cost, write(&photos, "cat", smaller)).await?;
     assert_eq!(read(&photos, "cat").await?, smaller);
 
-    // A writer that lost the race has not affected any reader.
+    // A writer that loses the race affects no reader.
     let outdated = photos.get::<Manifest>("cat", "manifest").await?;
     write(&photos, "cat", &photo).await?;
     let error = refused(photos.replace(&outdated, &outdated)).await?;

@@ -1,10 +1,11 @@
 //! The log data anti-pattern and its solution.
 //!
-//! Logs are written all the time and read rarely, by time. With the hour as partition key, all writers use the same
-//! partition. With the source as partition key, a query for a time range examines the whole table. The solution is in
-//! between: a partition key with the hour and one of a few shards, chosen by the source. All shards of an hour are
-//! queried concurrently, and a table for each month is deleted when it is old. Very large logs are better kept in
-//! files; a table can then contain an entity for each file with its source, first and last time, and address.
+//! Logs are written all the time, but rarely read, and then by time. If the partition key is the hour, all writers use
+//! the same partition. If it is the source, a query for a time range examines the whole table. The solution combines
+//! both: the partition key consists of the hour and one of a few shards, chosen by the source. A reader queries all
+//! shards of an hour concurrently. Each month has its own table, which is deleted when it is no longer needed. Store
+//! very large logs in files instead; a table can then contain an entity for each file, with its source, first and last
+//! time, and URL.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
@@ -43,7 +44,6 @@ struct Line {
     level: String,
 }
 
-/// Returns the number of errors in a range of minutes of an hour.
 async fn errors(log: &Table, hour: &str, minutes: std::ops::Range<&'static str>) -> Result<usize> {
     let mut queries = tokio::task::JoinSet::new();
     for shard in 0..SHARDS {

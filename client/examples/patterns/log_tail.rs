@@ -1,8 +1,8 @@
 //! Log tail: the newest entities first.
 //!
-//! A table is read from its start, and no query returns its last entities. So the row key is the time subtracted from
-//! the maximum time: the newest event sorts first, and the latest ten events are at the start of the partition, however
-//! long it is.
+//! A table is read from its start, and no query returns its last entities. The row key is therefore the time subtracted
+//! from the maximum time. The newest event sorts first, and the latest ten events are at the start of the partition,
+//! whatever its size.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{DateTime, Entity};
@@ -17,7 +17,7 @@ struct Event {
     text: String,
 }
 
-/// The same event in chronological order, for comparison.
+/// The same event with a key in chronological order, for comparison.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct ForwardEvent {
     #[entity(partition_key)]
@@ -27,7 +27,6 @@ struct ForwardEvent {
     text: String,
 }
 
-/// Returns a time on April 1, 2031.
 fn at(minute: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_932_768_000 + minute * 60))
 }
@@ -54,13 +53,13 @@ pub(crate) async fn run() -> Result {
     let tail = pattern.step("the latest ten events, in inverted order", cost, read).await?;
     assert_eq!(tail.iter().map(|event| event.text.as_str()).collect::<Vec<_>>(), latest);
 
-    // Comparisons of an inverted key are reversed automatically, so they refer to the actual times.
+    // Comparisons of an inverted key are reversed automatically, so they compare the actual times.
     let read = events.query::<Event>().partition("pump3").filter(|e| e.at.gt(at(460))).collect();
     let cost = requests(1).examined(39).returned(39);
     let since = pattern.step("everything since minute 460", cost, read).await?;
     assert_eq!(since.last().map(|event| event.text.as_str()), Some("461"));
 
-    // Two events at the same moment would have the same key. If that can happen, add a distinguishing part after the
+    // Two events at the same moment would have the same key. If this can happen, add a distinguishing part after the
     // time.
     pattern.finish().await
 }

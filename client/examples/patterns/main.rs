@@ -6,8 +6,8 @@
 //! cargo run -p rowhouse-client --example patterns -- all       # runs all of them
 //! ```
 //!
-//! The programs are one binary because each of them runs a server, which takes much longer to link than the program
-//! itself.
+//! The programs share one binary because each of them runs a server, and linking a server takes much longer than
+//! compiling a program.
 
 mod blog;
 mod client_join;

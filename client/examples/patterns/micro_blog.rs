@@ -1,9 +1,9 @@
 //! Micro-blogging: the running example of the paper about the Table service, from an empty account to a deleted
 //! channel.
 //!
-//! A channel is an entity in one table, and its messages are a partition in another, newest first. The program reads
-//! them page by page, changes them while other clients do the same, and deletes a channel with all its messages,
-//! although no transaction covers more than a hundred entities, or two tables.
+//! A channel is an entity in one table, and its messages are a partition in another table, newest first. The program
+//! reads messages page by page, and changes them while other clients do the same. It also deletes a channel with all
+//! its messages, although a transaction covers at most a hundred entities of one table.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Continuation, DateTime, Entity, ErrorKind, IfMatch, PropertyBag, Table, Transaction};
@@ -15,8 +15,8 @@ struct Channel {
     #[entity(partition_key)]
     name: String,
     owner: String,
-    /// The marker of a deletion. It is set first and disappears with the channel, so a deletion that was interrupted
-    /// can be found and continued.
+    /// The marker of a deletion. It is set first and disappears with the channel, so that an interrupted deletion can
+    /// be found and continued.
     is_deleting: bool,
 }
 
@@ -31,7 +31,6 @@ struct Message {
     rating: Option<i32>,
 }
 
-/// Returns the message of this minute of January 1, 2031.
 fn message(minute: u64) -> Message {
     let posted = SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + minute * 60);
     Message {
@@ -43,12 +42,10 @@ fn message(minute: u64) -> Message {
     }
 }
 
-/// Returns the row key of a message.
 fn row(minute: u64) -> Result<String> {
     Ok(message(minute).key()?.row.as_str().to_owned())
 }
 
-/// Posts a message, unless its channel is being deleted.
 async fn post(channels: &Table, messages: &Table, message: &Message) -> Result<bool> {
     let channel = channels.find::<Channel>(&message.channel, "channel").await?;
     if channel.is_none_or(|channel| channel.is_deleting) {
@@ -58,7 +55,7 @@ async fn post(channels: &Table, messages: &Table, message: &Message) -> Result<b
     Ok(true)
 }
 
-/// Rates a message, and starts over if another client changes it in the meantime.
+/// Starts over if another client changes the message in the meantime.
 async fn rate(messages: &Table, row: &str, rating: i32) -> Result {
     loop {
         let mut message = messages.get::<Message>("rust", row).await?;
@@ -93,7 +90,7 @@ async fn delete_channel(channels: &Table, messages: &Table, name: &str, transact
 async fn delete_messages(messages: &Table, channel: &str, rows: &[String]) -> Result<bool> {
     let transaction = rows.iter().fold(Transaction::new(), |all, row| all.delete(channel, row, IfMatch::Any));
     match messages.commit(transaction).await {
-        // The next query returns only those that are left.
+        // The next query returns only the remaining messages.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         result => Ok(result.map(|_| true)?),
     }
@@ -190,7 +187,7 @@ async fn delete(pattern: &mut Pattern, channels: &Table, messages: &Table) -> Re
     let interrupted = pattern.step("find interrupted deletions", cost, interrupted).await?;
     assert_eq!(interrupted, ["rust"]);
 
-    // Two clients continue. Both read a page, and one of them is faster.
+    // Two clients continue. Both read the same page, and one of them deletes it first.
     let rows = messages.query::<Message>().partition("rust").take(100).select(|m| m.row_key).collect().await?;
     let fast: Vec<String> = rows.iter().take(10).cloned().collect();
     assert!(delete_messages(messages, "rust", &fast).await?);

@@ -1,7 +1,7 @@
 //! Micro-blogging with three choices of partition key: the channel, the single message, and the channel in a week.
 //!
-//! Readers open a channel to see its latest messages. The program runs the same queries on each design, and every
-//! design returns the same results.
+//! Readers open a channel to see its latest messages. The program runs the same queries on each design, and all designs
+//! return the same results.
 //!
 //! | partition key | row key | a partition is |
 //! |---|---|---|
@@ -49,7 +49,7 @@ struct ByWeek {
     author: String,
 }
 
-/// The time and the author of a message, which all queries return, newest first.
+/// The time and the author of a message.
 type Line = (DateTime, String);
 
 const HOURS_PER_WEEK: u64 = 7 * 24;
@@ -59,23 +59,21 @@ fn hours(hours: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + hours * 3600))
 }
 
-/// Returns the number of the week that contains this hour.
 fn week(hour: u64) -> u32 {
     u32::try_from(hour / HOURS_PER_WEEK).unwrap_or(u32::MAX)
 }
 
-/// Returns the channel, the hour and the author of each message: twenty authors post to four channels, every two hours
+/// Returns the channel, the hour and the author of each message. Twenty authors post to four channels every two hours
 /// for 150 days.
 fn messages() -> impl Iterator<Item = (String, u64, String)> {
     (0..1800).map(|number| (format!("channel{}", number / 20 % 4), number * 2, format!("author{:02}", number % 20)))
 }
 
-/// Returns ten more messages of an author.
 fn more() -> impl Iterator<Item = (String, u64, String)> {
     (3600..3610).map(|hour| ("channel2".to_owned(), hour, "author07".to_owned()))
 }
 
-/// Writes the messages, grouped by partition. Returns the number of messages in the largest partition.
+/// Returns the number of messages in the largest partition.
 async fn write<E: Entity>(table: &Table, messages: impl Iterator<Item = E>) -> Result<usize> {
     let mut partitions = BTreeMap::<String, Vec<E>>::new();
     for message in messages {
@@ -87,7 +85,7 @@ async fn write<E: Entity>(table: &Table, messages: impl Iterator<Item = E>) -> R
     Ok(partitions.values().map(Vec::len).max().unwrap_or_default())
 }
 
-/// Returns the range of keys for the messages in a time range, after a prefix. Inverted times sort in reverse, so the
+/// Returns the key range of the messages with the given prefix in a time range. Inverted times sort in reverse, so the
 /// end comes first. One tick is subtracted because the end is exclusive.
 fn keys(prefix: &str, from: DateTime, to: DateTime) -> Result<Range<String>> {
     let text = |at: DateTime| -> Result<String> {
@@ -103,7 +101,6 @@ fn newest_first(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-/// The results of the three queries.
 #[derive(Debug, PartialEq)]
 struct Answers {
     latest: Vec<Line>,

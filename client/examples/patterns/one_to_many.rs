@@ -26,7 +26,6 @@ struct Employee {
     name: String,
 }
 
-/// A department and its employees, in one partition.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(tag = "Kind")]
 enum Record {
@@ -45,8 +44,7 @@ struct EmployeeWithDepartment {
     department_phone: String,
 }
 
-/// Changes the copies of a department's phone number, a hundred at a time. Concurrent readers may see old and new
-/// copies.
+/// Changes a hundred copies at a time. Concurrent readers may see old and new copies.
 async fn change_copies(employees: &Table, department: &str, phone: &str) -> Result {
     let all = employees.query::<EmployeeWithDepartment>().partition(department).collect().await?;
     for chunk in all.chunks(100) {

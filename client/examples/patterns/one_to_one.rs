@@ -1,8 +1,8 @@
 //! One-to-one: an entity split into two, for different readers.
 //!
-//! The data that every request needs about a user is small. The profile is large and rarely shown. Both have the user
-//! as partition key and a fixed row key each, so neither needs a reference to the other. A shared access signature for
-//! a key range gives access to only one of them.
+//! The data that every request needs about a user is small. The profile is large and rarely shown. Both entities have
+//! the user as partition key, and each has a fixed row key, so neither needs a reference to the other. A shared access
+//! signature for a key range gives access to only one of them.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{DateTime, Entity, Permissions, TableSas, Transaction};

@@ -2,8 +2,8 @@
 //!
 //! If the partition key is the time, all current events go to one partition. A service keeps a partition on one
 //! machine, and the cloud limits it to 2,000 entities per second, while the other partitions are idle. The solution is
-//! to start the partition key with something else, such as a device or a number computed from it. A query for a time
-//! range must then query each of these prefixes, so use only as many as the load requires.
+//! to start the partition key with something else, such as the ID of a device or a number computed from that ID. A
+//! program must then query a time range separately for each prefix, so use only as many prefixes as the load requires.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
@@ -23,7 +23,6 @@ struct EventByTime {
     reading: i32,
 }
 
-/// The solution.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "{bucket:02}_{hour}", row_key = "{second:04}_{device:04}")]
 struct Event {
@@ -34,7 +33,6 @@ struct Event {
     reading: i32,
 }
 
-/// Returns the number of entities in the largest partition.
 fn busiest<E: Entity>(events: &[E]) -> Result<usize> {
     let mut partitions = BTreeMap::<String, usize>::new();
     for event in events {
@@ -43,7 +41,7 @@ fn busiest<E: Entity>(events: &[E]) -> Result<usize> {
     Ok(partitions.into_values().max().unwrap_or_default())
 }
 
-/// Returns the number of readings in a range of seconds of an hour, with a concurrent query for each bucket.
+/// Counts readings with a concurrent query for each bucket.
 async fn readings(events: &Table, hour: &str, seconds: std::ops::Range<&'static str>) -> Result<usize> {
     let mut queries = tokio::task::JoinSet::new();
     for bucket in 0..BUCKETS {

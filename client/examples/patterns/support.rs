@@ -12,10 +12,8 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The result of a program and of its steps.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The cost of a step: the number of requests, and of entities examined, returned and written by the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
     requests: u64,
@@ -24,7 +22,6 @@ pub(crate) struct Cost {
     written: u64,
 }
 
-/// Returns a cost of this many requests and no entities.
 pub(crate) const fn requests(requests: u64) -> Cost {
     Cost { requests, examined: 0, returned: 0, written: 0 }
 }
@@ -43,14 +40,11 @@ impl Cost {
     }
 }
 
-/// A program that shows a pattern, step by step.
 pub(crate) struct Pattern {
-    /// The name of the program's module.
     name: &'static str,
     service: TableService,
     /// `None` for an external service.
     server: Option<TestServer>,
-    /// The tables to delete at the end.
     tables: Vec<Table>,
     steps: Vec<(String, Cost)>,
 }
@@ -75,13 +69,11 @@ impl Pattern {
         Ok(table)
     }
 
-    /// Returns the table as accessed with this shared access signature instead of the key.
     pub(crate) fn guest(&self, table: &Table, signature: &TableSas) -> Result<Table> {
         let credential = Credential::parse(&table.sas(signature)?).ok_or("not a credential")?;
         Ok(TableService::new(self.service.endpoint().clone(), credential)?.table(table.name()))
     }
 
-    /// Runs a step and asserts its cost.
     pub(crate) async fn step<T, E>(
         &mut self,
         what: &str,
@@ -105,12 +97,12 @@ impl Pattern {
         Ok(result)
     }
 
-    /// Prints the costs of the steps. In a test, checks that the table in `docs/patterns.md` is the same.
+    /// Prints the costs of the steps. In a test, compares them with the table in `docs/patterns.md`.
     #[expect(clippy::print_stdout, reason = "printing is the purpose of the program")]
     pub(crate) async fn finish(self) -> Result {
         for table in self.tables.iter().filter(|_| self.server.is_none()) {
             match table.delete_table().await {
-                // The program itself has already deleted it.
+                // The program itself has already deleted the table.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 result => result?,
             }
@@ -133,7 +125,6 @@ impl Pattern {
     }
 }
 
-/// Writes entities in transactions of up to 100, grouped by partition.
 pub(crate) async fn fill<E: Entity>(table: &Table, entities: &[E]) -> Result {
     let keyed = entities.iter().map(|entity| Ok((entity.key()?, entity))).collect::<Result<Vec<_>>>()?;
     for partition in keyed.chunk_by(|(one, _), (other, _)| one.partition == other.partition) {
@@ -145,7 +136,6 @@ pub(crate) async fn fill<E: Entity>(table: &Table, entities: &[E]) -> Result {
     Ok(())
 }
 
-/// Returns the error of an operation that must fail.
 pub(crate) async fn refused<T>(
     work: impl Future<Output = std::result::Result<T, rowhouse_client::Error>>,
 ) -> Result<rowhouse_client::Error> {

@@ -1,15 +1,16 @@
 //! Upgrade and versioning: properties are added, removed and retyped while old and new programs use the same table.
 //!
-//! A table has no schema, so each program has its own. Adding a property takes one step, if old programs merge and new
-//! ones have a default. Removing or retyping a property takes two phases, because old programs cannot read the result:
-//! first every program learns to read both shapes but writes the old one, then programs write the new one. The property
-//! `version` is the shape of an entity. A query for old versions finds what is left to convert.
+//! A table has no schema, so each program has its own. Adding a property takes one step if old programs merge and new
+//! ones have a default. Removing or retyping a property takes two phases, because old programs cannot read the result.
+//! In the first phase, every program learns to read both shapes but writes the old one. In the second phase, programs
+//! write the new one. The property `version` identifies the shape of an entity. A query for old versions finds the
+//! entities that are still to be converted.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{DateTime, Entity, ErrorKind, Stored, Table, Transaction};
 use std::time::{Duration, SystemTime};
 
-/// A message as the first program knows it. The version is there from the beginning.
+/// A message as the first program defines it. It has a version from the beginning.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct First {
     #[entity(partition_key)]
@@ -22,9 +23,9 @@ struct First {
     posted: String,
 }
 
-/// Phase one: `rating` is new, `language` may be missing, and `posted` may be replaced by `posted_at`, which has
-/// another type and therefore another name. The program writes an entity in the shape in which it has read it, and a
-/// new one in the old shape.
+/// Phase one: `rating` is new, `language` may be missing, and `posted` may be replaced by `posted_at`, which has a
+/// different type and therefore a different name. The program writes an existing entity in the shape in which it was
+/// read, and a new entity in the old shape.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct Second {
     #[entity(partition_key)]
@@ -40,8 +41,8 @@ struct Second {
     posted_at: Option<DateTime>,
 }
 
-/// Phase two: the program reads both shapes and writes the new one. It may run together with the second program, but
-/// not with the first.
+/// Phase two: the program reads both shapes and writes the new one. It can run at the same time as the second program,
+/// but not as the first.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct Third {
     #[entity(partition_key)]
@@ -57,7 +58,6 @@ struct Third {
 }
 
 impl Third {
-    /// Returns the message in the new shape.
     fn converted(&self) -> Result<Self> {
         let posted = self.posted.as_deref().map(DateTime::parse).transpose();
         let posted_at = posted.map_err(|error| format!("{error:?}"))?.or(self.posted_at);
@@ -65,7 +65,6 @@ impl Third {
     }
 }
 
-/// Returns the time this many days after the start of 2031.
 fn day(day: u32) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + u64::from(day) * 86_400))
 }
@@ -75,7 +74,7 @@ fn message(number: u32) -> First {
     First { channel: "rust".into(), number, version: 1, text, language, posted: day(number).to_string() }
 }
 
-/// Corrects a message as the first program. A merge does not change properties that the program does not know.
+/// Corrects a message as the first program does. A merge preserves properties that are unknown to the program.
 async fn correct(messages: &Table, number: u32, is_merge: bool) -> Result {
     let mut read = messages.get_by_key::<First>(&First::key_of("rust", number)?).await?;
     read.text = "corrected".into();
@@ -87,7 +86,6 @@ async fn correct(messages: &Table, number: u32, is_merge: bool) -> Result {
     Ok(())
 }
 
-/// Rates a message as the second program.
 async fn rate(messages: &Table, number: u32) -> Result {
     let mut read = messages.get_by_key::<Second>(&Second::key_of("rust", number)?).await?;
     read.rating = 5;
@@ -95,13 +93,13 @@ async fn rate(messages: &Table, number: u32) -> Result {
     Ok(())
 }
 
-/// Reads a message as the second program.
+/// Reads a message as the second program does.
 async fn second(messages: &Table, number: u32) -> Result<Stored<Second>> {
     Ok(messages.get_by_key::<Second>(&Second::key_of("rust", number)?).await?)
 }
 
-/// Converts the messages that are still in the old shape, a hundred at a time. It can stop at any point, and run
-/// again. Returns the number of messages that it has converted.
+/// Converts the messages that are still in the old shape, a hundred at a time. The conversion can be interrupted at any
+/// point and run again. Returns the number of converted messages.
 async fn convert(messages: &Table) -> Result<usize> {
     let mut converted = 0;
     loop {
@@ -114,7 +112,7 @@ async fn convert(messages: &Table) -> Result<usize> {
             transaction = transaction.replace(&message.converted()?, message);
         }
         match messages.commit(transaction).await {
-            // Another program has changed or deleted one of them. The next query returns what is left.
+            // Another program has changed or deleted one of them. The next query returns the remaining messages.
             Err(error) if [ErrorKind::NotFound, ErrorKind::PreconditionFailed].contains(&error.kind()) => {}
             result => converted += result?.len(),
         }
@@ -145,7 +143,7 @@ async fn add(pattern: &mut Pattern, messages: &Table) -> Result {
     Ok(())
 }
 
-/// The first program has ended. The second and the third run at the same time.
+/// The first program is no longer used. The second and the third run at the same time.
 async fn remove_and_retype(pattern: &mut Pattern, messages: &Table) -> Result {
     let latest = Third {
         channel: "rust".into(),

@@ -1,7 +1,7 @@
 //! Wide entities: more than 252 properties, in several entities of one partition.
 //!
-//! A year of daily counts has 365 properties. They are distributed across entities whose row keys have a common prefix:
-//! a transaction writes them together, a query reads them together, and a merge changes a single day.
+//! A year of daily counts has 365 properties. They are distributed across entities whose row keys have a common prefix.
+//! A transaction writes these entities together, a query reads them together, and a merge changes a single day.
 
 use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{EntityError, IfMatch, PropertyBag, Transaction};
@@ -13,7 +13,6 @@ fn row_key(part: usize) -> String {
     format!("2031_{part}")
 }
 
-/// Creates one part of the year.
 fn part(meter: &str, number: usize, count: impl Fn(i32) -> i32) -> Result<PropertyBag> {
     let mut bag = PropertyBag::new(meter, &row_key(number))?;
     for day in PARTS.get(number).cloned().into_iter().flatten() {

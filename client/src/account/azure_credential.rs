@@ -1,7 +1,7 @@
 //! Credentials of the `azure_core` crate.
 
 use super::credential::{AccessToken, Credential, TokenCredential, TokenError};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

@@ -7,9 +7,9 @@ use std::fmt;
 ///
 /// All documented forms are supported:
 ///
-/// - an account with a key, with endpoints or an endpoint suffix;
+/// - an account with a key, and either endpoints or an endpoint suffix;
 /// - a shared access signature with an endpoint;
-/// - `UseDevelopmentStorage=true`, optionally with `DevelopmentStorageProxyUri`, the address of the machine where the
+/// - `UseDevelopmentStorage=true`, optionally with `DevelopmentStorageProxyUri`, the URL of the machine on which the
 ///   emulator runs.
 ///
 /// ```
@@ -33,8 +33,8 @@ pub struct ConnectionString {
 }
 
 impl ConnectionString {
-    /// Parses a connection string; returns `None` if the input is not one. Names are not case-sensitive. Unknown names,
-    /// such as the endpoints of other services, are ignored.
+    /// Parses a connection string. Returns `None` if the input is not a connection string. Names are not
+    /// case-sensitive. Unknown names, such as the endpoints of other services, are ignored.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -75,8 +75,8 @@ impl ConnectionString {
         if is_development { Some(Self::development(proxy.as_deref())) } else { is_known.then_some(parts) }
     }
 
-    /// Returns the settings of the emulator on this machine, or on the host of the proxy address. The port of that
-    /// address is ignored.
+    /// Returns the settings of the emulator on this machine, or on the host of the proxy URL. Ignores the port of that
+    /// URL.
     fn development(proxy: Option<&str>) -> Self {
         let endpoint = match proxy {
             Some(proxy) => format!("{}:10002/{DEVELOPMENT_ACCOUNT}", without_port(proxy.trim_end_matches('/'))),
@@ -93,7 +93,8 @@ impl ConnectionString {
         }
     }
 
-    /// Returns the URL of the Table service: the one in the string, or one built from account, protocol and suffix.
+    /// Returns the URL of the Table service: either the one in the string, or a URL built from the account, the
+    /// protocol and the suffix.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -109,8 +110,8 @@ impl ConnectionString {
         self.account.as_ref().map(|account| format!("{protocol}://{account}.table.{suffix}"))
     }
 
-    /// Returns the URL of the secondary of the Table service, if the string contains one. If not, derive it from the
-    /// primary with [`Endpoint::secondary`](crate::Endpoint::secondary).
+    /// Returns the URL of the secondary of the Table service if the string contains one. Otherwise, use
+    /// [`Endpoint::secondary`](crate::Endpoint::secondary) to derive it from the primary.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -123,7 +124,7 @@ impl ConnectionString {
     }
 }
 
-/// Removes the port from an address: each emulated service has its own port, whatever port the proxy listens on.
+/// Each emulated service has its own port, which does not depend on the port of the proxy.
 fn without_port(address: &str) -> &str {
     match address.rsplit_once(':') {
         Some((before, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => before,

@@ -1,9 +1,9 @@
 //! Credentials that authorize requests.
 //!
-//! This module must not know requests.
+//! This module must not depend on requests.
 
 use super::connection_string::ConnectionString;
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -33,7 +33,7 @@ pub enum Credential {
     Token(Arc<dyn TokenCredential>),
 }
 
-/// An account key. Its `Debug` output hides it.
+/// An account key. Its `Debug` output hides the key.
 ///
 /// ```
 /// let key = rowhouse_client::SharedKey::parse(rowhouse_client::DEVELOPMENT_KEY).ok_or("not Base64")?;
@@ -43,8 +43,8 @@ pub enum Credential {
 #[derive(Clone)]
 pub struct SharedKey(pub(crate) AccountKey);
 
-/// A source of bearer tokens, such as a cloud identity. The feature `azure_core` turns every credential of the
-/// `azure_core` crate into one.
+/// A source of bearer tokens, such as a cloud identity. The feature `azure_core` makes every credential of the
+/// `azure_core` crate a token source.
 ///
 /// The library requests a new token if the current one is missing or expires within five minutes.
 ///
@@ -72,7 +72,7 @@ pub trait TokenCredential: Send + Sync {
     fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>>;
 }
 
-/// The reason why no token is available: any error of the source.
+/// The reason why no token is available: any error from the source.
 ///
 /// ```
 /// let error: rowhouse_client::TokenError = "the identity has been removed".into();
@@ -80,7 +80,7 @@ pub trait TokenCredential: Send + Sync {
 /// ```
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A bearer token. Its `Debug` output hides it.
+/// A bearer token. Its `Debug` output hides the token.
 ///
 /// ```
 /// use rowhouse_client::AccessToken;
@@ -94,7 +94,7 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// Creates a token that is valid until the given time. Without a time, it is used for only one request.
+    /// Creates a token that is valid until the given time. Without a time, the token is used for only one request.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -107,7 +107,7 @@ impl AccessToken {
 }
 
 impl SharedKey {
-    /// Parses an account key in Base64; returns `None` if it is not Base64.
+    /// Parses an account key in Base64. Returns `None` if the string is not Base64.
     ///
     /// ```
     /// assert!(rowhouse_client::SharedKey::parse("not a key!").is_none());
@@ -118,8 +118,8 @@ impl SharedKey {
 }
 
 impl Credential {
-    /// Parses an account key in Base64, a shared access signature on its own or at the end of a URL, or a connection
-    /// string with either of them. Returns `None` for any other string.
+    /// Parses an account key in Base64, a shared access signature (alone or at the end of a URL), or a connection
+    /// string that contains one of these. Returns `None` for any other string.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -143,7 +143,7 @@ impl Credential {
         None
     }
 
-    /// Parses an account key in Base64, for Shared Key; returns `None` if it is not Base64.
+    /// Parses an account key in Base64, for Shared Key. Returns `None` if the string is not Base64.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -153,7 +153,7 @@ impl Credential {
         SharedKey::parse(base64).map(Self::Key)
     }
 
-    /// Parses an account key in Base64, for Shared Key Lite; returns `None` if it is not Base64.
+    /// Parses an account key in Base64, for Shared Key Lite. Returns `None` if the string is not Base64.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -182,7 +182,7 @@ impl Credential {
 }
 
 impl ConnectionString {
-    /// Returns the key or the signature; `None` if there is neither, or if it is malformed.
+    /// Returns the key or the signature, or `None` if there is neither or if it is malformed.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;

@@ -1,4 +1,4 @@
-//! The address of an account's Table service.
+//! The URL of an account's Table service.
 
 use super::development::DEVELOPMENT_ACCOUNT;
 use crate::http::bare_host;
@@ -8,7 +8,7 @@ use model::AccountName;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The address of an account's Table service, in path style or host style.
+/// The URL of an account's Table service, in path style or host style.
 ///
 /// ```
 /// use rowhouse_client::Endpoint;
@@ -23,7 +23,7 @@ pub struct Endpoint {
     account: AccountName,
     is_https: bool,
     authority: String,
-    /// The path before the tables. Empty in host style; `/account` in path style, possibly after a proxy's path.
+    /// The path before the tables. Empty in host style. In path style, `/account`, possibly after the path of a proxy.
     path: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The string is not an `http` or `https` address with a host.
+    /// The string is not an `http` or `https` URL with a host.
     Address,
     /// Neither the host nor the path contains a valid account name.
     Account,
@@ -60,10 +60,11 @@ impl fmt::Display for EndpointError {
 impl std::error::Error for EndpointError {}
 
 impl Endpoint {
-    /// Parses a URL. Its query and fragment are ignored.
+    /// Parses a URL. Ignores its query and fragment.
     ///
-    /// The account is `known_account` (from a connection string), or else the last segment of the path, or else the
-    /// first label of the host. Without a path, an IP address or a host without a dot means the development account.
+    /// The account is `known_account` (from a connection string), otherwise the last segment of the path, otherwise the
+    /// first label of the host. Without a path, an IP address or a host without a dot refers to the development
+    /// account.
     ///
     /// ```
     /// # use rowhouse_client::Endpoint;
@@ -100,21 +101,19 @@ impl Endpoint {
         Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
     }
 
-    /// Returns true if the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let Ok(uri) = self.origin().parse::<Uri>() else { return false };
         let host = bare_host(&uri);
         host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Returns the scheme and the authority, as in `http://127.0.0.1:10002`.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
     }
 
-    /// Returns the address of the secondary, which serves reads of a replicated account. It has `-secondary` after the
-    /// account name, wherever the address contains that name.
+    /// Returns the URL of the secondary, which serves reads of a replicated account. It has `-secondary` after each
+    /// occurrence of the account name.
     ///
     /// ```
     /// # use rowhouse_client::Endpoint;
@@ -159,7 +158,7 @@ impl Endpoint {
         self.is_https
     }
 
-    /// Returns the path before the tables: empty in host style, `/account` in path style.
+    /// Returns the path before the tables. It is empty in host style and `/account` in path style.
     ///
     /// ```
     /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
@@ -171,7 +170,7 @@ impl Endpoint {
     }
 }
 
-/// Writes the URL without a trailing slash.
+/// Omits the trailing slash.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.path)

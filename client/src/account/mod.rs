@@ -1,6 +1,6 @@
-//! The address of an account and the credentials that authorize its requests.
+//! The URL of an account, and the credentials that authorize its requests.
 //!
-//! This folder must not know requests.
+//! This folder must not depend on requests.
 
 #[cfg(feature = "azure_core")]
 mod azure_credential;

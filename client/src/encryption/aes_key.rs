@@ -1,7 +1,7 @@
 //! An in-memory AES key that wraps keys with AES key wrap (RFC 3394).
 
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use aes_kw::{KeyInit, KwAes128, KwAes192, KwAes256};
 use std::fmt;
 use zeroize::Zeroizing;
@@ -102,7 +102,7 @@ impl KeyEncryptionKey for AesKey {
     }
 }
 
-/// Writes the id and the algorithm, but not the key.
+/// Writes the ID and the algorithm, but not the key.
 impl fmt::Debug for AesKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AesKey({:?}, {})", self.id, self.algorithm())

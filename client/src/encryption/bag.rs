@@ -4,8 +4,6 @@ use super::{EncryptionError, EncryptionPolicy};
 use crate::entity::PropertyBag;
 
 impl EncryptionPolicy {
-    /// Encrypts an entity. `merges` is true if the write is a merge; `marked` contains the property names that the
-    /// entity's type marks.
     pub(crate) async fn encrypt_bag(
         &self,
         merges: bool,
@@ -19,8 +17,7 @@ impl EncryptionPolicy {
         Ok(bag)
     }
 
-    /// Decrypts an entity. `marked` contains the property names that the entity's type marks; `selected` contains those
-    /// that the request selected, or is empty for all.
+    /// `selected` contains the property names that the request selected, or is empty to select all properties.
     pub(crate) async fn decrypt_bag(
         &self,
         mut bag: PropertyBag,

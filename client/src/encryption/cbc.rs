@@ -1,8 +1,9 @@
 //! The format of the retired libraries: each property is encrypted with AES-256-CBC, without authentication.
 //!
-//! `docs/client-encryption.md` specifies it byte by byte.
+//! `docs/client-encryption.md` specifies the format byte by byte.
 //!
-//! Invariant: every problem with a property results in the same error, so that errors reveal nothing about the padding.
+//! Invariant: every failure to decrypt a property results in the same error, so that errors reveal nothing about the
+//! padding.
 
 use super::EncryptionError;
 use super::content_key::ContentKey;
@@ -15,17 +16,16 @@ use aes::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use model::{EdmValue, EntityKey, RecordBuilder};
 use ring::digest::{Context, SHA256};
 
-/// The keys for encrypting the values of one entity.
 pub(super) struct Cbc<'a> {
     pub(super) key: &'a EntityKey,
     pub(super) content_key: &'a ContentKey,
     pub(super) iv: &'a Iv,
-    /// True if the keys have the order, and the list has the form, that the Java library writes.
+    /// True if the order of the keys and the form of the list match the Java library.
     pub(super) by_java: bool,
 }
 
 impl Cbc<'_> {
-    /// Returns the properties with the marked ones encrypted, and adds the list of their names.
+    /// Encrypts the marked properties, and adds the list of their names.
     pub(super) fn encrypt(
         &self,
         properties: &RecordBuilder,
@@ -54,7 +54,7 @@ impl Cbc<'_> {
         Ok(out)
     }
 
-    /// Returns the properties without the metadata and with the listed ones decrypted, and the list.
+    /// Decrypts the listed properties and removes the metadata. Also returns the list.
     pub(super) fn decrypt(&self, properties: &RecordBuilder) -> Result<(RecordBuilder, Vec<String>), EncryptionError> {
         let names = self.names(binary(properties, PROPERTY_DETAILS).ok_or_else(|| damaged(PROPERTY_DETAILS))?)?;
         let mut out = RecordBuilder::with_capacity(properties.record_bytes());

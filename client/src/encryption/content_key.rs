@@ -5,18 +5,16 @@ use super::limits::CONTENT_KEY_BYTES;
 use ring::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroizing;
 
-/// A content key. It does not implement `Debug`.
+/// The key must not implement `Debug`.
 pub(super) struct ContentKey(Zeroizing<[u8; CONTENT_KEY_BYTES]>);
 
 impl ContentKey {
-    /// Creates a new key.
     pub(super) fn random() -> Result<Self, EncryptionError> {
         let mut bytes = Zeroizing::new([0; CONTENT_KEY_BYTES]);
         fill_with_random_bytes(bytes.as_mut_slice())?;
         Ok(Self(bytes))
     }
 
-    /// Creates a key from its unwrapped bytes.
     pub(super) fn from_unwrapped(bytes: Vec<u8>) -> Result<Self, EncryptionError> {
         let bytes = Zeroizing::new(bytes);
         let mut key = Zeroizing::new([0; CONTENT_KEY_BYTES]);
@@ -32,7 +30,6 @@ impl ContentKey {
     }
 }
 
-/// Fills a buffer with random bytes from the operating system.
 pub(super) fn fill_with_random_bytes(buffer: &mut [u8]) -> Result<(), EncryptionError> {
     SystemRandom::new().fill(buffer).map_err(|_| EncryptionError::NoRandomness)
 }

@@ -18,16 +18,16 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EncryptionError {
-    /// The policy has no key to encrypt with.
+    /// The policy has no key for encryption.
     NoKey,
-    /// The policy has neither this key nor a resolver that finds it.
+    /// The policy does not have this key, and no resolver finds it.
     UnknownKey {
-        /// The id of the key, as specified in the entity.
+        /// The ID of the key, as given in the entity.
         key_id: String,
     },
     /// A key could not wrap or unwrap the content key, or the resolver failed.
     Key {
-        /// The id of the key.
+        /// The ID of the key.
         key_id: String,
         /// The reason.
         source: KeyWrapError,
@@ -46,17 +46,17 @@ pub enum EncryptionError {
     },
     /// The entity was encrypted with an unknown protocol.
     UnknownProtocol {
-        /// The protocol specified in the entity.
+        /// The protocol given in the entity.
         protocol: String,
     },
     /// The entity was encrypted with an unknown algorithm.
     UnknownAlgorithm {
-        /// The algorithm specified in the entity.
+        /// The algorithm given in the entity.
         algorithm: String,
     },
     /// A property cannot be decrypted: it was changed, moved from another entity, or encrypted with a different key.
     Damaged {
-        /// The name of the property; `_ClientEncryptionMetadata2` is the list of the encrypted properties.
+        /// The name of the property; `_ClientEncryptionMetadata2` stands for the list of the encrypted properties.
         property: String,
     },
     /// An encrypted property was removed from the entity.

@@ -1,7 +1,7 @@
 //! The authenticated format: each property is encrypted with AES-256-GCM and bound to the keys of its entity, its name
 //! and its type.
 //!
-//! `docs/client-encryption.md` specifies it byte by byte; the test `the_format_is_pinned` checks it.
+//! `docs/client-encryption.md` specifies the format byte by byte, and the test `the_format_is_pinned` checks it.
 //!
 //! Invariant: a content key encrypts one write of one entity, and uses each nonce number once.
 
@@ -14,15 +14,13 @@ use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, RecordBuilder};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf;
 
-/// The purpose of the key derived for an entity. The content key itself is used only for deriving.
+/// The purpose of the key derived for an entity. The content key itself is used only to derive keys.
 const PURPOSE: &[u8] = b"rowhouse-client AES-256-GCM 1";
 /// The nonce number of the list. The numbers of the properties follow in the order of the list.
 const LIST_NUMBER: u32 = 0;
 
-/// An entry of the list of encrypted properties: name and type.
 type Listed = (String, EdmType);
 
-/// The keys for encrypting the values of one entity.
 pub(super) struct Gcm<'a> {
     key: &'a EntityKey,
     cipher: LessSafeKey,
@@ -35,7 +33,7 @@ impl<'a> Gcm<'a> {
         Self { key, cipher: LessSafeKey::new(derived.expect("HKDF-SHA256 makes 32 bytes")) }
     }
 
-    /// Returns the properties with the marked ones encrypted, and adds the list of their names and types.
+    /// Encrypts the marked properties, and adds the list of their names and types.
     pub(super) fn encrypt(
         &self,
         properties: &RecordBuilder,
@@ -58,8 +56,8 @@ impl<'a> Gcm<'a> {
         Ok(out)
     }
 
-    /// Returns the properties without the metadata and with the listed ones decrypted, and the list. A selected
-    /// encrypted property that is missing is an error.
+    /// Decrypts the listed properties and removes the metadata. Also returns the list. Fails if an encrypted property
+    /// that was selected is missing.
     pub(super) fn decrypt(
         &self,
         properties: &RecordBuilder,
@@ -108,8 +106,8 @@ impl<'a> Gcm<'a> {
         Ok(plain)
     }
 
-    /// Returns the data that a value is bound to. Each string follows its length, so that no two contexts have the same
-    /// bytes.
+    /// Returns the data to which a value is bound. Each string follows its length, so that no two contexts have the
+    /// same bytes.
     fn context(&self, name: &str, edm_type: EdmType) -> Vec<u8> {
         let mut context = Vec::new();
         for text in [self.key.partition.as_str(), self.key.row.as_str(), name, edm_type.name()] {
@@ -147,7 +145,6 @@ fn plain_bytes(value: EdmValue<'_>) -> Vec<u8> {
     }
 }
 
-/// Returns the value of the given type with these bytes.
 fn value_of(edm_type: EdmType, bytes: &[u8]) -> Option<EdmValue<'_>> {
     Some(match edm_type {
         EdmType::String => EdmValue::String(std::str::from_utf8(bytes).ok()?),

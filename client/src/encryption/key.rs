@@ -1,13 +1,13 @@
 //! Key-encryption keys: the trait for keys in memory and in vaults.
 
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 
 /// A key-encryption key: it wraps the content keys of entities, in memory or in a vault.
 ///
-/// A content key has 32 bytes. It is created for one write of an entity, and unwrapped for each read of that entity. If
-/// a vault is slow or limits requests, put a cache of unwrapped keys in front of it.
+/// A content key has 32 bytes. It is created for each write of an entity, and unwrapped for each read. If a vault is
+/// slow or limits requests, put a cache of unwrapped keys in front of it.
 ///
 /// ```
 /// use rowhouse_client::BoxFuture;
@@ -46,14 +46,14 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait KeyEncryptionKey: Send + Sync {
-    /// Returns the id of the key, which is stored unencrypted in the entities; at most 2 KiB.
+    /// Returns the ID of the key, which is stored unencrypted in the entities. It has at most 2 KiB.
     fn id(&self) -> &str;
 
     /// Wraps a content key.
     fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>>;
 
     /// Unwraps a content key that was wrapped with this algorithm and this key. The algorithm and the bytes come from
-    /// the service, so they can be anything.
+    /// the service, so they can have any value.
     fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>>;
 }
 
@@ -86,7 +86,7 @@ pub struct WrappedKey {
     pub bytes: Vec<u8>,
 }
 
-/// The reason why a key is not valid, or did not wrap or unwrap a content key.
+/// The reason why a key is invalid, or could not wrap or unwrap a content key.
 ///
 /// ```
 /// use rowhouse_client::encryption::{AesKey, KeyWrapError};
@@ -98,9 +98,9 @@ pub struct WrappedKey {
 pub enum KeyWrapError {
     /// The bytes or the string are not a key of this kind, for the given reason.
     InvalidKey(&'static str),
-    /// The key does not support the algorithm that the content key was wrapped with.
+    /// The key does not support the algorithm with which the content key was wrapped.
     UnknownAlgorithm(String),
-    /// The wrapped key was changed, or wrapped with a different key that has the same id.
+    /// The wrapped key was changed, or wrapped with a different key that has the same ID.
     Refused,
     /// The key is the public half of a key pair, which cannot unwrap.
     PublicOnly,
@@ -109,7 +109,7 @@ pub enum KeyWrapError {
 }
 
 impl KeyWrapError {
-    /// Creates an error of a vault.
+    /// Creates an error from the error of a vault.
     ///
     /// ```
     /// use rowhouse_client::encryption::KeyWrapError;
@@ -126,7 +126,7 @@ impl fmt::Display for KeyWrapError {
         match self {
             Self::InvalidKey(why) => write!(f, "invalid key: {why}"),
             Self::UnknownAlgorithm(name) => write!(f, "it does not support the algorithm {name:?}"),
-            Self::Refused => f.write_str("the content key was changed, or wrapped with another key of the same id"),
+            Self::Refused => f.write_str("the content key was changed, or wrapped with a different key of the same ID"),
             Self::PublicOnly => f.write_str("the public half of a key pair cannot unwrap"),
             Self::Other(error) => error.fmt(f),
         }

@@ -1,6 +1,6 @@
-//! `_ClientEncryptionMetadata1`: the wrapped content key of an entity and the algorithm that it is used with, as JSON.
+//! `_ClientEncryptionMetadata1`: the wrapped content key of an entity and the algorithm with which it is used, as JSON.
 //!
-//! Invariant: the string comes from the service, so all lengths are bounded and nothing in it is trusted.
+//! Invariant: all lengths are bounded and nothing in the string is trusted, because it comes from the service.
 //!
 //! This module must not know how properties are encrypted.
 
@@ -10,9 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The property with the metadata of this module; a string.
+/// The string property with the metadata of this module.
 pub(super) const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
-/// The property with the encrypted list of the encrypted properties; a Binary.
+/// The Binary property with the encrypted list of the encrypted properties.
 pub(super) const PROPERTY_DETAILS: &str = "_ClientEncryptionMetadata2";
 
 /// The initialization vector of an entity: random bytes for each write.
@@ -20,10 +20,10 @@ pub(super) type Iv = [u8; 16];
 
 const PROTOCOL: &str = "1.0";
 const AES_CBC_256: &str = "AES_CBC_256";
-/// The retired libraries do not know this name, and all three refuse it. The protocol remains theirs, because the
-/// Python library treats an entity with an unknown protocol as unencrypted.
+/// All three retired libraries refuse this unknown name. The protocol number is theirs, because the Python library
+/// treats an entity with an unknown protocol as unencrypted.
 const AES_GCM_256: &str = "AES_GCM_256_ROWHOUSE";
-/// It must not contain `Java`: readers interpret that as the order of keys of the Java library.
+/// It must not contain `Java`: readers interpret that word as the Java library's order of keys.
 const LIBRARY: &str = concat!("Rust rowhouse-client ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Serialize, Deserialize)]
@@ -57,19 +57,17 @@ struct JsonLibrary {
     encryption_library: Option<String>,
 }
 
-/// The metadata of an entity.
 #[derive(Debug, PartialEq)]
 pub(super) struct Metadata {
     pub(super) mode: EncryptionMode,
     pub(super) key_id: String,
     pub(super) wrapped: WrappedKey,
     pub(super) iv: Iv,
-    /// True if the Java library wrote the entity. Its format differs from the others in two ways.
+    /// True if the Java library wrote the entity. Its format differs from the other libraries in two ways.
     pub(super) by_java: bool,
 }
 
 impl Metadata {
-    /// Writes the metadata as JSON.
     pub(super) fn print(&self) -> Result<String, EncryptionError> {
         let json = Json {
             wrapped_content_key: JsonKey {
@@ -92,7 +90,6 @@ impl Metadata {
         if text.len() > METADATA_BYTES_MAX { Err(malformed("it is too long")) } else { Ok(text) }
     }
 
-    /// Parses metadata returned by the service.
     pub(super) fn parse(text: &str) -> Result<Self, EncryptionError> {
         if text.len() > METADATA_BYTES_MAX {
             return Err(malformed("it is too long"));
@@ -130,7 +127,7 @@ impl Metadata {
             return Err(malformed("the wrapped key is too long"));
         }
         if self.key_id.len() > KEY_ID_BYTES_MAX {
-            return Err(malformed("the id of the key is too long"));
+            return Err(malformed("the key ID is too long"));
         }
         Ok(())
     }

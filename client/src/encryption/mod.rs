@@ -5,7 +5,7 @@
 //!
 //! There are two formats. [`EncryptionMode::AesCbc`] is compatible in both directions with the retired libraries for
 //! .NET, Java and Python. [`EncryptionMode::AesGcm`] is the authenticated format of this library.
-//! `docs/client-encryption.md` specifies both byte by byte and lists what they do not protect.
+//! `docs/client-encryption.md` specifies both formats byte by byte, and lists what they do not protect.
 //!
 //! Invariants:
 //!
@@ -14,7 +14,7 @@
 //! 3. Nothing that the service returns causes a panic. Invalid data is an error, except that the format of the retired
 //!    libraries cannot detect every change.
 //!
-//! This module must not know tables, requests or connections.
+//! This module must not depend on tables, requests or connections.
 
 mod aes_key;
 mod bag;
@@ -25,6 +25,7 @@ mod gcm;
 mod key;
 mod limits;
 mod metadata;
+mod mode;
 mod policy;
 mod properties;
 mod resolver;
@@ -35,7 +36,8 @@ mod tests;
 pub use aes_key::AesKey;
 pub use error::EncryptionError;
 pub use key::{KeyEncryptionKey, KeyWrapError, WrappedKey};
+pub use mode::EncryptionMode;
+pub use policy::EncryptionPolicy;
 pub(crate) use policy::METADATA_NAMES;
-pub use policy::{EncryptionMode, EncryptionPolicy};
 pub use resolver::{KeyResolver, KeyRing};
 pub use rsa_key::RsaKey;

@@ -1,35 +1,18 @@
 //! The properties to encrypt, the key to use, and the entities that may be read.
 //!
-//! This module must not know tables, requests or connections.
+//! This module must not depend on tables, requests or connections.
 
 use super::cbc::Cbc;
 use super::content_key::{ContentKey, fill_with_random_bytes};
 use super::gcm::Gcm;
 use super::metadata::{Iv, KEY_DETAILS, Metadata, PROPERTY_DETAILS};
+use super::mode::EncryptionMode;
 use super::properties::{own_values, value};
 use super::{EncryptionError, KeyEncryptionKey, KeyResolver};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{EdmValue, EntityKey, RecordBuilder};
 use std::fmt;
 use std::sync::Arc;
-
-/// The format in which properties are encrypted when an entity is written.
-///
-/// ```
-/// use rowhouse_client::encryption::EncryptionMode;
-///
-/// assert_ne!(EncryptionMode::AesCbc, EncryptionMode::AesGcm);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EncryptionMode {
-    /// AES-256-CBC, the format of the retired libraries for .NET, Java and Python. It supports only strings and has no
-    /// authentication: changes of the stored bytes may go undetected.
-    AesCbc,
-    /// AES-256-GCM. It supports every type and detects every change of an encrypted property. The retired libraries
-    /// refuse it.
-    AesGcm,
-}
 
 /// Selects properties by partition key, row key and name.
 type Choice = Arc<dyn Fn(&str, &str, &str) -> bool + Send + Sync>;
@@ -85,7 +68,7 @@ impl EncryptionPolicy {
     }
 
     /// Sets the key that wraps the content keys of written entities. It is also used to read entities that contain its
-    /// id.
+    /// ID.
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy};
@@ -101,7 +84,7 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Sets the resolver that finds the keys of entities with other ids than that of [`key`](Self::key).
+    /// Sets the resolver that finds the keys of entities whose key ID differs from the ID of [`key`](Self::key).
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
@@ -118,8 +101,8 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Also encrypts the properties for which a closure returns true. Its arguments are the partition key, the row key
-    /// and the name of the property.
+    /// Also encrypts the properties for which a closure returns true. The arguments of the closure are the partition
+    /// key, the row key and the name of the property.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
@@ -133,8 +116,8 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Sets whether an entity must be encrypted when it is read, along with every property that this policy would
-    /// encrypt. `false` by default.
+    /// Sets whether a read fails if the entity, or a property that this policy would encrypt, is not encrypted. The
+    /// default is `false`.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
@@ -154,7 +137,7 @@ impl EncryptionPolicy {
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
     ///
-    /// // While a table is being rewritten in the authenticated format.
+    /// // Accept both formats while a table is being rewritten in the authenticated format.
     /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).accept_unauthenticated(true);
     /// # let _ = policy;
     /// ```
@@ -168,7 +151,7 @@ impl EncryptionPolicy {
 pub(crate) const METADATA_NAMES: &[&str] = &[KEY_DETAILS, PROPERTY_DETAILS];
 
 impl EncryptionPolicy {
-    /// Encrypts properties and adds the metadata. `marked` contains the names that the entity type marks.
+    /// `marked` contains the names of the properties that the entity type marks.
     pub(super) async fn encrypt(
         &self,
         key: &EntityKey,
@@ -194,8 +177,8 @@ impl EncryptionPolicy {
 
     /// Decrypts properties and removes the metadata.
     ///
-    /// `marked` contains the names that the entity type marks. `selected` contains the names that the request selected;
-    /// `None` means all properties.
+    /// `marked` contains the names of the properties that the entity type marks. `selected` contains the names that the
+    /// request selected, or `None` for all properties.
     pub(super) async fn decrypt(
         &self,
         key: &EntityKey,
@@ -237,7 +220,6 @@ impl EncryptionPolicy {
         Ok(decrypted)
     }
 
-    /// Encrypts properties with a content key that is already wrapped.
     pub(super) fn encrypt_under(
         &self,
         key: &EntityKey,
@@ -276,7 +258,7 @@ impl EncryptionPolicy {
     }
 }
 
-/// Writes the mode, the id of the key and the requirements.
+/// Omits the keys.
 impl fmt::Debug for EncryptionPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EncryptionPolicy")

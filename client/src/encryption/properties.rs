@@ -1,11 +1,8 @@
-//! Access to the properties of an entity during encryption and decryption.
-
 use super::EncryptionError;
 use super::metadata::{KEY_DETAILS, PROPERTY_DETAILS};
 use model::limits::BINARY_BYTES_MAX;
 use model::{EdmValue, RecordBuilder};
 
-/// Returns the names and values of properties.
 pub(super) fn values(properties: &RecordBuilder) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
     properties.properties().map(|property| {
         let property = property.expect("a builder contains only valid properties");
@@ -14,12 +11,11 @@ pub(super) fn values(properties: &RecordBuilder) -> impl Iterator<Item = (&str, 
     })
 }
 
-/// Returns the names and values of the properties that are not encryption metadata.
 pub(super) fn own_values(properties: &RecordBuilder) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
     values(properties).filter(|(name, _)| ![KEY_DETAILS, PROPERTY_DETAILS].contains(name))
 }
 
-/// Appends an encrypted value. Fails if it is too large for a Binary.
+/// Fails if the value is too large for a Binary.
 pub(super) fn push_encrypted(out: &mut RecordBuilder, name: &str, bytes: &[u8]) -> Result<(), EncryptionError> {
     if bytes.len() > BINARY_BYTES_MAX {
         return Err(EncryptionError::TooLarge { property: name.to_owned(), bytes: bytes.len() });
@@ -32,7 +28,6 @@ pub(super) fn value<'a>(properties: &'a RecordBuilder, name: &str) -> Option<Edm
     values(properties).find_map(|(other, value)| (other == name).then_some(value))
 }
 
-/// Returns the bytes of a property, if it is a Binary.
 pub(super) fn binary<'a>(properties: &'a RecordBuilder, name: &str) -> Option<&'a [u8]> {
     match value(properties, name) {
         Some(EdmValue::Binary(bytes)) => Some(bytes),

@@ -1,12 +1,12 @@
 //! Resolvers, which find the key for an entity, so that keys can be rotated.
 
 use super::{KeyEncryptionKey, KeyWrapError};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Finds key-encryption keys by id, for reading entities that were written with several keys.
+/// Finds key-encryption keys by ID, for reading entities that were written with several keys.
 ///
 /// ```
 /// use rowhouse_client::BoxFuture;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// impl KeyResolver for Folder {
 ///     fn resolve<'a>(&'a self, key_id: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
 ///         Box::pin(async move {
-/// // The id comes from the service, so it must not escape the folder.
+/// // The ID comes from the service, so it must not escape the folder.
 ///             if !key_id.chars().all(char::is_alphanumeric) {
 ///                 return Ok(None);
 ///             }
@@ -31,8 +31,8 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait KeyResolver: Send + Sync {
-    /// Returns the key with this id; `None` if there is none. The id comes from the service, so it can be any string of
-    /// up to 2 KiB.
+    /// Returns the key with the given ID, or `None` if there is no such key. The ID comes from the service, so it can
+    /// be any string of up to 2 KiB.
     fn resolve<'a>(&'a self, key_id: &'a str)
     -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
 }
@@ -46,8 +46,8 @@ impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
     }
 }
 
-/// Several in-memory keys by id, such as the keys of earlier years, so that the entities encrypted with them stay
-/// readable.
+/// Several in-memory keys by ID. Use it, for example, to keep entities readable that were encrypted with the keys of
+/// earlier years.
 ///
 /// ```
 /// use rowhouse_client::encryption::{AesKey, KeyRing};
@@ -73,7 +73,7 @@ impl KeyRing {
         Self::default()
     }
 
-    /// Adds a key. Replaces an existing key with the same id.
+    /// Adds a key. Replaces an existing key with the same ID.
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, KeyRing};
@@ -99,7 +99,7 @@ impl KeyResolver for KeyRing {
     }
 }
 
-/// Writes the ids of the keys.
+/// Omits the keys themselves.
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyRing")?;

@@ -2,7 +2,7 @@
 
 use super::limits::{RSA_BITS_MAX, RSA_BITS_MIN};
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};
 use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use rsa::rand_core::OsRng;
@@ -19,11 +19,11 @@ const ALGORITHM_OF_THE_PYTHON_EXAMPLE: &str = "RSA";
 /// An in-memory RSA key of 2,048 to 4,096 bits. It wraps keys with RSA-OAEP with SHA-1 and MGF1 with SHA-1, like the
 /// retired libraries.
 ///
-/// The public half is enough to wrap keys, so a program can write entities that it cannot read. Anyone who has it can
-/// do so: encryption with an RSA key never proves who wrote an entity.
+/// The public half is enough to wrap keys, so a program with only this half can write entities that it cannot read.
+/// Because anyone with the public half can write, encryption with an RSA key never proves who wrote an entity.
 ///
 /// The time that unwrapping takes depends on the input (RUSTSEC-2023-0071). If others can send entities and measure how
-/// long unwrapping takes, use an [`AesKey`](super::AesKey) or a vault instead. Unwrapping blocks the thread for some
+/// long unwrapping takes, use an [`AesKey`](super::AesKey) or a vault instead. Unwrapping blocks the thread for a few
 /// milliseconds.
 ///
 /// ```
@@ -72,7 +72,7 @@ impl RsaKey {
         Self::new(id.into(), private, None)
     }
 
-    /// Reads a public key from DER: `SubjectPublicKeyInfo` or PKCS#1. It can only wrap.
+    /// Reads a public key from DER: `SubjectPublicKeyInfo` or PKCS#1. The key can only wrap.
     ///
     /// ```
     /// use rowhouse_client::encryption::RsaKey;
@@ -122,7 +122,7 @@ impl KeyEncryptionKey for RsaKey {
     }
 }
 
-/// Writes the id, and whether the key is private or public.
+/// Omits the key itself.
 impl fmt::Debug for RsaKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RsaKey({:?}, {})", self.id, if self.private.is_some() { "private" } else { "public" })

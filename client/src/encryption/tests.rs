@@ -1,5 +1,4 @@
-//! Tests of whole entities: entities written by the retired libraries, round trips, changed bytes, policies, the pinned
-//! format.
+//! Tests of whole entities.
 
 mod changes;
 mod policies;
@@ -36,14 +35,12 @@ fn builder<'a>(properties: impl IntoIterator<Item = (&'a str, EdmValue<'a>)>) ->
     builder
 }
 
-/// Returns the properties with one of them replaced.
 fn with(properties: &RecordBuilder, changed: &str, value: EdmValue<'_>) -> RecordBuilder {
     let mut out = RecordBuilder::default();
     values(properties).for_each(|(name, old)| out.push(name, if name == changed { value } else { old }));
     out
 }
 
-/// Returns the properties without one of them.
 fn without(properties: &RecordBuilder, removed: &str) -> RecordBuilder {
     builder(values(properties).filter(|(name, _)| *name != removed))
 }
@@ -52,7 +49,6 @@ fn encrypt(policy: &EncryptionPolicy, key: &EntityKey, properties: &RecordBuilde
     now(policy.encrypt(key, properties, marked)).unwrap()
 }
 
-/// Decrypts a whole entity of a type that marks no properties.
 fn decrypt(
     policy: &EncryptionPolicy,
     key: &EntityKey,
@@ -61,8 +57,8 @@ fn decrypt(
     now(policy.decrypt(key, properties.clone(), &[], None))
 }
 
-/// Encrypts with a fixed content key and initialization vector, so that the bytes are reproducible. If `by_java` is
-/// true, encrypts like the Java library.
+/// Uses a fixed content key and initialization vector, so that the bytes are reproducible. If `by_java` is true,
+/// encrypts like the Java library.
 fn encrypt_fixed(
     mode: EncryptionMode,
     by_java: bool,

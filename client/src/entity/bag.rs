@@ -1,8 +1,8 @@
 //! Untyped entities.
 //!
-//! This module must not know entity types.
+//! This module must not depend on entity types.
 
-use super::derive_support;
+use super::entity_key;
 use super::error::EntityError;
 use super::etag::ETag;
 use super::properties::{self, Properties};
@@ -43,7 +43,7 @@ impl PropertyBag {
     /// # Ok::<(), EntityError>(())
     /// ```
     pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
-        derive_support::key(partition_key, row_key).map(Self::from_key)
+        entity_key::key(partition_key, row_key).map(Self::from_key)
     }
 
     /// Creates an entity that has only this key.

@@ -1,6 +1,6 @@
-//! Errors of converting between values and entities.
+//! Errors in converting between values and entities.
 //!
-//! This module must not know requests or responses.
+//! This module must not depend on requests or responses.
 
 use model::EdmType;
 use model::key::KeyError;
@@ -49,7 +49,8 @@ pub enum EntityError {
         /// The string.
         property: Box<str>,
     },
-    /// The value is larger than 64 KiB: a string of more than 32,768 UTF-16 code units, or more than 65,536 bytes.
+    /// The value is larger than 64 KiB: a string has more than 32,768 UTF-16 code units, or binary data has more than
+    /// 65,536 bytes.
     TooLarge {
         /// The name of the property.
         property: Box<str>,
@@ -184,8 +185,8 @@ impl std::error::Error for EntityError {
     }
 }
 
-/// The reason why a value is not valid for a Rust type, or has no encoded form. It does not contain the name of the
-/// property; [`EntityError`] does.
+/// The reason why a value is not valid for a Rust type, or has no encoded form. [`EntityError`] adds the name of the
+/// property.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, PropertyValue, ValueError};
@@ -203,8 +204,7 @@ pub enum ValueError {
         /// The type of the value.
         found: EdmType,
     },
-    /// The value has the right type but is not valid. The message gives the reason as a sentence without a final
-    /// period.
+    /// The value has the right type but is invalid. The message gives the reason as a sentence without a final period.
     Invalid(Cow<'static, str>),
 }
 

@@ -1,6 +1,6 @@
-//! The `ETag` of an entity, as the client sees it.
+//! The `ETag` of an entity.
 //!
-//! This module must not know how a service creates `ETag`s: to a client they are opaque.
+//! This module must not know how a service creates `ETag`s, because they are opaque to a client.
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 //! Invariant: an instant is encoded as the tick of 100 ns that contains it. An instant outside the years 1601 to 9999
 //! is an error.
 //!
-//! This module must not know entity types.
+//! This module must not depend on entity types.
 
 use super::error::ValueError;
 use super::key::{KeyNumber, KeyValue, TextOrderedKeyValue};
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 const NANOSECONDS_PER_TICK: i128 = 100;
 
-/// Returns the tick that contains an instant, given in nanoseconds since 1970, which may be negative.
+/// Returns the tick that contains an instant. Nanoseconds count from 1970 and may be negative.
 fn from_unix_nanoseconds(nanoseconds: i128) -> Result<DateTime, ValueError> {
     let epoch = DateTime::from_system_time(SystemTime::UNIX_EPOCH).ticks();
     let ticks = nanoseconds.div_euclid(NANOSECONDS_PER_TICK) + i128::from(epoch);
@@ -21,7 +21,6 @@ fn from_unix_nanoseconds(nanoseconds: i128) -> Result<DateTime, ValueError> {
     instant.ok_or(ValueError::invalid("the instant is outside the years 1601 to 9999"))
 }
 
-/// Returns an instant as nanoseconds since 1970, which may be negative.
 fn unix_nanoseconds(instant: DateTime) -> i128 {
     let epoch = DateTime::from_system_time(SystemTime::UNIX_EPOCH).ticks();
     i128::from(instant.ticks() - epoch) * NANOSECONDS_PER_TICK
@@ -103,8 +102,7 @@ instant!(jiff::Timestamp, |instant: &jiff::Timestamp| instant.as_nanosecond(), |
 instant!(
     chrono::DateTime<chrono::Utc>,
     |instant: &chrono::DateTime<chrono::Utc>| {
-        // In chrono, a leap second has more than a thousand million nanoseconds, so it becomes part of the next
-        // second.
+        // In chrono, the nanoseconds of a leap second exceed 10⁹, so it becomes part of the next second.
         i128::from(instant.timestamp()) * 1_000_000_000 + i128::from(instant.timestamp_subsec_nanos())
     },
     |nanoseconds: i128| {

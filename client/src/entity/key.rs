@@ -1,10 +1,10 @@
-//! Rust types that can be key parts, and the formats of key parts.
+//! Rust types that can be key parts, and their formats.
 //!
-//! Invariant: every format reads what it writes as the same value, and reads nothing else.
+//! Invariant: a format parses only strings that it writes, and returns the value that was written.
 //!
 //! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
-//! This module must not know the composition of keys.
+//! This module must not know how keys are composed.
 
 use super::error::ValueError;
 use model::{DateTime, Guid};
@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// case. An instant is written as `2026-01-02T03:04:05.0000000Z`, always with seven fractional digits, so that strings
 /// sort like instants.
 ///
-/// Implement it for your own type by delegating to one of these types:
+/// Implement this trait for your own type by delegating to one of these types:
 ///
 /// ```
 /// use rowhouse_client::entity::{KeyValue, ValueError};
@@ -48,7 +48,7 @@ pub trait KeyValue: Sized {
     /// Appends the value's string. Fails if the value has none.
     fn write_key(&self, out: &mut String) -> Result<(), ValueError>;
 
-    /// Parses the string. Fails if [`write_key`](Self::write_key) would not write it.
+    /// Parses the string. Fails if [`write_key`](Self::write_key) would not write this string.
     fn read_key(text: &str) -> Result<Self, ValueError>;
 }
 
@@ -145,7 +145,7 @@ pub trait OrderedKeyFormat<T>: KeyFormat<T> {
     const IS_REVERSED: bool;
 }
 
-/// The unchanged form of a value; see [`KeyValue`].
+/// The plain form of a value; see [`KeyValue`].
 ///
 /// ```
 /// # use rowhouse_client::entity::{KeyFormat, Plain};
@@ -168,8 +168,8 @@ pub struct Padded<const DIGITS: usize>;
 /// A number subtracted from the maximum of its type, with as many digits as that maximum. The greatest number, or the
 /// latest instant, sorts first. A negative number is an error.
 ///
-/// An instant is written like `DateTime.MaxValue.Ticks - instant.Ticks` in the .NET format `D19`, the usual key of the
-/// log tail pattern.
+/// An instant is written in the same way as `DateTime.MaxValue.Ticks - instant.Ticks` in the .NET format `D19`, the
+/// usual key of the log tail pattern.
 ///
 /// ```
 /// # use rowhouse_client::entity::{DateTime, Inverted, KeyFormat};
@@ -242,7 +242,6 @@ fn above(number: u64, max: u64) -> ValueError {
     ValueError::invalid(format!("{number} is more than {max}"))
 }
 
-/// Returns the number of decimal digits.
 const fn digits(number: u64) -> usize {
     match number.checked_ilog10() {
         Some(logarithm) => logarithm as usize + 1,
@@ -381,7 +380,7 @@ impl KeyNumber for DateTime {
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be used as a key part of type `{T}`")]
 pub trait KeyOperand<T> {
-    /// Appends the value's string in a format.
+    /// Appends the value's string in the format `F`.
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError>;
 }
 

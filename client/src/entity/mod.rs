@@ -2,17 +2,18 @@
 //!
 //! An entity type is a struct or an enum with [`#[derive(Entity)]`](derive@Entity). It is encoded to a [`PropertyBag`],
 //! which programs also use for untyped entities. [`PropertyValue`] lists the Rust types that can be property values,
-//! [`KeyValue`] those that can be key parts.
+//! and [`KeyValue`] lists the types that can be key parts.
 //!
 //! Invariants:
 //!
 //! 1. The EDM type of a property follows from the Rust type, never from the value.
-//! 2. Writing an entity back uses the key that it was read with. A key that the type would write differently is an
-//!    error when it is read.
+//! 2. An entity that was read is written back under the same key. Reading a key that the type would write differently
+//!    is an error.
 //!
-//! This module must not know requests or responses.
+//! This module must not depend on requests or responses.
 
 mod bag;
+mod entity_key;
 mod error;
 mod etag;
 mod instants;
@@ -159,13 +160,13 @@ pub trait Entity: Sized + 'static {
     /// The names of the properties that are marked for encryption.
     const ENCRYPTED: &'static [&'static str] = &[];
 
-    /// Returns the key of this entity. Fails if a key part cannot be written, or if the result is not a valid key.
+    /// Returns the key of this entity. Fails if a key part cannot be written, or if the resulting key is invalid.
     fn key(&self) -> Result<EntityKey, EntityError>;
 
     /// Encodes the entity. Fails like [`key`](Self::key), or if a value has no encoded form.
     fn to_bag(&self) -> Result<PropertyBag, EntityError>;
 
-    /// Decodes an entity. Fails if the format of its key does not match the type. By default, a property that is
-    /// missing or has a different type is also an error.
+    /// Decodes an entity. Fails if the key does not have the format of the type. By default, also fails if a property
+    /// is missing or has a different type.
     fn from_bag(bag: PropertyBag) -> Result<Self, EntityError>;
 }

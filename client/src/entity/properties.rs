@@ -1,9 +1,9 @@
 //! The custom properties of an entity.
 //!
-//! Invariants: names are valid and distinct, there are at most 252 of them, and no value is larger than 64 KiB. These
-//! are not checked for properties received from a service.
+//! Invariants: names are valid and distinct, there are at most 252 of them, and no value is larger than 64 KiB.
+//! Properties received from a service are not checked.
 //!
-//! This module must not know entity types.
+//! This module must not depend on entity types.
 
 use super::error::EntityError;
 use super::value::{PropertyField, PropertyValue, SetValue};
@@ -60,7 +60,6 @@ impl Properties {
     /// # Ok::<(), rowhouse_client::entity::EntityError>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
-        // A builder contains no damaged properties, so nothing is skipped.
         self.0.properties().filter_map(|property| {
             let property = property.ok()?;
             Some((property.name().ok()?, property.value().ok()?))
@@ -121,7 +120,7 @@ impl Properties {
         true
     }
 
-    /// Sets a property whose name must be valid.
+    /// Does not check the name, which must be valid.
     pub(super) fn put(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
         if self.get(name).is_none() {
             return self.append(name, value);
@@ -135,7 +134,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Adds a property whose name must be valid and not yet used.
+    /// Does not check the name, which must be valid and unused.
     pub(super) fn append(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
         check_size(name, value)?;
         if self.len() >= CUSTOM_PROPERTIES_MAX {
@@ -158,7 +157,6 @@ impl Properties {
     }
 }
 
-/// Checks that a string is a valid custom property name.
 pub(crate) fn check_name(name: &str) -> Result<(), EntityError> {
     let is_system = [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
     if is_system || check_property_name(name).is_err() {
@@ -190,12 +188,11 @@ impl fmt::Debug for Properties {
     }
 }
 
-/// Reads a property as a field of a type.
 pub(super) fn read<T: PropertyField>(properties: &Properties, name: &str) -> Result<T, EntityError> {
     decode(name, properties.get(name))
 }
 
-/// Decodes a property as a field of a type; `None` represents a missing property.
+/// `None` represents a missing property.
 pub(super) fn decode<T: PropertyField>(name: &str, value: Option<EdmValue<'_>>) -> Result<T, EntityError> {
     match value {
         Some(value) => T::decode(value).map_err(|error| EntityError::of_value(name, error)),

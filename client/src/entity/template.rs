@@ -1,11 +1,11 @@
 //! Composite keys: writing them, and splitting them into their parts.
 //!
-//! A key alternates between literals and runs of parts. At most one part of a run has a variable width, which the
-//! derive macro checks; it gets the bytes that the other parts leave.
+//! A key consists of literals and of runs of parts between them. At most one part of a run has a variable width, as the
+//! derive macro ensures. That part gets the bytes that the other parts leave.
 //!
-//! Invariant: every key that is written is read as the same parts, and a string in any other format is an error.
+//! Invariant: reading a key returns the parts that were written, and a string in any other format is an error.
 //!
-//! This module must not know the types of the parts.
+//! This module must not depend on the types of the parts.
 
 use super::error::{EntityError, KeyName, ValueError};
 use super::key::{KeyFormat, KeyOperand};
@@ -17,9 +17,7 @@ use std::borrow::Cow;
 pub struct KeyWriter {
     key: KeyName,
     text: String,
-    /// The position at which the current run of parts begins.
     run_at: usize,
-    /// The variable-width part of the current run.
     variable: Option<&'static str>,
 }
 
@@ -88,7 +86,7 @@ impl<'a> KeyReader<'a> {
         Self { key, text, rest: text }
     }
 
-    /// Splits a run of parts with these widths. The run ends before a literal or at the end of the key.
+    /// Splits a run of parts with the given widths. The run ends before a literal or at the end of the key.
     pub fn run<const N: usize>(
         &mut self,
         widths: [Option<usize>; N],
@@ -124,7 +122,8 @@ impl<'a> KeyReader<'a> {
         Ok(value)
     }
 
-    /// Checks that a value is written as this string, so that a changed entity keeps the key that it was read with.
+    /// Checks that the given value is written as the given string, so that a changed entity keeps the key with which it
+    /// was read.
     pub fn check<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str, value: &T) -> Result<(), EntityError> {
         let mut written = String::with_capacity(text.len());
         let outcome = F::write(value, &mut written);
@@ -139,7 +138,6 @@ impl<'a> KeyReader<'a> {
     }
 }
 
-/// Reads a key that consists of a single value.
 pub(crate) fn read_key<T, F: KeyFormat<T>>(key: &EntityKey, name: KeyName) -> Result<T, EntityError> {
     let text = match name {
         KeyName::Partition => &key.partition,

@@ -3,12 +3,12 @@
 //! Invariants:
 //!
 //! 1. All values of a Rust type have the same EDM type, which can represent each of them.
-//! 2. Reading converts only an Int32, to a type whose EDM type is Int64 or Double.
+//! 2. The only conversion on reading is from Int32 to a Rust type whose EDM type is Int64 or Double.
 //! 3. A value outside the range of the Rust type is an error, never truncated. Only `f32` rounds.
 //!
 //! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
-//! This module must not know entity types.
+//! This module must not depend on entity types.
 
 use super::error::ValueError;
 use bytes::Bytes;
@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// Instants have a resolution of 100 ns (a tick) and are rounded down to the earlier tick. An instant outside the range
 /// is an error.
 ///
-/// Implement it for your own type by delegating to one of these types:
+/// Implement this trait for your own type by delegating to one of these types:
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, EncodedValue, PropertyBag, PropertyValue, ValueError};
@@ -78,7 +78,7 @@ pub trait PropertyValue: Sized {
     /// The EDM type of all values of the Rust type.
     const EDM_TYPE: EdmType;
 
-    /// Encodes a value, as type [`EDM_TYPE`](Self::EDM_TYPE). Fails if the value has no encoded form.
+    /// Encodes a value of the EDM type [`EDM_TYPE`](Self::EDM_TYPE). Fails if the value has no encoded form.
     fn to_value(&self) -> Result<EncodedValue<'_>, ValueError>;
 
     /// Decodes a value. Fails if it has a different type, or is not valid for this Rust type.
@@ -160,7 +160,6 @@ encoded_from! {
     i64 => Int64,
 }
 
-/// Returns the error for a value whose type the Rust type does not accept.
 pub(super) fn other_type<T: PropertyValue>(found: EdmValue<'_>) -> ValueError {
     ValueError::Type { expected: T::EDM_TYPE, found: found.edm_type() }
 }
@@ -289,7 +288,7 @@ pub trait PropertyField: Sized {
     /// The type of the value, without the `Option`.
     type Value: PropertyValue;
 
-    /// Encodes the field; `None` if the property is not to be written.
+    /// Encodes the field; `None` if the property must not be written.
     fn encode(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
 
     /// Decodes a property.
@@ -331,7 +330,7 @@ impl<T: PropertyValue> PropertyField for Option<T> {
     }
 }
 
-/// A value that a property of an untyped entity can be set to: the type of a field, or a borrowed string or byte slice.
+/// A value for a property of an untyped entity: any type that a field can have, or a borrowed string or byte slice.
 ///
 /// ```
 /// use rowhouse_client::entity::PropertyBag;

@@ -1,6 +1,6 @@
 //! Keys in filters.
 //!
-//! This module must not know custom properties.
+//! This module must not depend on custom properties.
 #![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
 
 use super::Filter;
@@ -12,7 +12,7 @@ use std::ops::{Bound, RangeBounds};
 
 /// A key of the entity type `E` in filters and projections. Its value has type `T` and is written in the format `F`.
 ///
-/// Comparisons refer to the order of the values. In the format [`Inverted`](crate::entity::Inverted), the string of the
+/// Comparisons use the order of the values. In the format [`Inverted`](crate::entity::Inverted), the string of the
 /// greater value sorts first, so the filter contains the opposite operator.
 ///
 /// ```

@@ -1,16 +1,16 @@
 //! Compile-time checked filters for queries, and projections.
 //!
-//! The properties of an entity type are in [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES), each with its
+//! [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES) contains the properties of an entity type, each with its
 //! name and type. Comparing a property returns a [`Filter`]; filters are combined with `&`, `|` and `!`, or with
-//! [`and`](Filter::and), [`or`](Filter::or) and [`not`](Filter::not). A
-//! [`Projection`] is a property or a tuple of properties whose values a query returns instead of entities.
+//! [`and`](Filter::and), [`or`](Filter::or) and [`not`](Filter::not). A [`Projection`] is a property or a tuple of
+//! properties whose values a query returns instead of entities.
 //!
 //! Invariants:
 //!
-//! 1. The literals in a filter have the form for the property's type, whatever the type of the operand.
-//! 2. Comparisons of a key field refer to the order of its values, whatever the format of the key.
+//! 1. A literal in a filter has the EDM type of the property, whatever the type of the operand.
+//! 2. Comparisons of a key field use the order of its values, whatever the format of the key.
 //!
-//! This module must not know requests or responses.
+//! This module must not depend on requests or responses.
 
 mod bag;
 mod key_property;
@@ -33,7 +33,7 @@ pub use operand::{Operand, OrderedValue, TextValue};
 pub use projection::Projection;
 pub use property::{OpaqueProperty, Property};
 
-/// Hidden: returns the Timestamp property, for the derive macro.
+/// Hidden: for the derive macro.
 #[doc(hidden)]
 pub const fn timestamp<E>() -> Property<E, DateTime> {
     Property::named(TIMESTAMP, |bag, _| read_timestamp(bag))
@@ -78,7 +78,7 @@ impl<E> Filter<E> {
 
     /// Selects entities that match both filters, like the operator `&`.
     ///
-    /// A method call ends with what precedes it, so `a.or(b).and(c)` means `(a | b) & c`.
+    /// A method call applies to everything before it, so `a.or(b).and(c)` means `(a | b) & c`.
     ///
     /// ```
     /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -139,13 +139,13 @@ impl<E> Filter<E> {
         Filter::from_result(self.filter)
     }
 
-    /// Hidden: used by the queries of this crate and of the workspace.
+    /// Hidden.
     #[doc(hidden)]
     pub fn into_model(self) -> Result<model::Filter, EntityError> {
         self.filter.map_err(|error| *error)
     }
 
-    /// Hidden: creates a filter from a parsed one.
+    /// Hidden.
     #[doc(hidden)]
     pub fn from_model(filter: model::Filter) -> Self {
         Self::from_result(Ok(filter))
@@ -155,13 +155,11 @@ impl<E> Filter<E> {
         Self { filter, entity: PhantomData }
     }
 
-    /// Compares a property with a literal.
     fn compare(property: PropertyName, operator: Operator, literal: Result<Literal, EntityError>) -> Self {
         let compare = |literal| model::Filter::Compare(Comparison { property, operator, literal });
         Self::from_result(literal.map(compare).map_err(Box::new))
     }
 
-    /// Limits a property to the range between two literals.
     fn between(
         property: &PropertyName,
         from: Bound<Result<Literal, EntityError>>,
@@ -185,7 +183,6 @@ impl<E> Filter<E> {
         }
     }
 
-    /// Limits a property to strings with a prefix.
     fn prefix(property: &PropertyName, prefix: &str) -> Self {
         let literal = |text: &str| Ok(Literal::String(Box::from(text)));
         let end = prefix::successor(prefix);
@@ -194,12 +191,12 @@ impl<E> Filter<E> {
     }
 }
 
-/// Returns the operands of a chain of `and`; any other filter is a chain of one.
+/// Returns the operands of a chain of `and`. Any other filter counts as a chain of one.
 fn conjuncts(filter: model::Filter) -> Vec<model::Filter> {
     if let model::Filter::And(operands) = filter { operands } else { vec![filter] }
 }
 
-/// Returns the operands of a chain of `or`; any other filter is a chain of one.
+/// Returns the operands of a chain of `or`. Any other filter counts as a chain of one.
 fn disjuncts(filter: model::Filter) -> Vec<model::Filter> {
     if let model::Filter::Or(operands) = filter { operands } else { vec![filter] }
 }
@@ -207,7 +204,6 @@ fn disjuncts(filter: model::Filter) -> Vec<model::Filter> {
 impl<E> BitAnd for Filter<E> {
     type Output = Self;
 
-    /// Selects entities that match both filters.
     fn bitand(self, other: Self) -> Self {
         self.and(other)
     }
@@ -216,7 +212,6 @@ impl<E> BitAnd for Filter<E> {
 impl<E> BitOr for Filter<E> {
     type Output = Self;
 
-    /// Selects entities that match at least one of the filters.
     fn bitor(self, other: Self) -> Self {
         self.or(other)
     }
@@ -225,7 +220,6 @@ impl<E> BitOr for Filter<E> {
 impl<E> Not for Filter<E> {
     type Output = Self;
 
-    /// Selects entities that do not match the filter. These include entities without the compared property.
     fn not(self) -> Self {
         Self::not(self)
     }

@@ -1,4 +1,4 @@
-//! Values that a property can be compared with.
+//! Values with which a property can be compared.
 //!
 //! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
@@ -34,7 +34,7 @@ pub trait Operand<T> {
 
 /// A type whose values a filter can compare by order: all types except `bool`.
 ///
-/// Implement it for your own type if its encoded values sort like the values themselves:
+/// Implement this trait for your own type if the encoded values sort like the values themselves:
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, EncodedValue, PropertyValue, ValueError};
@@ -66,7 +66,7 @@ pub trait OrderedValue: PropertyValue {}
 
 /// A type whose values are strings, which filters can compare with a prefix.
 ///
-/// Implement it for your own type if it is encoded as a string.
+/// Implement this trait for your own type if the type is encoded as a string.
 ///
 /// ```
 /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -184,7 +184,6 @@ conversions!(chrono::DateTime<chrono::Utc> => DateTime);
 #[cfg(feature = "jiff")]
 conversions!(jiff::Timestamp => DateTime);
 
-/// Converts a value to a literal.
 pub(super) fn literal(value: &EncodedValue<'_>) -> Literal {
     match value.as_edm() {
         EdmValue::String(text) => Literal::String(Box::from(text)),

@@ -1,12 +1,12 @@
 //! The end of the range of strings that start with a prefix.
 //!
-//! The service sorts strings by UTF-16 code unit (01 §3). This is the order of code points, except that those above
-//! U+FFFF sort between U+D7FF and U+E000.
+//! The service sorts strings by UTF-16 code unit (01 §3). This is the order of code points, except that code points
+//! above U+FFFF sort between U+D7FF and U+E000.
 //!
-//! This module must not know filters.
+//! This module must not depend on filters.
 
-/// Returns the least string that sorts after every string with this prefix. Returns `None` if there is none, because
-/// the prefix is empty or consists only of the last character.
+/// Returns the least string that sorts after every string with this prefix. Returns `None` if the prefix is empty or
+/// consists only of the last character, because no such string exists.
 pub(super) fn successor(prefix: &str) -> Option<String> {
     let mut characters = prefix.chars();
     while let Some(last) = characters.next_back() {
@@ -17,7 +17,6 @@ pub(super) fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// Returns the next character in the order of UTF-16 code units.
 fn next_character(c: char) -> Option<char> {
     match c {
         '\u{D7FF}' => Some('\u{10000}'),

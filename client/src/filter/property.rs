@@ -1,6 +1,6 @@
 //! Custom properties and the Timestamp in filters.
 //!
-//! This module must not know keys.
+//! This module must not depend on keys.
 #![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
 
 use super::Filter;
@@ -11,7 +11,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// Reads the value of a field from an entity, by the name of its property.
 type Read<T> = fn(&PropertyBag, &str) -> Result<T, EntityError>;
 
 /// A property of the entity type `E` whose field has the type `T`, in filters and projections.
@@ -52,7 +51,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::Equal, &value)
     }
 
-    /// Selects entities that have the property with a value not equal to the operand.
+    /// Selects entities that have the property with a value different from the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -171,7 +170,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         PropertyName::new(self.name.as_ref())
     }
 
-    /// Checks a name built at run time, which could otherwise change the meaning of the filter.
+    /// Checks a name that was built at run time, because it could change the meaning of the filter.
     fn check(&self) -> Result<(), EntityError> {
         match self.property_name() {
             PropertyName::Custom(name) => crate::entity::check_property_name(&name),

@@ -1,17 +1,18 @@
-//! Writes large numbers of entities: groups them by partition into transactions and sends several of these
+//! Writes large numbers of entities. Groups them by partition into transactions, and sends several transactions
 //! concurrently.
 //!
 //! Invariants:
 //!
 //! 1. Operations on one entity are executed in the order in which they were given.
-//! 2. Memory is bounded by [`BULK_BUFFER_BYTES_MAX`], [`BULK_BUFFER_OPERATIONS_MAX`] and the transactions in flight.
+//! 2. Memory is bounded by [`BULK_BUFFER_BYTES_MAX`], [`BULK_BUFFER_OPERATIONS_MAX`] and the number of transactions in
+//!    flight.
 //!
 //! This module must not know how a transaction is sent.
 
-use super::entities::Write;
 use super::stored::IfMatch;
 use super::table::Table;
 use super::transaction::{Change, Transaction};
+use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityKey, KeyText};
 use crate::error::{Error, ErrorKind};
@@ -27,11 +28,12 @@ use tokio::task::JoinSet;
 /// Writes large numbers of entities to a table. Groups operations by partition into transactions of up to 100
 /// operations, 2 MiB of properties and 4 MiB of body, and sends several transactions concurrently.
 ///
-/// Operations on the same entity keep their order. There is no order between different entities, and no atomicity
-/// beyond a single operation: if an operation in a group fails, it is reported and the rest of the group is sent again.
+/// Operations on the same entity keep their order. The order of operations on different entities is undefined. Only
+/// single operations are atomic: if an operation in a group fails, the report lists it, and the rest of the group is
+/// sent again.
 ///
-/// Adding an operation waits while too many operations are pending, so a source of any size can be written with little
-/// memory.
+/// Adding an operation waits while too many operations are pending. The writer therefore needs little memory, whatever
+/// the amount of data.
 ///
 /// ```
 /// use rowhouse_client::PropertyBag;
@@ -56,14 +58,12 @@ pub struct BulkWriter {
     table: Table,
     concurrency: usize,
     on_progress: Option<OnProgress>,
-    /// The operations that wait for their transaction, by partition.
     groups: HashMap<KeyText, Group>,
-    /// The partitions of `groups`, longest waiting first. It may also contain partitions that are no longer in
-    /// `groups`.
+    /// The partitions of `groups`; the one that has waited longest is first. Can also contain partitions that are no
+    /// longer in `groups`.
     waiting: VecDeque<KeyText>,
     buffered_operations: usize,
     buffered_bytes: usize,
-    /// The entities whose operations are in flight.
     under_way: HashSet<EntityKey>,
     tasks: JoinSet<Outcome>,
     report: BulkReport,
@@ -71,7 +71,6 @@ pub struct BulkWriter {
 
 type OnProgress = Box<dyn FnMut(&BulkReport) + Send>;
 
-/// The buffered operations of a partition.
 #[derive(Debug, Default)]
 struct Group {
     changes: Vec<Change>,
@@ -121,7 +120,6 @@ pub struct BulkFailure {
     pub error: Arc<Error>,
 }
 
-/// The results of a group.
 struct Outcome {
     keys: Vec<EntityKey>,
     written: u64,
@@ -180,8 +178,8 @@ impl BulkWriter {
         Self { on_progress: Some(Box::new(call)), ..self }
     }
 
-    /// Inserts an entity, which must not exist. Fails if the entity cannot be encoded; a refusal by the service is in
-    /// the report.
+    /// Inserts an entity, which must not exist. Fails if the entity cannot be encoded; the report lists operations that
+    /// the service refused.
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
@@ -284,8 +282,8 @@ impl BulkWriter {
         &self.report
     }
 
-    /// Sends all buffered operations, and returns when everything is done. Dropping the writer without this call
-    /// abandons the operations that are buffered or in flight.
+    /// Sends all buffered operations, and returns after all operations have finished. Dropping the writer without this
+    /// call abandons the operations that are buffered or in flight.
     ///
     /// ```
     /// # use rowhouse_client::Table;
@@ -339,12 +337,12 @@ impl BulkWriter {
         }
     }
 
-    /// Sends the group that has waited longest. Returns false if there is none.
+    /// Returns false if no group waits.
     async fn send_oldest(&mut self) -> bool {
         while let Some(partition) = self.waiting.front().cloned() {
             if self.groups.contains_key(&partition) {
-                // The partition must stay in the queue until then, because this future can be dropped while it
-                // waits.
+                // The partition must stay in the queue until its group is sent, because this future can be dropped
+                // while it waits.
                 self.send(&partition).await;
                 self.waiting.pop_front();
                 return true;
@@ -354,12 +352,11 @@ impl BulkWriter {
         false
     }
 
-    /// Sends the group of a partition as soon as the number of transactions in flight permits it.
     async fn send(&mut self, partition: &KeyText) {
         while self.tasks.len() >= self.concurrency {
             self.settle_one().await;
         }
-        // Most groups are sent because they are full. Their entries in `waiting` are removed from time to time.
+        // Most groups are sent because they are full. Their entries in `waiting` are removed here.
         if self.waiting.len() > 2 * self.groups.len() + TRANSACTION_OPERATIONS_MAX {
             let mut seen = HashSet::new();
             self.waiting.retain(|partition| self.groups.contains_key(partition) && seen.insert(partition.clone()));
@@ -371,11 +368,11 @@ impl BulkWriter {
         self.tasks.spawn(write_group(self.table.clone(), changes));
     }
 
-    /// Waits for one of the transactions in flight to end. Returns false if there is none.
+    /// Returns false if no transaction is in flight.
     async fn settle_one(&mut self) -> bool {
         let Some(outcome) = self.tasks.join_next().await else { return false };
         let outcome = outcome.unwrap_or_else(|error| match error.try_into_panic() {
-            // Raised by the program's own transport, credential or key type.
+            // The panic comes from the program's own transport, credential or key type.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => panic!("the runtime shut down before the bulk writer was done: {error}"),
         });
@@ -404,7 +401,8 @@ impl fmt::Debug for BulkWriter {
     }
 }
 
-/// Writes the operations of a partition in one transaction. After a failure, repeats it without the failed operation.
+/// Writes the operations of a partition in one transaction. After a failure, sends it again without the failed
+/// operation.
 async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
     let keys = changes.iter().map(|change| change.key().clone()).collect();
     let mut outcome = Outcome { keys, written: 0, transactions: 0, failures: Vec::new() };
@@ -423,7 +421,7 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
             pending.extend([second, changes]);
             continue;
         }
-        // An error that would be the same for every operation is not retried for each of them.
+        // If every operation would fail with this error, do not try the operations one by one.
         let at_fault = error.operation_index().filter(|at| *at < changes.len() && !concerns_all(&error));
         let (failed, rest) = match at_fault {
             Some(operation) => (vec![changes.remove(operation)], changes),
@@ -437,7 +435,6 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
     outcome
 }
 
-/// Returns true if every operation on the table would fail with this error.
 fn concerns_all(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Service)
         || matches!(error.code(), Some("TableNotFound" | "TableBeingDeleted"))

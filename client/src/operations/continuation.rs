@@ -9,7 +9,7 @@ use wire::uri::{encode_component, percent_decode};
 /// The continuation token of a query. Its strings are opaque: only the service that created them can interpret them.
 ///
 /// A token can be stored and used hours later by another process, either as a string or with the feature `serde`. It is
-/// valid only for the table and the filter that it was created with.
+/// valid only for the table and the filter for which it was created.
 ///
 /// ```
 /// use rowhouse_client::{Continuation, PropertyBag};
@@ -24,7 +24,7 @@ use wire::uri::{encode_component, percent_decode};
 /// let first = pages.next().await.ok_or("no page")??;
 /// let stored: String = first.next.ok_or("no more pages")?.to_string();
 ///
-/// // Later, elsewhere:
+/// // Later, in another process:
 /// let rest = orders.query::<PropertyBag>().resume(stored.parse::<Continuation>()?).collect().await?;
 /// assert_eq!((first.items.len(), rest.len()), (2, 1));
 /// # Ok(()) }
@@ -38,7 +38,7 @@ pub struct Continuation {
     pub row: Option<String>,
 }
 
-/// The error for a string that is not a continuation.
+/// The error for a string that is not a continuation token.
 ///
 /// ```
 /// assert!("".parse::<rowhouse_client::Continuation>().is_err());
@@ -54,7 +54,8 @@ impl Continuation {
     }
 }
 
-/// Returns the token of the next page, unless the service repeats the one that was sent: following it would never end.
+/// Returns the token of the next page. Fails if the service repeats the token that was sent, because following it would
+/// never end.
 pub(super) fn advanced<T: PartialEq>(
     operation: &Operation,
     sent: Option<&T>,
@@ -66,7 +67,7 @@ pub(super) fn advanced<T: PartialEq>(
     Ok(next)
 }
 
-/// Writes both values percent-encoded with a slash between them, without a slash if there is no `NextRowKey`.
+/// Writes both values percent-encoded with a slash between them. Omits the slash if there is no `NextRowKey`.
 impl fmt::Display for Continuation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&encode_component(&self.partition))?;

@@ -1,9 +1,10 @@
 //! Operations on single entities.
 //!
-//! This module must not know queries and transactions, which reuse its functions for writing and reading entities.
+//! This module must not depend on queries and transactions, which reuse its functions.
 
 use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use super::table::Table;
+use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};
@@ -15,55 +16,6 @@ use http::Method;
 use model::EntityKey;
 use wire::entity_body::StoredEntity;
 use wire::json::{read_stored_entity, write_entity_request};
-
-/// The kind of a write, which decides what happens if the entity exists or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Write {
-    Insert,
-    Replace,
-    Merge,
-    InsertOrReplace,
-    InsertOrMerge,
-}
-
-impl Write {
-    fn method(self) -> Method {
-        match self {
-            Self::Insert => Method::POST,
-            Self::Replace | Self::InsertOrReplace => Method::PUT,
-            Self::Merge | Self::InsertOrMerge => Method::PATCH,
-        }
-    }
-
-    /// Returns the method for a part of a batch. All services support MERGE there.
-    pub(crate) fn batch_method(self) -> &'static str {
-        match self {
-            Self::Insert => "POST",
-            Self::Replace | Self::InsertOrReplace => "PUT",
-            Self::Merge | Self::InsertOrMerge => "MERGE",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Insert => "inserting an entity into the table",
-            Self::Replace => "replacing an entity in the table",
-            Self::Merge => "merging into an entity in the table",
-            Self::InsertOrReplace => "inserting or replacing an entity in the table",
-            Self::InsertOrMerge => "inserting or merging an entity in the table",
-        }
-    }
-
-    #[cfg(feature = "encryption")]
-    pub(crate) fn merges(self) -> bool {
-        matches!(self, Self::Merge | Self::InsertOrMerge)
-    }
-
-    /// Returns true if repeating the write changes nothing and cannot fail because of the first attempt.
-    pub(crate) fn is_idempotent(self, condition: Option<&IfMatch>) -> bool {
-        self != Self::Insert && !matches!(condition, Some(IfMatch::ETag(_)))
-    }
-}
 
 impl Table {
     /// Inserts an entity, which must not exist.
@@ -103,7 +55,7 @@ impl Table {
         self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Reads an entity. If it does not exist, this is an error; [`find`](Self::find) returns `None` instead.
+    /// Reads an entity. Fails if the entity does not exist; [`find`](Self::find) returns `None` instead.
     ///
     /// ```
     /// # use rowhouse_client::{ErrorKind, PropertyBag};
@@ -139,7 +91,7 @@ impl Table {
         self.read(key, &[], E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Reads an entity; returns `None` if it does not exist. A missing table is an error.
+    /// Reads an entity, or returns `None` if it does not exist. Fails if the table does not exist.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -214,7 +166,8 @@ impl Table {
         self.read(&key(partition_key, row_key)?, names, E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Replaces an entity, which must exist and match the condition. Afterwards it has exactly the given properties.
+    /// Replaces an entity, which must exist and match the condition. Afterwards, the entity has exactly the given
+    /// properties.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, PropertyBag};
@@ -234,7 +187,7 @@ impl Table {
     }
 
     /// Merges into an entity, which must exist and match the condition. Its other properties keep their values. A
-    /// property that is `None` is not written, so it keeps its value, too.
+    /// property that is `None` is not sent, so its stored value does not change.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, PropertyBag};
@@ -302,8 +255,8 @@ impl Table {
         self.delete_entity(partition_key, row_key, &condition.into(), false).await
     }
 
-    /// Deletes an entity if it exists, and returns whether it did. An existing entity must match the condition. A
-    /// missing table is an error.
+    /// Deletes an entity if it exists, and returns whether it did. An existing entity must match the condition. Fails
+    /// if the table does not exist.
     ///
     /// Unlike [`delete`](Self::delete), this operation is retried. If a response is lost, the retry returns false
     /// although this call deleted the entity.
@@ -354,7 +307,7 @@ impl Table {
     /// client has changed the entity. Returns the written entity.
     ///
     /// The entity is replaced, so its type should contain all properties or have a `rest` field. `change` may be called
-    /// several times, each time with the current entity. An error that it returns ends the loop, and so does the
+    /// several times, each time with the current entity. The loop ends when `change` returns an error, or at the
     /// hundredth conflict. The entity is read from the primary. If `change` has its own error type, use
     /// [`try_update`](Self::try_update).
     ///
@@ -386,7 +339,7 @@ impl Table {
 
     /// Updates an entity like [`update`](Self::update), with the program's own error type.
     ///
-    /// It is a separate method because the compiler could not infer the error type of a closure that only returns
+    /// This is a separate method because the compiler could not infer the error type of a closure that only returns
     /// `Ok(())`.
     ///
     /// ```
@@ -435,7 +388,7 @@ impl Table {
             change(&mut stored.entity)?;
             match table.replace(&stored.entity, &stored.etag).await {
                 Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
-                // A round fails only because another client has succeeded, so the clients as a whole make progress.
+                // A round fails only because another client succeeded, so the clients make progress overall.
                 Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
                 Err(error) => return Err(error.into()),
             }
@@ -503,13 +456,11 @@ impl Table {
     }
 }
 
-/// Appends an entity as JSON.
 pub(crate) fn write_bag(out: &mut Vec<u8>, bag: &PropertyBag) {
     write_entity_request(out, &bag.key, bag.properties.as_record_builder())
         .expect("a builder has no damaged properties");
 }
 
-/// Converts an entity that the service sent.
 pub(crate) fn bag(operation: &Operation, stored: StoredEntity) -> Result<PropertyBag, Error> {
     let StoredEntity { body, timestamp: time, etag } = stored;
     let (partition, row) =

@@ -14,6 +14,7 @@ mod service;
 mod stored;
 mod table;
 mod transaction;
+mod write;
 
 pub use bulk::{BulkFailure, BulkReport, BulkWriter};
 pub use continuation::{Continuation, MalformedContinuation};

@@ -1,4 +1,4 @@
-//! The results of a query: page by page or one by one.
+//! The results of a query, as pages or one by one.
 //!
 //! This module must not know how queries are built.
 
@@ -18,7 +18,6 @@ use std::task::{Context, Poll, ready};
 use wire::json::read_entity_set;
 use wire::uri::encode_component;
 
-/// Converts an entity to a result.
 pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
 
 /// A page of the results of a query, in key order.
@@ -41,19 +40,18 @@ pub struct Page<T> {
     pub next: Option<Continuation>,
 }
 
-/// The parts of the request that all pages of a query share.
 pub(super) struct PageRequest<T> {
     pub(super) table: Table,
-    /// The query options that stay the same, each preceded by an ampersand.
+    /// Each option is preceded by an ampersand.
     pub(super) options: String,
     pub(super) page_size: usize,
-    /// The names of the properties to read (empty for all), and of those that the type marks for encryption.
+    /// The names of the properties to read (empty for all properties), and of the properties that the type marks for
+    /// encryption.
     pub(super) select: Vec<String>,
     pub(super) marked: Vec<&'static str>,
     pub(super) read: Read<T>,
 }
 
-/// The current position of a query.
 #[derive(Debug)]
 pub(super) struct Position {
     pub(super) from: Option<Continuation>,
@@ -61,7 +59,6 @@ pub(super) struct Position {
 }
 
 impl<T> PageRequest<T> {
-    /// Returns the same request with a filter.
     pub(super) fn with_filter(&self, filter: Option<&str>) -> Self {
         let filter = filter.map_or_else(String::new, |filter| format!("&$filter={}", encode_component(filter)));
         Self {
@@ -74,8 +71,6 @@ impl<T> PageRequest<T> {
         }
     }
 
-    /// Reads a page of at most `limit` entities.
-    ///
     /// If the page exceeds the maximum size of a response, requests it again with half as many entities.
     async fn page(&self, from: Option<&Continuation>, limit: usize) -> Result<Page<T>, Error> {
         let position = from.map(Continuation::options).unwrap_or_default();
@@ -127,20 +122,18 @@ pub struct Pages<T> {
     /// `None` after the last page, and while a page is being read.
     position: Option<Position>,
     pending: Option<Pin<Box<dyn Future<Output = PageRead<T>> + Send>>>,
-    /// The reason why the query cannot be sent.
+    /// The reason why the query cannot be sent. The first page is this error.
     error: Option<Error>,
 }
 
-/// A page and the query's position after it.
 type PageRead<T> = Result<(Page<T>, Option<Position>), Error>;
 
 impl<T: Send + 'static> Pages<T> {
-    /// Creates the pages that start at this position. With an `error`, the first page is that error.
     pub(super) fn new(request: PageRequest<T>, position: Option<Position>, error: Option<Error>) -> Self {
         Self { request: Arc::new(request), position, pending: None, error }
     }
 
-    /// Returns the next page; `None` after the last one. After an error there are no more pages.
+    /// Returns the next page, or `None` after the last page or after an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -218,7 +211,7 @@ impl<T: Send + 'static> Results<T> {
         Self { pages, page: VecDeque::new() }
     }
 
-    /// Returns the next result; `None` after the last one. After an error there are no more results.
+    /// Returns the next result, or `None` after the last result or after an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};

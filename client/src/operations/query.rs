@@ -1,4 +1,4 @@
-//! Queries: which entities of a table are read, and which of their properties. `pages.rs` delivers the results.
+//! Queries select entities of a table, and properties of these entities. `pages.rs` delivers the results.
 //!
 //! This module must not know how entities are written.
 
@@ -21,8 +21,8 @@ use std::sync::Arc;
 ///
 /// An entity must match all conditions. The compiler checks the names and types of properties;
 /// [`filter_text`](Self::filter_text) accepts any expression of the filter language instead. The service examines only
-/// the entities in the key range that the conditions on the keys allow. It checks all other conditions entity by
-/// entity.
+/// the entities in the key range that the conditions on the keys allow. It checks all other conditions for each of
+/// these entities.
 ///
 /// ```
 /// use rowhouse_client::{Entity, TableService};
@@ -62,13 +62,11 @@ use std::sync::Arc;
 pub struct Query<E, T = Stored<E>> {
     table: Table,
     filter: Option<Filter<E>>,
-    /// Expressions of the filter language, as written by the program.
     texts: Vec<String>,
     select: Vec<String>,
     take: Option<u64>,
     page_size: usize,
     from: Option<Continuation>,
-    /// The properties that the query's types mark for encryption.
     marked: Vec<&'static str>,
     read: Read<T>,
     types: PhantomData<fn() -> E>,
@@ -135,8 +133,8 @@ impl<E: Entity, T> Query<E, T> {
         Self { filter, ..self }
     }
 
-    /// Adds a condition as an expression of the filter language, which the service checks. The other conditions still
-    /// apply whatever the expression contains, because an unbalanced quote or parenthesis is an error.
+    /// Adds a condition as an expression of the filter language, which the service checks. An unbalanced quote or
+    /// parenthesis is an error, so that an expression cannot disable the other conditions.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -149,7 +147,7 @@ impl<E: Entity, T> Query<E, T> {
         self
     }
 
-    /// Selects only entities in this partition.
+    /// Selects only entities in the given partition.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -223,7 +221,7 @@ impl<E: Entity, T> Query<E, T> {
         Self { take: Some(results_max), ..self }
     }
 
-    /// Sets the maximum number of results in a page: 1 to 1,000 (the default).
+    /// Sets the maximum number of results in a page, from 1 to 1,000. The default is 1,000.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -235,7 +233,7 @@ impl<E: Entity, T> Query<E, T> {
         Self { page_size: results_max.clamp(1, PAGE_ENTITIES_MAX), ..self }
     }
 
-    /// Starts where an earlier query with the same conditions stopped.
+    /// Starts at the position at which an earlier query with the same conditions stopped.
     ///
     /// ```
     /// # use rowhouse_client::{Continuation, PropertyBag, Table};
@@ -247,7 +245,7 @@ impl<E: Entity, T> Query<E, T> {
         Self { from: Some(from), ..self }
     }
 
-    /// Reads only some properties: a single one or a tuple of them.
+    /// Reads only a property or a tuple of properties.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Table};
@@ -270,8 +268,8 @@ impl<E: Entity, T> Query<E, T> {
         self.reading(names, move |bag| projection.read(&bag))
     }
 
-    /// Reads only the properties of another type, which may have fewer. If that type has a field for the remaining
-    /// properties, reads all.
+    /// Reads only the properties of another type, which may have fewer properties. Reads all properties if that type
+    /// has a field for the remaining ones.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, PropertyBag, Table};
@@ -294,7 +292,8 @@ impl<E: Entity, T> Query<E, T> {
         query
     }
 
-    /// Reads some properties by name and converts them to any value. An empty list of names reads all properties.
+    /// Reads some properties by name and converts them to any value. Reads all properties if the list of names is
+    /// empty.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -342,7 +341,6 @@ impl<E: Entity, T> Query<E, T> {
         &self.table
     }
 
-    /// Returns the request for the pages of a scan, without the filter.
     pub(super) fn into_request(self) -> Result<PageRequest<T>, Error> {
         if self.take.is_some() || self.from.is_some() {
             return Err(Error::Invalid("a scan reads all results: it supports neither `take` nor `resume`".to_owned()));
@@ -358,8 +356,8 @@ impl<E: Entity, T> Query<E, T> {
         PageRequest { table, options, page_size, select, marked, read }
     }
 
-    /// Returns the filter as it is sent; `None` if it selects every entity. Fails if a value has no literal in the
-    /// filter language.
+    /// Returns the filter to send, or `None` to select every entity. Fails if a value has no literal in the filter
+    /// language.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Table};
@@ -381,7 +379,6 @@ impl<E: Entity, T> Query<E, T> {
         let typed = self.filter.as_ref().map(Filter::text).transpose()?;
         let mut parts: Vec<&String> = typed.iter().chain(&self.texts).collect();
         Ok(match (parts.pop(), &parts[..]) {
-            // A single expression needs no parentheses.
             (last, []) => last.cloned(),
             (last, before) => {
                 let all = before.iter().copied().chain(last);
@@ -433,7 +430,7 @@ impl<E: Entity, T> Query<E, T> {
         Results::new(self.pages())
     }
 
-    /// Runs the query and collects all results, however many there are.
+    /// Runs the query and collects all results, whatever their number.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -453,7 +450,7 @@ impl<E: Entity, T> Query<E, T> {
         Ok(all)
     }
 
-    /// Runs the query and returns only its first result; `None` if there is none.
+    /// Runs the query and returns its first result, or `None` if there are no results.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -499,18 +496,16 @@ fn is_closed(text: &str) -> bool {
     depth == 0 && !is_quoted
 }
 
-/// Returns the partition key of any entity type, as a string property.
 fn partition<E>() -> KeyProperty<E, String> {
     KeyProperty::new(KeyName::Partition)
 }
 
-/// Returns the row key of any entity type, as a string property.
 fn row<E>() -> KeyProperty<E, String> {
     KeyProperty::new(KeyName::Row)
 }
 
 impl Table {
-    /// Creates a query of the entities in the table: all of them, until conditions are added.
+    /// Creates a query of all entities in the table. Add conditions to restrict it.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};

@@ -1,18 +1,19 @@
 //! Splits a table into key ranges that can be read in parallel.
 //!
-//! A service reports neither the number of partitions nor the last one. So the algorithm repeatedly requests the first
-//! key at or after a key in the middle of a range, until there are enough ranges. Ranges consist of whole partitions,
-//! or of the rows of one partition, because a service finds their beginnings quickly. Ranges do not reveal the number
-//! of entities, so a table is split into more ranges than are read in parallel.
+//! A service reports neither the number of partitions nor the last partition. The algorithm therefore takes a key in
+//! the middle of a range and requests the first existing key at or after it, until there are enough ranges. A range
+//! consists of whole partitions, or of rows of one partition, because a service finds the beginning of such a range
+//! quickly. The number of entities in a range is unknown, so a table is split into more ranges than are read in
+//! parallel.
 //!
-//! The middle of a range is found in two steps. Most keys share a prefix; its length is found by bisection. At the
-//! first character in which keys differ, the middle is the middle of the digits or letters that may follow.
+//! The middle of a range is found in two steps. First, bisection determines the length of the prefix that the keys
+//! share. Then the next character is chosen from the middle of the digits or letters that are possible there.
 //!
-//! This module must not know requests or entity types. The commands of the workspace use it for data folders and
-//! databases, too.
+//! This module must not depend on requests or entity types. The workspace's commands also use it for data folders and
+//! databases.
 
 use super::continuation::Continuation;
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use model::key::{KEY_SEPARATOR, decode_ordinal};
 use model::limits::{PAGE_RESULTS_MAX, TABLE_PROBES_MAX, TABLE_RANGES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY};
@@ -23,14 +24,14 @@ use std::panic::resume_unwind;
 use tokio::task::JoinSet;
 use wire::filter::parse_optional;
 
-/// The maximum number of fruitless queries for one range before it is left as it is.
+/// The maximum number of fruitless queries for one range before it is no longer split.
 const FRUITLESS_QUERIES_MAX: usize = 48;
 /// The maximum number of empty pages at the beginning of a query.
 const EMPTY_PAGES_MAX: usize = 16;
-/// The number of ranges for each parallel reader, so that one large range does not hold up the others.
+/// The number of ranges for each parallel reader, so that one large range does not delay the end of the scan.
 const RANGES_PER_READER: usize = 4;
 
-/// The entities of a table from one key up to, but not including, another one.
+/// The entities of a table from one key up to, but not including, another key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EntityRange {
@@ -43,7 +44,8 @@ pub struct EntityRange {
 }
 
 impl EntityRange {
-    /// Returns the filter for the entities in the range that also match another filter; `None` selects all entities.
+    /// Returns the filter for the entities in the range that also match another filter, or `None` to select all
+    /// entities.
     pub fn filter(&self, filter: Option<&str>) -> Option<String> {
         let condition =
             |key: &str, operator: &str, text: &String| format!("{key} {operator} '{}'", text.replace('\'', "''"));
@@ -63,7 +65,7 @@ impl EntityRange {
         }
     }
 
-    /// Returns the smallest range with all keys that a filter can match, or `None` if it matches none.
+    /// Returns the smallest range with all keys that a filter can match, or `None` if the filter matches no key.
     fn around(filter: Option<&Filter>) -> Option<Self> {
         let mut ranges = plan(filter).ranges.into_iter();
         let first = ranges.next()?;
@@ -87,14 +89,14 @@ impl EntityRange {
     }
 }
 
-/// Splits key bytes at the first structural byte: the text before it, this byte, and the bytes after it.
+/// Splits key bytes at the first structural byte: the string before this byte, the byte, and the bytes after it.
 fn cut(bytes: &[u8]) -> Option<(String, Option<u8>, &[u8])> {
     let at = bytes.iter().position(|byte| *byte <= KEY_SEPARATOR + 1).unwrap_or(bytes.len());
     let text = decode_ordinal(bytes.get(..at)?)?.into_owned();
     Some((text, bytes.get(at).copied(), bytes.get(at + 1..).unwrap_or_default()))
 }
 
-/// Returns the first string after a key that is a valid key.
+/// Returns the first valid key after the given key.
 fn after(key: &str) -> String {
     format!("{key} ")
 }
@@ -102,7 +104,7 @@ fn after(key: &str) -> String {
 /// The first keys of a query.
 #[derive(Debug, Default)]
 pub struct KeyPage {
-    /// The first key; `None` if the page is empty.
+    /// The first key, or `None` if the page is empty.
     pub first: Option<EntityKey>,
     /// The position of the next page; `None` for the last page.
     pub next: Option<Continuation>,
@@ -122,10 +124,10 @@ pub trait KeyReader: Clone + Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<KeyPage, Self::Error>>;
 }
 
-/// Splits the part of a table that a filter can match into ranges, of which `parallel` are to be read concurrently.
-/// The ranges are in key order and without gaps. A table of one page becomes one range.
+/// Splits the part of a table that a filter can match into ranges, of which `parallel` will be read concurrently. The
+/// ranges are in key order and without gaps. A table of one page becomes one range.
 ///
-/// An invalid filter results in a single range, so that the service reports what is wrong with it.
+/// An invalid filter results in a single range, so that the service reports the mistake in it.
 pub async fn split<R: KeyReader>(
     table: &R,
     filter: Option<&str>,
@@ -167,7 +169,8 @@ pub async fn split<R: KeyReader>(
     Ok(ranges_of(&spans))
 }
 
-/// Returns probes for the spans that were split least, each with the index of its span and the keys it covers.
+/// Returns probes for the spans that were split least. Each comes with the index of its span and the keys that it
+/// covers.
 fn next_probes(spans: &mut [Span], count: usize) -> Vec<(usize, Probe, EntityRange)> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|at| spans.get(*at).map(|span| span.depth));
@@ -185,7 +188,6 @@ fn next_probes(spans: &mut [Span], count: usize) -> Vec<(usize, Probe, EntityRan
     probes
 }
 
-/// Returns the ranges between the beginnings of spans.
 fn ranges_of(spans: &[Span]) -> Vec<EntityRange> {
     let range = |(at, span): (usize, &Span)| {
         let before = at.checked_sub(1).and_then(|before| spans.get(before));
@@ -206,11 +208,9 @@ fn ranges_of(spans: &[Span]) -> Vec<EntityRange> {
     spans.iter().enumerate().map(range).collect()
 }
 
-/// The keys by which a span is split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Axis {
     Partitions,
-    /// The rows of the span's only partition.
     RowsOf(String),
 }
 
@@ -235,7 +235,6 @@ impl Axis {
 struct Span {
     axis: Axis,
     low: String,
-    /// The row key of its first entity.
     first_row: String,
     /// An exclusive upper bound: no key lies between it and the next span. `None` if no bound is known.
     high: Option<String>,
@@ -244,18 +243,16 @@ struct Span {
     /// The number of leading UTF-16 units of `low` that all keys share: at least `shared.0`, and at most `shared.1`
     /// once another key is known.
     shared: (usize, Option<usize>),
-    /// True if it cannot be split further.
     is_final: bool,
 }
 
-/// A query for the first key of a span at or after some key.
 #[derive(Debug)]
 enum Probe {
-    /// Starts at a key where the span may be split.
+    /// Looks for a key at which the span can be split.
     Middle(String),
     /// Checks whether there is a second key.
     Second(String),
-    /// Checks whether all keys begin with this many units of the first one.
+    /// Checks whether all keys begin with this many units of the first key.
     Shared(usize, String),
 }
 
@@ -283,13 +280,11 @@ impl Span {
         Self { axis, low, first_row, high, depth: 0, tries: 0, shared: (shared, None), is_final: false }
     }
 
-    /// Returns the part of the span that starts at a key.
     fn from(&self, key: &str) -> EntityRange {
         let partition = self.axis.partition().map(str::to_owned);
         EntityRange { partition, from: Some(key.to_owned()), to: self.high.clone() }
     }
 
-    /// Returns the next probe, or `None` if there is none.
     fn next_probe(&mut self) -> Option<Probe> {
         if self.tries >= FRUITLESS_QUERIES_MAX {
             return None;
@@ -318,7 +313,7 @@ impl Span {
         }
     }
 
-    /// Records a result. Returns the second half of the span if it is split.
+    /// Returns the second half of the span if the result splits the span.
     fn record_probe(&mut self, probe: Probe, found: ProbeResult) -> Option<Self> {
         let low = units(&self.low);
         match (probe, found) {
@@ -352,7 +347,6 @@ fn units(key: &str) -> Vec<u16> {
     key.encode_utf16().collect()
 }
 
-/// Returns the length of the common prefix of two keys, in units.
 fn common_units(one: &[u16], other: &[u16]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
@@ -389,11 +383,11 @@ async fn first_key<R: KeyReader>(table: &R, range: &EntityRange) -> Result<Probe
 
 /// Sorts before every character of a key.
 const FLOOR: u16 = 0x1F;
-/// Sorts after the characters that most keys consist of. Keys with later characters are still found.
+/// Sorts after the characters of most keys. Keys with later characters are still found.
 const LATIN_CEILING: u16 = 0x7F;
 
-/// Returns the first unit after the class of digits or letters that a unit belongs to, and the unit in the middle of
-/// that class.
+/// Finds the class of digits or letters that contains a unit. Returns the first unit after the class, and the unit in
+/// its middle.
 fn class_of(unit: u16) -> Option<(u16, u16)> {
     let class = |from: u8, to: u8| (u16::from(to) + 1, u16::from(from) + u16::from(to - from) / 2 + 1);
     match u8::try_from(unit).ok()? {
@@ -404,8 +398,8 @@ fn class_of(unit: u16) -> Option<(u16, u16)> {
     }
 }
 
-/// Returns a key between two keys that share the first `shared` units, roughly in the middle of the likely keys, in
-/// the order of UTF-16 code units.
+/// Returns a key between two keys that share the first `shared` units. The result is roughly in the middle of the
+/// likely keys, in the order of UTF-16 code units.
 fn between(low: &[u16], high: Option<&[u16]>, shared: usize) -> Option<String> {
     let mut key: Vec<u16> = low.get(..shared)?.to_vec();
     for at in shared..=low.len() {
@@ -424,7 +418,8 @@ fn between(low: &[u16], high: Option<&[u16]>, shared: usize) -> Option<String> {
             key.push(unit);
             return String::from_utf16(&key).ok();
         }
-        // No key fits before the end here, so look for one that begins with this unit of the low key.
+        // No key with a later unit here is below the upper bound, so continue with keys that have this unit of the low
+        // key.
         key.push(begin);
     }
     None

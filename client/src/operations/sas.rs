@@ -58,7 +58,6 @@ pub struct AccountSas {
     fields: Fields<'static>,
 }
 
-/// The methods that both kinds share.
 macro_rules! common_methods {
     ($kind:ident) => {
         impl $kind {
@@ -77,7 +76,7 @@ macro_rules! common_methods {
                 self
             }
 
-            /// Restricts the signature to an IP address or a range of them, such as `203.0.113.4-203.0.113.9`.
+            /// Restricts the signature to an IP address or a range of IP addresses, such as `203.0.113.4-203.0.113.9`.
             ///
             /// ```
             /// # use rowhouse_client::{DateTime, Permissions};
@@ -133,7 +132,7 @@ impl TableSas {
         Self { fields: Fields { policy: Cow::Owned(id.to_owned()), ..fields() } }
     }
 
-    /// Restricts the signature to partition keys from this one on.
+    /// Restricts the signature to partition keys greater than or equal to the given one.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -145,7 +144,7 @@ impl TableSas {
         self
     }
 
-    /// Restricts the signature to entities from this one on.
+    /// Restricts the signature to entities at or after the given one, in key order.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -157,7 +156,7 @@ impl TableSas {
         self.from_partition(partition_key)
     }
 
-    /// Restricts the signature to partition keys up to and including this one.
+    /// Restricts the signature to partition keys less than or equal to the given one.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -169,7 +168,7 @@ impl TableSas {
         self
     }
 
-    /// Restricts the signature to entities up to and including this one.
+    /// Restricts the signature to entities at or before the given one, in key order.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -246,7 +245,7 @@ fn fields() -> Fields<'static> {
     Fields { version: Cow::Borrowed(VERSION), ..Fields::default() }
 }
 
-/// Formats a time for a signature, without fractions of a second.
+/// Omits fractions of a second.
 fn seconds(instant: DateTime) -> Cow<'static, str> {
     let mut out = Vec::with_capacity(20);
     instant.write_whole_seconds_to(&mut out);

@@ -7,9 +7,9 @@ use super::query::Query;
 use super::ranges::{EntityRange, KeyPage, KeyReader, split};
 use super::stored::Stored;
 use super::table::Table;
-use crate::BoxFuture;
 use crate::entity::{Entity, PropertyBag};
 use crate::error::Error;
+use crate::future::BoxFuture;
 use crate::limits::{PAGE_ENTITIES_MAX, SCAN_CONCURRENCY};
 use crate::operations::Continuation;
 use futures_core::Stream;
@@ -24,8 +24,8 @@ use tokio::task::JoinSet;
 /// A query that reads several key ranges concurrently; created by [`Table::scan`] and [`Query::scan`].
 ///
 /// The client finds the ranges by sampling keys, with at most 129 small requests. The results of a range are in key
-/// order, but the ranges are interleaved. A table that other programs change during the scan is not read at one
-/// instant. Memory holds at most one page for each range that is being read.
+/// order, but the ranges are interleaved. The scan does not see a consistent state of a table that other programs
+/// change at the same time. It holds at most one page in memory for each range that is being read.
 ///
 /// ```
 /// use rowhouse_client::PropertyBag;
@@ -116,22 +116,18 @@ fn pages_of<T: Send + 'static>(request: &PageRequest<T>, range: &EntityRange, fi
     Pages::new(request, Some(Position { from: None, remaining: u64::MAX }), None)
 }
 
-/// The pages of all ranges.
 struct ScanPages<T> {
-    /// Splits the table; `None` afterwards.
+    /// `None` after the table was split.
     starting: Option<BoxFuture<'static, Result<Vec<Pages<T>>, Error>>>,
-    /// The ranges that have not been started, last first.
+    /// In reverse order: the last range is first.
     pending: Vec<Pages<T>>,
-    /// Reads one page of each running range.
     running: JoinSet<PageRead<T>>,
     parallel: usize,
 }
 
-/// The pages of a range, and the results of the page that was read; `None` after the last one.
 type PageRead<T> = (Pages<T>, Option<Result<Vec<T>, Error>>);
 
 impl<T: Send + 'static> ScanPages<T> {
-    /// Returns the results of the next page; `None` after the last one. An error ends the scan.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<T>, Error>>> {
         if let Some(starting) = &mut self.starting {
             let result = ready!(starting.as_mut().poll(context));
@@ -189,7 +185,7 @@ pub struct ScanResults<T> {
 }
 
 impl<T: Send + 'static> ScanResults<T> {
-    /// Returns the next result; `None` after the last one. After an error there are no more results.
+    /// Returns the next result, or `None` after the last result or after an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -235,8 +231,8 @@ impl<E: Entity, T> fmt::Debug for Scan<E, T> {
 }
 
 impl<E: Entity, T> Query<E, T> {
-    /// Returns a scan, which reads several key ranges of the query concurrently. It reads all results: with
-    /// [`take`](Self::take) or [`resume`](Self::resume), it is an error.
+    /// Returns a scan, which reads several key ranges of the query concurrently. Because a scan reads all results, a
+    /// query with [`take`](Self::take) or [`resume`](Self::resume) is an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};

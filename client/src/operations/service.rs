@@ -1,6 +1,4 @@
 //! The client of an account: its tables, its service properties, and how to connect to it.
-//!
-//! `table.rs` contains the operations on one table.
 
 use super::continuation::advanced;
 use super::table::Table;
@@ -75,7 +73,8 @@ pub struct TableServiceBuilder {
 }
 
 impl TableService {
-    /// Creates a client for the account in a connection string. It connects when the first operation is executed.
+    /// Creates a client for the account in a connection string. The client connects when the first operation is
+    /// executed.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -87,7 +86,7 @@ impl TableService {
         Self::builder_from_connection_string(text)?.build()
     }
 
-    /// Creates a client for the account at an endpoint. It connects when the first operation is executed.
+    /// Creates a client for the account at an endpoint. The client connects when the first operation is executed.
     ///
     /// ```
     /// use rowhouse_client::{Credential, Endpoint, TableService};
@@ -276,8 +275,8 @@ impl TableServiceBuilder {
         Self { read_from, ..self }
     }
 
-    /// Sets the id that each request carries in `x-ms-client-request-id`, instead of a random id for each operation. It
-    /// has 1 to 1,024 ASCII characters. [`Table::with_client_request_id`] sets it for single operations.
+    /// Sets the ID that each request carries in `x-ms-client-request-id`, instead of a random ID for each operation.
+    /// The ID has 1 to 1,024 ASCII characters. [`Table::with_client_request_id`] sets it for single operations.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -288,7 +287,7 @@ impl TableServiceBuilder {
         Self { client_request_id: Some(Arc::from(id)), ..self }
     }
 
-    /// Sets the address of the secondary. By default it is derived from the address of the primary.
+    /// Sets the URL of the secondary. By default, it is derived from the URL of the primary.
     ///
     /// ```
     /// # use rowhouse_client::{Endpoint, TableService};
@@ -300,7 +299,8 @@ impl TableServiceBuilder {
         Self { secondary: Some(secondary), ..self }
     }
 
-    /// Replaces the transport. A test can respond to the requests itself; see the example of [`Transport`].
+    /// Replaces the transport. With its own transport, a test can respond to requests itself; see the example of
+    /// [`Transport`].
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -371,7 +371,7 @@ impl fmt::Debug for TableServiceBuilder {
     }
 }
 
-/// The tables of an account, in the service's spelling and order. They are read page by page.
+/// The tables of an account, in the service's spelling and order. The list is read in pages.
 ///
 /// ```
 /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
@@ -402,7 +402,7 @@ impl TableList {
         Self { filter: Some(filter), ..self }
     }
 
-    /// Returns the next page of names; `None` after the last one.
+    /// Returns the next page of names, or `None` after the last page.
     ///
     /// ```
     /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
@@ -457,7 +457,6 @@ impl TableList {
 }
 
 impl Pipeline {
-    /// Sends an XML body.
     pub(crate) async fn put_xml(&self, what: What, path: String, query: &str, document: Vec<u8>) -> Result<(), Error> {
         // The service writes a byte order mark, but clients send none.
         let mark = xml::BYTE_ORDER_MARK.as_bytes();
@@ -469,7 +468,6 @@ impl Pipeline {
     }
 }
 
-/// The limits of a client for tables. Connections are reused.
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -481,7 +479,6 @@ impl Default for HttpOptions {
     }
 }
 
-/// Returns the filter for table names that start with a prefix.
 fn table_names_from(prefix: &str) -> String {
     PropertyBag::PROPERTIES.property::<String>(TABLE_NAME).starts_with(prefix).to_string()
 }

@@ -1,6 +1,6 @@
 //! The inputs and results of entity operations other than the entity itself: conditions, ETags and timestamps.
 //!
-//! This module must not know requests.
+//! This module must not depend on requests.
 
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A stored entity with its `ETag` and its Timestamp.
 ///
-/// It dereferences to the entity, and a reference to it can be used as the condition of a change.
+/// It dereferences to the entity. A reference to it can be the condition of a change.
 ///
 /// ```
 /// use rowhouse_client::{PropertyBag, Stored};
@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// # orders.insert(&PropertyBag::new("2031", "0001")?).await?;
 /// let mut order: Stored<PropertyBag> = orders.get("2031", "0001").await?;
 /// order.set("State", "paid")?;
-/// // Only if it has not changed since it was read.
+/// // Replace the entity only if it has not changed since it was read.
 /// orders.replace(&order, &order).await?;
 /// # Ok(()) }
 /// ```
@@ -55,15 +55,15 @@ pub struct Stored<E> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The written version; an empty string if the entity was deleted.
+    /// The written version, or an empty string if the entity was deleted.
     pub etag: ETag,
     /// The time of the write; `None` if the `ETag` does not contain it.
     pub timestamp: Option<DateTime>,
 }
 
-/// The condition of a change: the version that the entity must have.
+/// The condition of a change, on the version of the entity.
 ///
-/// Convert it from an `ETag` or anything that has one: `&Stored<E>`, `&Written`, `&ETag`. Use [`IfMatch::Any`] for a
+/// It can be converted from anything with an `ETag`: `&Stored<E>`, `&Written`, `&ETag`. Use [`IfMatch::Any`] for a
 /// change that does not depend on the version.
 ///
 /// ```
@@ -83,7 +83,8 @@ pub enum IfMatch {
 impl IfMatch {
     /// Returns the value of the `If-Match` header.
     ///
-    /// Refuses an empty `ETag`, which a deleted entity has, and `*`: a service would treat both as no condition.
+    /// Fails for `*` and for an empty `ETag`, which a deleted entity has, because neither makes a service compare the
+    /// version.
     pub(crate) fn header(&self) -> Result<&str, Error> {
         match self {
             Self::Any => Ok("*"),
@@ -128,13 +129,11 @@ impl Written {
     }
 }
 
-/// Returns the Timestamp contained in an `ETag`.
 pub(crate) fn timestamp(etag: &str) -> Option<DateTime> {
     let text = etag.strip_prefix("W/\"datetime'")?.strip_suffix("'\"")?;
     DateTime::parse(&wire::uri::percent_decode(text)?).ok()
 }
 
-/// Converts an entity that the service sent to a stored entity of type `T`.
 pub(crate) fn stored_as<T>(
     bag: PropertyBag,
     read: impl FnOnce(PropertyBag) -> Result<T, EntityError>,
@@ -158,7 +157,6 @@ impl<E> Stored<E> {
     }
 }
 
-/// Behaves like its entity when written.
 impl<E: Entity> Entity for Stored<E> {
     type Properties = E::Properties;
 

@@ -1,9 +1,6 @@
 //! A single table: its name, creation, deletion and policies.
-//!
-//! `entities.rs` contains the operations on entities, `query.rs` the queries, `transaction.rs` the transactions and
-//! `bulk.rs` the bulk writer.
 
-use super::entities::Write;
+use super::write::Write;
 use crate::entity::PropertyBag;
 use crate::error::{Error, ErrorKind};
 use crate::pipeline::RetryPolicy;
@@ -19,9 +16,9 @@ use wire::acl;
 use wire::json::write_table_request;
 use wire::uri::{encode_component, write_entity_address, write_table_address};
 
-/// A table of an account. Cloning it is cheap, and clones share their connections.
+/// A table of an account. Cloning a table is cheap, and clones share their connections.
 ///
-/// Its name is not checked on creation: the service refuses invalid names.
+/// The client does not check the name; the service refuses invalid names.
 ///
 /// ```
 /// use rowhouse_client::{Entity, ErrorKind, IfMatch, TableService};
@@ -49,7 +46,7 @@ use wire::uri::{encode_component, write_entity_address, write_table_address};
 /// stored.visits += 1;
 /// customers.replace(&stored, &stored).await?;
 ///
-/// // The version that was read is no longer the current one.
+/// // The version that was read is outdated.
 /// let error = customers.replace(&stored, &stored).await.unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::PreconditionFailed);
 ///
@@ -61,7 +58,7 @@ use wire::uri::{encode_component, write_entity_address, write_table_address};
 pub struct Table {
     pub(crate) pipeline: Pipeline,
     pub(crate) name: Arc<str>,
-    /// The name, percent-encoded for URLs.
+    /// The percent-encoded name, for URLs.
     pub(crate) encoded: Arc<str>,
     #[cfg(feature = "encryption")]
     pub(crate) encryption: Option<crate::encryption::EncryptionPolicy>,
@@ -121,8 +118,9 @@ impl Table {
         table
     }
 
-    /// Returns the same table with this id in `x-ms-client-request-id` of each request, instead of a random id for each
-    /// operation. The service writes it to its log and repeats it in its response. It has 1 to 1,024 ASCII characters.
+    /// Returns the same table with the given ID in the header `x-ms-client-request-id` of each request, instead of a
+    /// random ID for each operation. The service writes the ID to its log and repeats it in its response. The ID has 1
+    /// to 1,024 ASCII characters.
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
@@ -293,7 +291,8 @@ impl Table {
         self.pipeline.put_xml(what, self.path(""), "comp=acl", acl::write(policies)).await
     }
 
-    /// Returns the encoded list of properties to select; `None` selects all. Keys and Timestamp are always selected.
+    /// Returns the encoded list of properties to select, or `None` to select all properties. Keys and the Timestamp are
+    /// always selected.
     pub(crate) fn select_list(&self, names: &[&str]) -> Option<String> {
         if names.is_empty() {
             return None;
@@ -304,7 +303,6 @@ impl Table {
         Some(encode_component(&list.join(",")))
     }
 
-    /// Returns the names of the properties that decryption needs.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_self, reason = "one signature"))]
     fn metadata_names(&self) -> &'static [&'static str] {
         #[cfg(feature = "encryption")]
@@ -314,7 +312,6 @@ impl Table {
         &[]
     }
 
-    /// Encrypts the properties selected by the table's encryption policy, if it has one.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_async, clippy::unused_self, reason = "one signature"))]
     pub(crate) async fn encrypted(
         &self,
@@ -336,7 +333,6 @@ impl Table {
         Ok(bag)
     }
 
-    /// Decrypts the entity's properties, if the table has an encryption policy.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_async, clippy::unused_self, reason = "one signature"))]
     pub(crate) async fn decrypted(
         &self,
@@ -358,7 +354,6 @@ impl Table {
         Ok(bag)
     }
 
-    /// Returns the path of the table, with `end` after the name.
     pub(crate) fn path(&self, end: &str) -> String {
         format!("/{}{end}", self.encoded)
     }
@@ -374,7 +369,7 @@ impl Table {
     }
 }
 
-/// Converts an address, which is always ASCII.
+/// An address is always ASCII.
 fn address_text(address: Vec<u8>) -> String {
     String::from_utf8(address).expect("an address is percent-encoded")
 }

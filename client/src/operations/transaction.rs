@@ -1,10 +1,11 @@
-//! Entity group transactions: up to 100 operations on one partition, of which all are executed or none.
+//! Entity group transactions: up to 100 operations on one partition, which are executed together or not at all.
 //!
 //! Invariant: all operations added to one transaction are sent as one transaction, or not at all.
 
-use super::entities::{Write, write_bag};
+use super::entities::write_bag;
 use super::stored::{IfMatch, Written};
 use super::table::Table;
+use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;
@@ -18,7 +19,7 @@ use std::collections::HashSet;
 use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
-/// Operations on different entities in one partition that are executed together or not at all.
+/// Operations on different entities in one partition, which are executed together or not at all.
 ///
 /// Any mix of operations is possible, each with its own condition. A transaction is never split. It fails without being
 /// sent if it has more than 100 operations, spans two partitions, contains an entity twice, or is larger than 4 MiB.
@@ -54,7 +55,6 @@ pub struct Transaction {
     may_repeat: bool,
 }
 
-/// One operation of a transaction.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     Write { write: Write, bag: PropertyBag, marked: &'static [&'static str], condition: Option<IfMatch> },
@@ -69,7 +69,7 @@ impl Change {
         }
     }
 
-    /// Returns the approximate size of the operation in the transaction's body, in bytes.
+    /// Returns the approximate size in the transaction's body, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Write { bag, .. } => bag.properties.as_record_builder().record_bytes(),
@@ -186,9 +186,9 @@ impl Transaction {
         self
     }
 
-    /// Allows the transaction to be sent again although an earlier attempt may have been executed. Use it if the
-    /// program tolerates, for example, an insert that conflicts with its own first attempt. By default, a transaction
-    /// is repeated only if each of its operations can be.
+    /// Allows the transaction to be sent again although an earlier attempt may have been executed. Use it, for example,
+    /// if the program tolerates an insert that conflicts with its own first attempt. By default, a transaction is
+    /// retried only if each of its operations can be retried.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -210,7 +210,6 @@ impl Transaction {
         self
     }
 
-    /// Returns the operations, if they form a valid transaction.
     fn checked(self) -> Result<Vec<Change>, Error> {
         let count = self.operations.len();
         if count == 0 || count > TRANSACTION_OPERATIONS_MAX {

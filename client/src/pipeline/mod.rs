@@ -1,8 +1,8 @@
-//! The path of an operation to the service and back: authorization, attempts, and the last attempt's error.
+//! The path of an operation to the service and back: authorization, attempts, and the error of the last attempt.
 //!
 //! Invariants:
 //!
-//! 1. An operation that may have been executed is repeated only if that does no harm.
+//! 1. An operation that may have been executed is retried only if executing it twice does no harm.
 //! 2. No attempt begins after the time budget of the retry policy is used up.
 //!
 //! This module must not know what an operation means.
@@ -35,7 +35,7 @@ use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;
 
-/// The resource that bearer tokens give access to.
+/// The scope for which bearer tokens are requested.
 const TOKEN_SCOPE: &str = "https://storage.azure.com/.default";
 /// The minimum remaining validity of a cached token. A token that expires sooner is replaced.
 const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
@@ -66,25 +66,22 @@ pub enum ReadFrom {
     SecondaryThenPrimary,
 }
 
-/// Executes the operations of a service. Clones share connections and tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Pipeline {
     pub(crate) shared: Arc<Shared>,
     pub(crate) retry: RetryPolicy,
     pub(crate) attempt_time_max: Duration,
     pub(crate) read_from: ReadFrom,
-    /// The id that all requests carry; `None` generates one for each operation.
+    /// `None` generates an ID for each operation.
     pub(crate) client_request_id: Option<Arc<str>>,
 }
 
-/// The state that all clones of a pipeline share.
 pub(crate) struct Shared {
     pub(crate) primary: Endpoint,
     pub(crate) secondary: Endpoint,
     pub(crate) credential: Credential,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The most recent bearer token.
     pub(crate) token: Mutex<Option<AccessToken>>,
 }
 
@@ -99,7 +96,6 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A completely received response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -113,8 +109,8 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns a part of a continuation token. An unreadable part is an error, so that it does not look like the last
-    /// page.
+    /// Returns a part of a continuation token. Fails if the part is unreadable, because the page would otherwise look
+    /// like the last one.
     pub(crate) fn continuation(&self, operation: &Operation, name: &str) -> Result<Option<String>, Error> {
         match (self.headers.contains_key(name), self.header(name)) {
             (true, None) => Err(unreadable(operation, "its continuation is not ASCII text")),
@@ -122,26 +118,23 @@ impl Response {
         }
     }
 
-    /// Returns the responses to the operations of a transaction.
     pub(crate) fn parts(&self, operation: &Operation) -> Result<Vec<PartResponse<'_>>, Error> {
         read_responses(self.header("content-type").unwrap_or_default(), &self.body)
             .map_err(|_| unreadable(operation, "it is not the response to a transaction"))
     }
 }
 
-/// An attempt that failed.
 struct FailedAttempt {
     error: Error,
     /// True if the operation was certainly not executed.
     had_no_effect: bool,
     is_transient: bool,
-    /// True if the primary may have what the secondary did not find.
+    /// True if the secondary did not find the entity, but the primary may have it.
     is_missing_at_secondary: bool,
     retry_after: Option<Duration>,
 }
 
 impl Pipeline {
-    /// Executes an operation, with retries.
     pub(crate) async fn execute(&self, operation: &Operation) -> Result<Response, Error> {
         let id = self.client_request_id.clone().unwrap_or_else(random_id);
         let span = tracing::debug_span!(
@@ -160,8 +153,8 @@ impl Pipeline {
     async fn execute_in_span(&self, operation: &Operation, id: &str, span: &Span) -> Result<Response, Error> {
         let began = Instant::now();
         let mut attempts = 0;
-        // The failure of the primary. It is reported if a later attempt only finds the entity missing at the
-        // secondary.
+        // The failure of the primary. It is reported if a later attempt finds only that the secondary does not have the
+        // entity.
         let mut of_primary = None;
         loop {
             attempts += 1;
@@ -239,7 +232,7 @@ impl Pipeline {
         Err(refused(refusal, &response, is_stale, is_missing_at_secondary))
     }
 
-    /// Forgets a refused token. Returns false if there was none.
+    /// Returns false if there was no token to forget.
     async fn forget(&self, refused: Option<&AccessToken>) -> bool {
         let Some(refused) = refused else { return false };
         let mut kept = self.shared.token.lock().await;
@@ -249,7 +242,6 @@ impl Pipeline {
         true
     }
 
-    /// Returns true if this attempt goes to the secondary.
     fn reads_secondary(&self, operation: &Operation, attempts: u32) -> bool {
         let is_first_choice = attempts % 2 == 1;
         operation.method == Method::GET
@@ -270,7 +262,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns a token that is valid for a while. Over plain HTTP, tokens are sent only to this machine.
+    /// Returns a token that remains valid for at least `TOKEN_TIME_MIN`. Over plain HTTP, tokens are sent only to this
+    /// machine.
     async fn token(
         &self,
         source: &dyn TokenCredential,
@@ -293,14 +286,13 @@ impl Pipeline {
 
 const REQUEST_ID: &str = "x-ms-request-id";
 
-/// Returns a random id for an operation: 32 hexadecimal digits.
+/// Returns a random ID for an operation: 32 hexadecimal digits.
 fn random_id() -> Arc<str> {
     // Every `RandomState` has its own random keys.
     let [high, low] = [0_u8; 2].map(|input| RandomState::new().hash_one(input));
     Arc::from(format!("{high:016x}{low:016x}"))
 }
 
-/// Adds the outcome to the span of the operation.
 fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
     span.record("attempts", attempts).record("status", status);
     if !code.is_empty() {
@@ -311,7 +303,6 @@ fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Optio
     }
 }
 
-/// Returns a failed attempt that must not be repeated.
 fn final_error(error: Error) -> FailedAttempt {
     FailedAttempt {
         error,
@@ -350,8 +341,8 @@ fn without_response(operation: &Operation, source: HttpError, id: &str, attempts
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }
 
-/// Returns the refusal that a response reports; `None` if it reports success. A refused transaction is reported in the
-/// body of a successful response.
+/// Returns the refusal that a response reports, or `None` if it reports success. A refused transaction is reported in
+/// the body of a successful response.
 fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) -> Result<Option<Refusal>, Error> {
     let request_id = response.header(REQUEST_ID).map(str::to_owned);
     let refusal = |status, error: Option<ErrorResponse>| {
@@ -385,7 +376,6 @@ fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) 
     }
 }
 
-/// Truncates a string to at most `bytes_max` bytes, at a character boundary.
 fn beginning(mut text: String, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or_default());

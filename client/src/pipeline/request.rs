@@ -1,6 +1,6 @@
 //! Builds signed requests.
 //!
-//! This module must not know connections or the meaning of operations.
+//! This module must not depend on connections or the meaning of operations.
 
 use crate::account::Endpoint;
 use bytes::Bytes;
@@ -13,26 +13,22 @@ use wire::QueryOptions;
 use wire::batch::ChangesetWriter;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The service version that all requests specify.
 pub(crate) const VERSION: &str = "2019-02-02";
 
-/// The header with the id that the client assigns to an operation.
 const CLIENT_REQUEST_ID: &str = "x-ms-client-request-id";
 
-/// The format of the bodies of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
     Xml,
-    /// A changeset with this many entity operations.
+    /// The number of entity operations in the changeset.
     Changeset(usize),
 }
 
-/// The description of an operation in errors and spans.
 #[derive(Debug, Clone)]
 pub(crate) struct What {
     pub(crate) text: &'static str,
-    /// The name of the table, appended in quotes.
+    /// The name is appended in quotes.
     pub(crate) table: Option<Arc<str>>,
 }
 
@@ -45,26 +41,24 @@ impl fmt::Display for What {
     }
 }
 
-/// One operation of the protocol: a request without a date and a signature, which each attempt adds.
+/// A request without a date and a signature, which each attempt adds.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) what: What,
     pub(crate) method: Method,
-    /// The path relative to the endpoint's path, encoded, with a leading slash.
+    /// The percent-encoded path with a leading slash, relative to the endpoint's path.
     pub(crate) path: String,
-    /// The query string, encoded, without a question mark; may be empty.
+    /// The percent-encoded query string without a question mark. May be empty.
     pub(crate) query: String,
     pub(crate) format: BodyFormat,
     pub(crate) body: Bytes,
-    /// The `If-Match` condition.
     pub(crate) if_match: Option<String>,
     /// True if the response to a write should contain the entity.
     pub(crate) echoes: bool,
-    /// True if the operation may be sent again although an earlier attempt may have been executed.
+    /// True if the operation can be sent again even if an earlier attempt was executed.
     pub(crate) is_idempotent: bool,
 }
 
-/// The authorization of a request, including a token if one is needed.
 #[derive(Clone, Copy)]
 pub(crate) enum Authorization<'a> {
     Key(&'a AccountKey, Scheme),
@@ -73,13 +67,11 @@ pub(crate) enum Authorization<'a> {
 }
 
 impl Operation {
-    /// Creates a GET operation.
     pub(crate) fn get(what: What, path: String, query: String, format: BodyFormat) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
         Self { what, method, path, query, format, body, if_match: None, echoes: false, is_idempotent: true }
     }
 
-    /// Builds the request with its date and signature.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
@@ -135,7 +127,6 @@ impl Operation {
         request.body(self.body.clone())
     }
 
-    /// Returns the `Authorization` header of a request signed with an account key.
     fn signed(
         &self,
         endpoint: &Endpoint,

@@ -1,6 +1,6 @@
 //! Decides whether an operation is retried, and after which pause.
 //!
-//! This module must not know requests.
+//! This module must not depend on requests.
 
 use crate::limits::{ATTEMPTS_MAX, PAUSE_MAX, PAUSE_MIN, RETRY_AFTER_MAX};
 use std::fmt;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// The number of attempts of an operation, the pauses between them, and the failures that are retried.
 ///
-/// The default is [`RetryPolicy::exponential`]. Under every policy, an operation that may have been executed is
-/// repeated only if that does no harm. For example, a lost response to an insert is an error, because a repeated insert
-/// could conflict with the first one.
+/// The default is [`RetryPolicy::exponential`]. Under every policy, an operation that may have been executed is retried
+/// only if executing it twice does no harm. For example, a lost response to an insert is an error, because a second
+/// insert could conflict with the first one.
 ///
 /// ```
 /// use rowhouse_client::RetryPolicy;
@@ -70,7 +70,7 @@ impl RetryPolicy {
         Self::linear(Duration::ZERO).attempts(1)
     }
 
-    /// Returns a policy with the same pause after every attempt and five attempts in total.
+    /// Returns a policy with the same pause after each of up to five attempts.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::linear(std::time::Duration::from_secs(1));
@@ -80,9 +80,9 @@ impl RetryPolicy {
         Self { backoff: Backoff::Linear(pause), attempts_max: ATTEMPTS_MAX, budget: Duration::MAX, decide: None }
     }
 
-    /// Returns a policy whose pauses start at 200 ms and double with each attempt, up to 15 s. Each pause is randomly
-    /// shortened to between half and all of its length, so that clients that failed together do not retry together.
-    /// Makes five attempts in total.
+    /// Returns a policy whose pauses start at 200 ms and double with each attempt, up to 15 s. Each pause is shortened
+    /// at random, at most to half its length, so that clients that failed together do not retry together. The policy
+    /// makes five attempts in total.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential();
@@ -120,8 +120,8 @@ impl RetryPolicy {
         Self { backoff, ..self }
     }
 
-    /// Sets the maximum duration of an operation, including all its attempts and pauses. A pause that would exceed it
-    /// is not started, and the last attempt is cut off when it ends.
+    /// Sets the maximum duration of an operation, including all its attempts and pauses. A pause that would exceed this
+    /// duration is not started. The last attempt is abandoned when the duration is over.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential().budget(std::time::Duration::from_secs(30));
@@ -132,8 +132,8 @@ impl RetryPolicy {
         Self { budget, ..self }
     }
 
-    /// Replaces the decision which failures are retried. The function is called only if repeating the operation does no
-    /// harm, and not after the last attempt.
+    /// Replaces the decision on which failures are retried. The function is called only if executing the operation
+    /// twice does no harm. It is not called after the last attempt.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential().retry_if(|failure| failure.status.is_none());
@@ -148,7 +148,7 @@ impl RetryPolicy {
         self.budget
     }
 
-    /// Returns the pause before the next attempt; `None` if there must be no further attempt. `elapsed` is the time
+    /// Returns the pause before the next attempt, or `None` if there must be no further attempt. `elapsed` is the time
     /// since the operation began.
     pub(crate) fn pause_after(
         &self,
@@ -160,7 +160,7 @@ impl RetryPolicy {
         if !wants || failure.attempts >= self.attempts_max {
             return None;
         }
-        // Every `RandomState` has its own random keys, which is random enough to spread the clients' retries.
+        // Every `RandomState` has its own random keys, which spread the clients' retries well enough.
         let pause =
             pause_time(self.backoff, failure.attempts, retry_after, RandomState::new().hash_one(failure.attempts));
         (elapsed.saturating_add(pause) < self.budget).then_some(pause)
@@ -184,12 +184,11 @@ impl fmt::Debug for RetryPolicy {
     }
 }
 
-/// Returns true if the same request may succeed later, according to the status.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Returns the pause that the service requested, limited to `RETRY_AFTER_MAX`, or else the policy's pause.
+/// Returns the pause that the service requested, limited to `RETRY_AFTER_MAX`, or otherwise the policy's pause.
 fn pause_time(backoff: Backoff, attempt: u32, retry_after: Option<Duration>, random: u64) -> Duration {
     if let Some(requested) = retry_after {
         return requested.min(RETRY_AFTER_MAX);

@@ -1,15 +1,15 @@
-//! Delivers requests to a service: over HTTP, or in any other way that a test provides.
+//! Delivers requests to a service, over HTTP or through a transport that a test provides.
 //!
-//! This module must not know the Table protocol.
+//! This module must not depend on the Table protocol.
 
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use crate::http::{HttpClient, HttpError};
 use bytes::Bytes;
 use http::{Request, Response};
 use std::fmt;
 use std::time::Duration;
 
-/// Sends requests and returns responses. The library implements it for HTTP and HTTPS; a test may provide its own
+/// Sends requests and returns responses. The library implements it for HTTP and HTTPS; a test can provide its own
 /// implementation.
 ///
 /// Dropping the future abandons the request.
@@ -40,7 +40,7 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 pub trait Transport: fmt::Debug + Send + Sync {
-    /// Sends a request with an absolute URL and returns the complete response, within `time_max`.
+    /// Sends a request with an absolute URL, and returns the complete response within `time_max`.
     fn send(&self, request: Request<Bytes>, time_max: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>>;
 }
 

@@ -1,5 +1,3 @@
-//! Enums of entity types.
-
 use rowhouse_client::entity::{Entity, EntityError, PropertyBag};
 
 #[derive(Debug, Clone, PartialEq, Entity)]

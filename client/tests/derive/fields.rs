@@ -7,7 +7,6 @@ use rowhouse_client::entity::{
 use rowhouse_client::filter::Projection;
 use serde::{Deserialize, Serialize};
 
-/// Checks that decoding an encoded entity returns the same entity.
 #[track_caller]
 fn assert_round_trip<E: Entity + Clone + PartialEq + std::fmt::Debug>(entity: &E) -> PropertyBag {
     let bag = entity.to_bag().unwrap();

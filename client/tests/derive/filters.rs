@@ -1,5 +1,3 @@
-//! Filters: the literal of every type, and the order of keys.
-
 use proptest::prelude::*;
 use rowhouse_client::entity::{DateTime, Entity, EntityError, Guid, PropertyBag, PropertyField};
 use rowhouse_client::filter::{Filter, Projection, Property};

@@ -1,4 +1,4 @@
-//! Key templates: keys that are written can be read, and the formats preserve or invert the order.
+//! Key templates: written keys can be read, and the formats preserve or invert the order.
 
 use proptest::prelude::*;
 use rowhouse_client::entity::{DateTime, Entity, EntityError, EntityKey, Guid, KeyFormat, KeyName, Padded, Plain};
@@ -127,8 +127,7 @@ fn instant() -> impl Strategy<Value = DateTime> {
     (0..=DateTime::MAX.ticks()).prop_map(|ticks| DateTime::from_ticks(ticks).unwrap())
 }
 
-/// Checks that every value that can be written is read as the same value. Values that cannot be written must cause an
-/// error.
+/// Checks that a value is read as it was written. A value that cannot be written must cause an error.
 fn assert_inverse<E: Entity + PartialEq + Debug>(entity: &E) -> Result<bool, TestCaseError> {
     match entity.to_bag() {
         Ok(bag) => {
@@ -143,7 +142,6 @@ fn assert_inverse<E: Entity + PartialEq + Debug>(entity: &E) -> Result<bool, Tes
     }
 }
 
-/// Compares the encoded strings of two values.
 fn order<T, F: KeyFormat<T>>(a: &T, b: &T) -> Ordering {
     let text = |value| {
         let mut text = String::new();

@@ -1,14 +1,11 @@
-//! Programs that must not compile, each with the expected compiler messages next to it.
-//!
-//! Some messages come from the macro, others from the compiler. The compiler's messages change between versions, so
-//! they are compared for only one version. After an update, `TRYBUILD=overwrite cargo test -p rowhouse-client --test
-//! derive refused` writes them again; review the differences and change the version here.
+//! Programs that must not compile, each with the expected compiler messages next to it. Messages change between
+//! versions of the compiler, so only one version is compared. After an update, run `TRYBUILD=overwrite cargo test -p
+//! rowhouse-client --test derive refused`, review the differences, and change the version here.
 
 use std::env;
 use std::io::Write;
 use std::process::Command;
 
-/// The version of the compiler whose messages are recorded.
 const VERSION: &str = "rustc 1.95.";
 
 #[test]

@@ -1,5 +1,3 @@
-//! Values of types from other crates.
-
 use proptest::prelude::*;
 use rowhouse_client::entity::{
     DateTime, EdmType, EdmValue, EntityError, Inverted, KeyFormat, Plain, PropertyBag, PropertyValue, ValueError,
@@ -7,7 +5,6 @@ use rowhouse_client::entity::{
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
-/// Reads an instant as a Rust type and writes it back.
 fn again<T: PropertyValue>(instant: DateTime) -> Result<DateTime, ValueError> {
     let value = T::from_value(EdmValue::DateTime(instant))?;
     let EdmValue::DateTime(again) = value.to_value()?.as_edm() else { panic!("it must be encoded as an instant") };

@@ -1,4 +1,4 @@
-//! Checks that every Rust snippet about the client library in the documentation is part of these programs, which run as
+//! Checks that every Rust snippet for the client library in the documentation is part of these programs, which run as
 //! tests.
 //!
 //! Lines are compared without indentation, so that a snippet can show part of a function. Blocks for other libraries
@@ -22,7 +22,6 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// The result of a snippet.
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// The pages, and the minimum number of blocks in each.
@@ -36,14 +35,13 @@ const DOCUMENTS: [(&str, usize); 7] = [
     ("docs/testing-with-rowhouse.md", 1),
 ];
 
-/// Starts a server and returns it with a client for it.
 async fn start() -> (TestServer, TableService) {
     let server = TestServer::start().await.unwrap();
     let service = TableService::from_connection_string(&server.connection_string()).unwrap();
     (server, service)
 }
 
-/// Returns the lines without indentation, and without blank lines.
+/// Omits indentation and blank lines.
 fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
 }

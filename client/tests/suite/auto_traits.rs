@@ -1,4 +1,4 @@
-//! The traits that programs rely on to spawn futures and to share and store values. The compiler checks them.
+//! Programs rely on these traits to spawn futures, and to share and store values. The compiler checks them.
 
 use crate::support::Customer;
 use rowhouse_client::{

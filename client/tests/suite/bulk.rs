@@ -1,5 +1,3 @@
-//! The bulk writer.
-
 use crate::support::{Customer, account, customer, new_name, new_table};
 use rowhouse_client::{ErrorKind, IfMatch, PropertyBag};
 use std::sync::{Arc, Mutex};
@@ -91,7 +89,7 @@ async fn large_entities_are_divided_among_transactions() {
     assert!(report.transactions > 1);
 }
 
-/// Polls a future once, drops it, and returns whether it was ready.
+/// Polls a future once and drops it. Returns whether the future was ready.
 async fn given_up<F: Future>(future: F) -> bool {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
@@ -103,7 +101,7 @@ async fn what_was_added_is_written_although_a_later_future_was_dropped() {
     let mut bulk = table.bulk().concurrency(1);
     let big = vec![0; 60_000];
     let (mut kept, mut waited) = (0, 0);
-    // More than the writer can buffer, so that adding has to wait. The future is dropped while it waits.
+    // The writer cannot buffer all operations, so an addition waits. Its future is dropped at that point.
     for number in 0..400 {
         let entity = PropertyBag::new(&format!("p{number}"), "r").unwrap().with("Bytes", big.as_slice()).unwrap();
         if number % 3 == 2 && !given_up(bulk.insert_or_replace(&entity)).await {

@@ -1,5 +1,3 @@
-//! Operations on single entities.
-
 use crate::support::{Customer, account, customer, new_name, new_table};
 use rowhouse_client::{Error, ErrorKind, IfMatch, PropertyBag, Stored, Table};
 use std::sync::Arc;

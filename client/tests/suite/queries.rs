@@ -1,12 +1,10 @@
-//! Queries: filters, projections, pages and continuations.
-
 use crate::support::{Account, Customer, customer, new_table};
 use rowhouse_client::{Continuation, Entity, ErrorKind, PropertyBag, Stored, Table, Transaction};
 use std::collections::BTreeSet;
 
 const CITIES: [&str; 3] = ["Genoa", "Milan", "Turin"];
 
-/// Returns a table of 90 customers, 30 in each city.
+/// The table has 90 customers, 30 in each city.
 async fn new_customers() -> (Account, Table) {
     let (account, table) = new_table().await;
     for city in CITIES {
@@ -89,7 +87,7 @@ async fn pages_and_continuations_lose_nothing() {
     assert_eq!(seen.len(), 90);
     assert!(count >= 13, "{count}");
 
-    // Simulates a separate process for each page: only a string is passed on.
+    // Simulate a separate process for each page by passing only a string to the next one.
     let mut stored: Option<String> = None;
     let mut seen = Vec::new();
     loop {

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The numbers of requests.
 #[derive(Debug, Default)]
 struct Requests {
     current: AtomicUsize,
     most: AtomicUsize,
-    /// The number of requests that are answered before the service is gone.
+    /// The number of requests that are answered before the service becomes unreachable.
     left: AtomicUsize,
 }
 
@@ -41,7 +40,7 @@ impl Transport for Observed {
     }
 }
 
-/// Returns a table of 6,000 entities, 20 in each partition, and the numbers of its requests.
+/// The table has 6,000 entities, 20 in each partition.
 async fn new_table() -> (Account, Table, Arc<Requests>) {
     let account = account().await;
     let requests = Arc::new(Requests { left: AtomicUsize::new(usize::MAX), ..Requests::default() });

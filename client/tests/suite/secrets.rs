@@ -1,5 +1,3 @@
-//! Credentials, shared access signatures and stored access policies.
-
 use crate::support::{Customer, account, customer, emulator_differs, new_name, new_table};
 use rowhouse_client::{
     AccountSas, Credential, DateTime, Error, ErrorKind, Permissions, StoredAccessPolicies, StoredAccessPolicy, Table,
@@ -11,7 +9,6 @@ fn in_an_hour() -> DateTime {
     DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600))
 }
 
-/// Returns the table as accessed with only a shared access signature.
 fn guest(service: &TableService, table: &Table, sas: &str) -> Table {
     let credential = Credential::parse(sas).unwrap();
     TableService::new(service.endpoint().clone(), credential).unwrap().table(table.name())

@@ -1,5 +1,3 @@
-//! The service: its tables, its properties and its statistics.
-
 use crate::support::{account, customer, emulator_differs, new_name, new_table};
 use rowhouse_client::{CorsRule, CorsRules, ErrorKind, GeoReplication, ReadFrom, TableService};
 

@@ -1,5 +1,3 @@
-//! Spans for tracing.
-
 use crate::support::{customer, new_table};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,7 +6,6 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Records the fields of all spans.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
 

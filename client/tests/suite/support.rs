@@ -1,12 +1,9 @@
-//! The service for a case, and an entity type used by several cases.
-
 use rowhouse_client::{Entity, RetryPolicy, Table, TableService};
 use rowhouse_testing::TestServer;
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A typical entity type.
 #[derive(Entity, Debug, Clone, PartialEq)]
 pub(crate) struct Customer {
     #[entity(partition_key)]
@@ -22,7 +19,7 @@ pub(crate) fn customer(city: &str, id: &str, visits: i32) -> Customer {
     Customer { city: city.to_owned(), id: id.to_owned(), name: format!("Name {id}"), visits, mail: None }
 }
 
-/// The service for a case. An in-process server stops when it is dropped.
+/// An in-process server stops when it is dropped.
 pub(crate) struct Account {
     pub(crate) service: TableService,
     pub(crate) connection_string: String,
@@ -41,14 +38,12 @@ pub(crate) async fn account() -> Account {
     Account { service, connection_string: text, _server: server }
 }
 
-/// Returns a unique table name.
 pub(crate) fn new_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
     format!("suite{now}x{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Creates a table, and returns it with its account.
 pub(crate) async fn new_table() -> (Account, Table) {
     let account = account().await;
     let table = account.service.table(&new_name());
@@ -56,7 +51,7 @@ pub(crate) async fn new_table() -> (Account, Table) {
     (account, table)
 }
 
-/// Returns true if the service is the emulator, which is known to differ in this case. Prints the reason.
+/// Returns true and prints the reason if the service is the emulator, which is known to differ in this case.
 pub(crate) fn emulator_differs(reason: &str) -> bool {
     let is_emulator = env::var("TABLES_SERVER").is_ok_and(|server| server == "azurite");
     if is_emulator {

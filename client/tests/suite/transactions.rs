@@ -1,5 +1,3 @@
-//! Entity group transactions.
-
 use crate::support::{Customer, customer, new_table};
 use rowhouse_client::{ErrorKind, IfMatch, PropertyBag, Transaction};
 

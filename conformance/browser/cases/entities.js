@@ -16,7 +16,6 @@ async function pageFor(context, name, token) {
   return (run, more) => page.evaluate(run, { ...access, ...more });
 }
 
-// Like pageFor, but with a new table and a signature for that table.
 async function pageWithTable(context, permissions) {
   const table = await target.newTable(context);
   return [await pageFor(context, table.tableName, target.tableSas(table, permissions)), table];
@@ -31,8 +30,7 @@ test("an account signature creates, lists and deletes a table", async (context) 
     const service = serviceClient(access);
     const list = () => collect(service.listTables({ queryOptions: { filter: odata`TableName eq ${name}` } }));
     await service.createTable(name);
-    // The client hides from its caller both that a table already exists and that it does not exist; the hook shows
-    // both.
+    // The client hides from its caller that a table already exists, and that it does not exist. The hook shows both.
     const hidden = {};
     const show = (operation) => ({
       onResponse: ({ status, headers }) => (hidden[operation] = `${status} ${headers.get("x-ms-error-code")}`),
@@ -214,8 +212,8 @@ test("a transaction that succeeds, and transactions that fail", async (context) 
   assert.deepEqual(seen.created.subResponses.map(({ status }) => status), [204, 204, 204]);
   assert.deepEqual([seen.created.subResponses[0].rowKey, seen.created.subResponses[0].etag.trim()], ["a", seen.etag]);
   assert.deepEqual(seen.changed.subResponses.map(({ status }) => status), [204, 204]);
-  // The client takes the details from the part of the failed operation, because the response has no header that
-  // contains them.
+  // The client takes the details from the part of the failed operation, because no header of the response contains
+  // them.
   assert.deepEqual(
     seen.failed.map(({ status, code, message }) => [status, code, message.split("\n")[0]]),
     [

@@ -1,5 +1,5 @@
-// Protection of an account with a publicly known key against web pages: Rowhouse's own rules for the development
-// account. An account with a private key has no such rules, as in the service. Each case starts its own server.
+// Rowhouse's own rules protect the development account, whose key is publicly known, against web pages. As in the
+// service, there are no such rules for an account with a private key. Each case starts its own server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,8 +19,7 @@ function addressOf(target, table) {
   return `${target.endpoint}/${table.tableName}?${target.tableSas(table)}`;
 }
 
-// Inserts an entity with a request that needs no preflight request, so that the browser sends it without asking. Such a
-// page cannot see the result.
+// Inserts an entity with a request that the browser sends without a preflight request. The page cannot see the result.
 function insertUnasked(page, address, rowKey) {
   return page.evaluate(
     async ([address, body]) => {
@@ -87,7 +86,7 @@ test("a page that no rule allows cannot read anything", { skip }, async (context
   }
 });
 
-// If the host name of a page resolves to this machine, the page has the same origin as the server, so the browser
+// If the host name of a page resolves to this machine, the page has the same origin as the server. The browser then
 // neither sends preflight requests nor hides responses.
 test("a page whose name resolves to this machine does not reach the development account", { skip }, async (context) => {
   const { port, development, own } = await startServer(context);

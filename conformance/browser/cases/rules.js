@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { openPage, originOf, recordPreflights } from "../support/browser.js";
 import { rule, target, uniqueName } from "../support/target.js";
 
-// The error that the client reports if the browser refuses a request. A page cannot see the reason.
+// The client reports this error if the browser refuses a request. The page cannot see the reason.
 const HIDDEN = { name: "RestError", message: "Error sending request: Failed to fetch", code: "REQUEST_SEND_ERROR" };
 
 // Returns whether a page can create a table and list it, with a signature that allows both.

@@ -19,7 +19,7 @@ before(async () => {
   pages = await servePages();
   browser = await chromium.launch({
     executablePath: findChromium(),
-    // Chromium's sandbox refuses to run as root, which is the usual user in a container.
+    // Chromium's sandbox refuses to run as root, the usual user in a container.
     chromiumSandbox: process.getuid?.() !== 0,
     // Resolve names in the domain `example` to this machine, as an attacker could.
     args: ["--host-resolver-rules=MAP *.example 127.0.0.1"],
@@ -40,7 +40,7 @@ function findChromium() {
   return found;
 }
 
-// Serves one page and its script under every host name, on a free port.
+// Serves one page and its script for every host name.
 async function servePages() {
   const { outputFiles } = await build({
     entryPoints: [fileURLToPath(new URL("page.js", import.meta.url))],
@@ -59,12 +59,12 @@ async function servePages() {
   return server;
 }
 
-// Returns the origin of a site. A browser treats each name under `localhost` as a separate site.
+// A browser treats each name under `localhost` as a separate site.
 export function originOf(site) {
   return `http://${site}.localhost:${pages.address().port}`;
 }
 
-// Opens a URL in a new browser context with empty caches, for one case.
+// Each case gets a new browser context with empty caches.
 export async function openAddress(context, address) {
   const browserContext = await browser.newContext();
   context.after(() => browserContext.close());
@@ -73,14 +73,13 @@ export async function openAddress(context, address) {
   return page;
 }
 
-// Opens the page of a site.
 export async function openPage(context, site = "app") {
   return openAddress(context, originOf(site));
 }
 
 // Records the preflight requests that the browser sends. Playwright does not show them, so they are read through the
-// browser's own protocol, where they may arrive after the page has its result. Returns a function that waits for the
-// expected number of preflight requests and returns the methods that they requested.
+// browser's own protocol, where they may arrive after the result of the page. Returns a function that waits for the
+// expected number of preflight requests and returns the requested methods.
 export async function recordPreflights(page) {
   const asked = [];
   const arrivals = new EventEmitter();

@@ -1,5 +1,5 @@
-// The script of every page: the client, bundled for browsers, and helpers for the cases. Functions that cases run in a
-// page access both through global variables.
+// The script of every page: the client, bundled for browsers, and helpers for the cases. Functions that run in a page
+// access both through global variables.
 
 import { AzureSASCredential, TableClient, TableServiceClient, TableTransaction, odata } from "@azure/data-tables";
 
@@ -22,7 +22,7 @@ async function collect(iterator) {
   return items;
 }
 
-// Returns what a page can see of an error. A request that the browser refused has neither a status nor a body. The
+// Returns the visible parts of an error. A request that the browser refused has neither a status nor a body. The
 // response to a transaction is not JSON, so the client takes the code and the message from the failed part.
 async function refusal(operation) {
   const error = await operation.then(

@@ -10,11 +10,10 @@ import { DEVELOPMENT_ACCOUNT, Target } from "./target.js";
 
 const binary = process.env.ROWHOUSE_BINARY;
 
-// The reason why the cases that start a server are skipped, or false.
+// The reason for skipping the cases that start a server, or false.
 export const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
-// Starts an in-memory server for one case, with the development account, whose key is publicly known, and an account
-// with a private key.
+// The server has the development account, whose key is publicly known, and an account with a private key.
 export async function startServer(context) {
   const folder = await mkdtemp(join(tmpdir(), "browser-"));
   context.after(() => rm(folder, { recursive: true }));

@@ -17,8 +17,7 @@ export const DEVELOPMENT_ACCOUNT = {
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
 };
 
-// One account of a server. A page cannot sign with a key, so its requests are authorized by signatures that are created
-// here.
+// One account of a server. A page cannot sign with a key, so its requests use signatures that are created here.
 export class Target {
   constructor({ endpoint, account, key }) {
     this.endpoint = endpoint.replace(/\/$/, "");
@@ -37,14 +36,13 @@ export class Target {
     return table;
   }
 
-  // Creates a table for one case and deletes it afterwards.
+  // The table is deleted after the case.
   async newTable(context) {
     const table = await this.createTable();
     context.after(() => table.deleteTable());
     return table;
   }
 
-  // Sets the CORS rules of the account.
   async setRules(...rules) {
     await this.service.setProperties({ cors: rules });
   }
@@ -58,7 +56,7 @@ export class Target {
     return generateTableSas(table.tableName, this.credential, { permissions: granted(permissions), expiresOn: inAnHour() });
   }
 
-  // Returns a signature that takes its permissions and times from a stored access policy.
+  // A stored access policy specifies the permissions and times.
   policySas(table, identifier) {
     return generateTableSas(table.tableName, this.credential, { identifier, permissions: undefined });
   }
@@ -82,8 +80,8 @@ export function uniqueName() {
   return `web${randomBytes(8).toString("hex")}`;
 }
 
-// Returns a CORS rule that allows everything for an origin. Its maximum age is 0, because a browser that cached the
-// response to a preflight request would miss the rules of the next case.
+// Returns a CORS rule that allows everything for an origin. The maximum age is 0, because a browser with a cached
+// preflight response would ignore the rules of the next case.
 export function rule(allowedOrigins, more = {}) {
   return {
     allowedOrigins,

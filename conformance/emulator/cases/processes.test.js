@@ -10,7 +10,7 @@ import { Emulator, BINARY, FREE_PORTS, QUIET, isRunning } from "../support/emula
 
 const WORDS = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence"];
 
-// Starts all services and returns the processes of the emulator's programs.
+// Returns the processes of the emulator's programs.
 async function started(context) {
   const emulator = Emulator.rowhouse(context, WORDS);
   await emulator.connectionString();

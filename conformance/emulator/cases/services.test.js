@@ -80,7 +80,7 @@ test("a paused reader of the output does not block requests for tables", { timeo
   const connectionString = await emulator.connectionString();
   emulator.child.stdout.pause();
   const blobs = connectionString.match(/BlobEndpoint=([^;]+)/)[1];
-  // The program for blobs writes a line for each request, until the pipe is full.
+  // The blob program writes a line for each request, until the pipe is full.
   const path = `/${"x".repeat(4000)}`;
   const requests = Array.from({ length: 100 }, () => fetch(blobs + path, { signal: AbortSignal.timeout(3000) }));
   await Promise.allSettled(requests);
@@ -100,7 +100,7 @@ test("the emulator's table data is not read, and one message says so", async (co
   }
 });
 
-// Creates a certificate for 127.0.0.1 and its key.
+// Also creates the key of the certificate.
 function newCertificate(folder) {
   const [cert, key] = ["cert.pem", "key.pem"].map((name) => join(folder, name));
   const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
@@ -110,7 +110,7 @@ function newCertificate(folder) {
   return { cert, key };
 }
 
-// Returns a token whose signature cannot be verified.
+// The signature of the token cannot be verified.
 function newToken(change = {}) {
   const now = Math.floor(Date.now() / 1000);
   const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");

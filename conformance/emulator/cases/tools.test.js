@@ -1,5 +1,5 @@
-// The unchanged command lines of tools, on the default ports. They run in a private network namespace, so no port of
-// the machine is used. Where that is not possible, the cases are skipped.
+// The unchanged command lines of tools, on the default ports. They run in a private network namespace, so they use no
+// port of the machine. If this is not possible, the cases are skipped.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -9,7 +9,7 @@ import { TOOLS } from "../support/tools.js";
 
 const SCRIPT = fileURLToPath(new URL("../support/on_default_ports.js", import.meta.url));
 
-// Returns the command prefix that creates a private network namespace, or undefined if this user cannot create one.
+// Returns a command prefix, or undefined if this user cannot create a private network namespace.
 function privateNetwork() {
   const ways = [["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]];
   const inside = (way) => [...way, "sh", "-c", 'ip link set lo up && exec "$0" "$@"'];

@@ -11,7 +11,6 @@ export const DEVELOPMENT_KEY =
 
 const newName = () => `case${randomBytes(8).toString("hex")}`;
 
-// Writes and reads an entity, then deletes the table.
 export async function useTables(connectionString) {
   const options = { allowInsecureConnection: true };
   const name = newName();
@@ -22,7 +21,7 @@ export async function useTables(connectionString) {
   await table.deleteTable();
 }
 
-// Writes and reads a blob. Lists the containers first, as Aspire's health check does.
+// Lists the containers first, as Aspire's health check does.
 export async function useBlobs(connectionString) {
   const blobs = BlobServiceClient.fromConnectionString(connectionString);
   await blobs.listContainers().byPage({ maxPageSize: 1 }).next();
@@ -33,7 +32,6 @@ export async function useBlobs(connectionString) {
   await container.delete();
 }
 
-// Sends and receives a message.
 export async function useQueues(connectionString) {
   const queue = QueueServiceClient.fromConnectionString(connectionString).getQueueClient(newName());
   await queue.create();

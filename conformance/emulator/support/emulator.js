@@ -1,5 +1,5 @@
-// `rowhouse azurite` as a child process, started in the same way as tools start the emulator. Its output is the log
-// that the tool reads.
+// `rowhouse azurite` as a child process, started as tools start the emulator. Its output is the log that the tool
+// reads.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -20,14 +20,14 @@ export const PROGRAMS = fileURLToPath(new URL("../node_modules/.bin", import.met
 export const FREE_PORTS = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"];
 export const QUIET = ["--silent", "--disableTelemetry"];
 
-// Creates a folder that is deleted after the case.
+// The folder is deleted after the case.
 export function newFolder(context) {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-emulator-"));
   context.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-// Links the program as `azurite`, the name under which containers start it.
+// Containers start the program as `azurite`.
 export function linkCalledAzurite(folder) {
   const link = join(folder, "azurite");
   symlinkSync(BINARY, link);
@@ -39,7 +39,7 @@ export class Emulator {
   #waiting = [];
   #isOver = false;
 
-  // Starts a command. Programs are searched for in `path` first; if it is an empty string, no program can be found.
+  // `path` comes before the caller's PATH. If it is an empty string, no program can be found.
   constructor(context, command, { cwd, environment = {}, path = PROGRAMS } = {}) {
     const { NODE_TEST_CONTEXT, ...inherited } = process.env;
     const PATH = path === "" ? "/nonexistent" : `${path}${delimiter}${process.env.PATH}`;
@@ -78,7 +78,7 @@ export class Emulator {
     }
   }
 
-  // Waits until all three services listen, and returns a connection string for them.
+  // Waits until all three services listen.
   async connectionString(account = "devstoreaccount1", key = DEVELOPMENT_KEY) {
     const address = {};
     for (const service of ["Blob", "Queue", "Table"]) {
@@ -91,13 +91,12 @@ export class Emulator {
     );
   }
 
-  // Returns the running child processes of this process.
   children() {
     const parent = String(this.child.pid);
     return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && statusOf(pid)?.parent === parent);
   }
 
-  // Stops the process. If that takes too long, kills the process, which the returned signal shows.
+  // If stopping takes too long, kills the process. The returned signal shows this.
   async stop(signal = "SIGTERM") {
     if (!this.#isOver) {
       this.child.kill(signal);
@@ -109,7 +108,7 @@ export class Emulator {
   }
 }
 
-// Returns the state and the parent of a process, or undefined if it does not exist.
+// Returns undefined if the process does not exist.
 function statusOf(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -120,7 +119,7 @@ function statusOf(pid) {
   }
 }
 
-// Returns whether a process is running. A process that has exited but was not reaped yet does not count.
+// A process that has exited but has not been reaped yet does not count as running.
 export function isRunning(pid) {
   const status = statusOf(pid);
   return status !== undefined && status.state !== "Z";

@@ -1,4 +1,4 @@
-// The ways in which tools start the emulator: the exact arguments of their commands, and the lines that they wait for.
+// How tools start the emulator: the exact arguments of their commands, and the lines for which they wait.
 //
 // `azurite` stands for a program with that name, and FOLDER for a folder on the machine or in the container.
 
@@ -22,7 +22,7 @@ export const TOOLS = [
     command: ["azurite", ...EVERY_HOST, "--inMemoryPersistence", "--skipApiVersionCheck"],
     waits: LISTENING,
   },
-  // Aspire.Hosting.Azure.Storage, RunAsEmulator: requests the list of blob containers until that succeeds.
+  // Aspire.Hosting.Azure.Storage, RunAsEmulator: requests the list of blob containers until the request succeeds.
   { tool: "Aspire", command: ["azurite", "-l", "FOLDER", ...EVERY_HOST, "--skipApiVersionCheck"], waits: [] },
   // The command in the Azure Functions documentation, also used by VS Code tasks.
   {

@@ -1,5 +1,5 @@
 // Tests of the Storage Analytics tables, with servers that the suite starts. A server writes its figures when it stops,
-// so the next server shows them.
+// and the next server shows them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -42,7 +42,7 @@ class Server {
   }
 }
 
-// Returns a figure, summed over all hours, because an hour may end between two requests.
+// Adds the figures of all hours, because an hour may end between two requests.
 async function total(table, rowKey, column) {
   let sum = 0n;
   for await (const row of table.listEntities({ queryOptions: { filter: `RowKey eq '${rowKey}'` } })) {

@@ -1,5 +1,5 @@
-// Runs the JavaScript snippets in the documentation, unchanged. Snippets about tests are run by the tests of the
-// package (packages/npm/tests).
+// Runs the JavaScript snippets in the documentation, unchanged. The tests of the package (packages/npm/tests) run the
+// snippets about tests.
 
 import assert from "node:assert";
 import { execFile, spawn } from "node:child_process";
@@ -36,7 +36,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-// Runs Node.js, which must succeed, and returns its output. Removes the environment variables of this test run.
+// Removes the variables of this test run from the environment. Fails unless Node.js succeeds. Returns the output.
 async function run(args, environment = {}) {
   const { NODE_TEST_CONTEXT, ...inherited } = process.env;
   const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 60_000 };
@@ -78,7 +78,7 @@ test("a script over TLS", { skip }, async () => {
     assert.ok(body.includes("https://127.0.0.1:10002"));
     await writeFile(join(folder, "tls.js"), body.replace("https://127.0.0.1:10002", address));
     assert.strictEqual(await run(["tls.js"], { NODE_EXTRA_CA_CERTS: "ca.pem" }), "");
-    // Without the certificate authority, the connection fails. This shows that the script depends on the authority.
+    // Without the certificate authority, the connection fails. The script therefore depends on the authority.
     await assert.rejects(run(["tls.js"]), /certificate/);
   } finally {
     server.kill();

@@ -108,7 +108,7 @@ test("an insert needs both keys", async () => {
 });
 
 test("a property cannot be an object or a list", async () => {
-  // The client refuses such values unless they are passed as typed values.
+  // The client refuses such values unless they are typed.
   for (const value of [{ a: 1 }, [1, 2]]) {
     const entity = { ...newKey(), V: { type: "String", value } };
     await assertRefused(table.createEntity(entity), { status: 400, code: "InvalidInput" });
@@ -121,7 +121,7 @@ test("an entity larger than 4 MiB is refused", async () => {
     () => assert.fail("An entity of 5 MiB was accepted."),
     (reason) => reason,
   );
-  // The service may close the connection before the client has sent everything. In that case, the client sees a broken
+  // The service may close the connection before the client has sent everything. The client then sees a broken
   // connection instead of the response.
   if (error.statusCode !== undefined) {
     assert.equal(error.statusCode, 413);

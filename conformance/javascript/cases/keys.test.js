@@ -99,7 +99,7 @@ test("keys that differ in letter case, blanks or normal form are different", asy
 });
 
 test("entities are listed in the order of UTF-16 code units", async () => {
-  // A supplementary character sorts before U+E000 in UTF-16 and after it in UTF-8.
+  // A supplementary character sorts before U+E000 in UTF-16, but after it in UTF-8.
   const partitionKey = newPartition();
   const ordered = ["", " ", "!", "10", "2", "A", "B", "Z", "_", "a", "aa", "b", "é", "日", "\u{1F600}", "\uE000", "\uFF21"];
   for (const rowKey of ordered.toReversed()) {

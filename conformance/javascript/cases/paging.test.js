@@ -1,4 +1,4 @@
-// Pages and continuation tokens, with more entities than a single response may contain.
+// Pages and continuation tokens, with more entities than a single response can contain.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,7 +11,6 @@ const SMALL = newPartition();
 const LARGE_COUNT = 1050;
 const numbered = (count) => Array.from({ length: count }, (_, index) => String(index).padStart(5, "0"));
 
-// Fills a partition with transactions of a hundred entities.
 async function fill(table, partitionKey, rowKeys) {
   for (let from = 0; from < rowKeys.length; from += 100) {
     const part = rowKeys.slice(from, from + 100);

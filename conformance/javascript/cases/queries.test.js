@@ -25,7 +25,7 @@ const table = tableForFile("queries", async (table) => {
   }
 });
 
-// Returns the row keys of the matching entities in the partition, joined for readable tables.
+// The row keys are joined for readable tables.
 async function matches(filter, partitionKey = P) {
   const whole = `PartitionKey eq '${partitionKey}' and (${filter})`;
   return (await rowKeysOf(table.listEntities({ queryOptions: { filter: whole } }))).join(" ");
@@ -123,7 +123,7 @@ test("a literal may stand on the left", async () => {
 });
 
 test("one name with several types: the comparison rules for a type mismatch", async () => {
-  // A value whose type differs from the literal's type behaves as if it were smaller.
+  // A value whose type differs from the type of the literal behaves as if it were smaller.
   const partitionKey = newPartition();
   const values = [3, "3", undefined, 3n, 2.5, true];
   for (const [index, A] of values.entries()) {

@@ -1,4 +1,4 @@
-// Shared access signatures created by this client, and the stored access policies that they refer to.
+// Shared access signatures created by this client, and stored access policies.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ function withToken(token) {
   return tableClient(table.tableName, new AzureSASCredential(token));
 }
 
-// Returns a token for the table of this file. Without a policy, it is valid for an hour.
+// Without a policy, the token is valid for an hour.
 function withTableSas(options) {
   const expiresOn = options.identifier === undefined ? inHours(1) : undefined;
   return withToken(generateTableSas(table.tableName, credential, { expiresOn, ...options }));
@@ -111,7 +111,7 @@ for (const [name, [needed, run]] of Object.entries(operations)) {
 }
 
 // Name of the operation: the resource types and the permissions (one of each is required), and the call. This client
-// has no name for the permission to create, so the cases create tables with the permission to write.
+// has no name for the create permission, so the cases use the write permission to create tables.
 const tableOperations = {
   list: ["c", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
   create: ["c", ["write"], (service, name) => service.createTable(name)],
@@ -174,8 +174,8 @@ test("a key range restricts reading, writing and paging", async () => {
     paged.push(...page.map(({ rowKey }) => rowKey));
   }
   assert.deepEqual(paged, ["2", "3"]);
-  // The continuation token comes from a page with full permissions. From there, the token of this case returns only its
-  // own range.
+  // The continuation token comes from a query with full permissions. Starting there, the shared access signature of
+  // this case returns only its own range.
   const { value: first } = await table.listEntities({ queryOptions: { filter: `PartitionKey ge '${before}'` } }).byPage({ maxPageSize: 1 }).next();
   const { value: next } = await client.listEntities().byPage({ maxPageSize: 1000, continuationToken: first.continuationToken }).next();
   assert.deepEqual(next.map(({ rowKey }) => rowKey), ["2", "3"]);

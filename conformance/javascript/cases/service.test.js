@@ -69,7 +69,7 @@ test("statistics", async (context) => {
   const call = service.getStatistics();
   if (endpoint.pathname.length > 1) {
     // The client changes the first label of the host name, which in path style yields the primary endpoint. A server
-    // may refuse that, as the service does, or accept it.
+    // may refuse this request, as the service does, or accept it.
     const stats = await call.catch((error) => error);
     if (stats instanceof Error) {
       assert.equal(stats.statusCode, 400, stats.message);

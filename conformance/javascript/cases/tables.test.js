@@ -81,7 +81,7 @@ test("deleting a missing table returns 404", async () => {
 });
 
 test("a deleted table can be created again immediately or is still being deleted", async () => {
-  // Both responses are correct: the service deletes in the background, but a local server need not do so.
+  // Both responses are correct: the service deletes in the background, but a local server does not have to.
   const name = uniqueName("again");
   await create(name);
   await service.deleteTable(name);

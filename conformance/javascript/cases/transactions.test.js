@@ -18,12 +18,12 @@ async function listed(partitionKey) {
   return collect(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${partitionKey}` } }));
 }
 
-// Returns the stored entities as a map from row key to properties, to compare whole states.
+// Returns a map from row key to properties, to compare whole states.
 async function stored(partitionKey) {
   return Object.fromEntries((await listed(partitionKey)).map((entity) => [entity.rowKey, propertiesOf(entity)]));
 }
 
-// Creates a partition with entities a, b and c, and returns their ETags.
+// Returns the ETags of entities a, b and c.
 async function seeded() {
   const partitionKey = newPartition();
   const etags = {};
@@ -119,7 +119,7 @@ const needValue = {
 };
 
 // Operations that fail on the seeded partition. The last member is true if the failure is detected before execution.
-// Only then does the error of a single operation have the index 0.
+// Only in that case does the error of a single operation have the index 0.
 const failing = [
   ["insert of an existing entity", "create", { rowKey: "b" }, {}, EXISTS, false],
   ["merge of a missing entity", "update", { rowKey: "x" }, {}, NOT_FOUND, false],
@@ -214,7 +214,7 @@ test("a transaction on a missing table is refused", async () => {
 });
 
 test("two entities, each under its own ETag", async () => {
-  // An actor runtime commits its state in this way: both entities must still have the ETags that it read.
+  // An actor runtime commits its state in this way: both entities must still have the ETags that were read.
   const { partitionKey, etags } = await seeded();
   const commit = (a, b, V) =>
     table.submitTransaction([
@@ -291,7 +291,7 @@ test("a reader sees either all operations of a transaction or none", async () =>
       assert.equal(versions.size, 1, `Versions seen together: ${[...versions]}`);
     }
   };
-  // If a writer fails, the reader must stop too, or the case would never end.
+  // If a writer fails, the reader must also stop, or the case would never end.
   const written = writer().finally(() => (writing = false));
   const outcomes = await Promise.allSettled([written, reader()]);
   assert.deepEqual(outcomes.filter(({ status }) => status === "rejected").map(({ reason }) => reason), []);

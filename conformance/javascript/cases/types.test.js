@@ -11,8 +11,8 @@ const guid = "0b0c0d0e-1111-4222-8333-444455556666";
 const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 const typed = (type, value) => ({ type, value });
 
-// One line for each value: the value written, the value read by a converting client, and the value read by a client
-// without conversion. Where the client hides the form on the wire, that form is given too.
+// Each line contains the value written, the value read by a converting client, and the value read by a client without
+// conversion. If the client hides the form on the wire, this form follows.
 const cases = [
   ["Int32 zero", 0, 0, typed("Int32", "0")],
   ["Int32 maximum", 2147483647, 2147483647, typed("Int32", "2147483647")],
@@ -46,8 +46,8 @@ const cases = [
   ["Binary by name", typed("Binary", "AQIDBA=="), Buffer.from([1, 2, 3, 4]), typed("Binary", "AQIDBA==")],
   ["Binary maximum", Buffer.alloc(65536, 7), Buffer.alloc(65536, 7), typed("Binary", Buffer.alloc(65536, 7).toString("base64"))],
   ["DateTime from a Date", new Date("2023-11-05T06:30:00.120Z"), new Date("2023-11-05T06:30:00.120Z"), typed("DateTime", "2023-11-05T06:30:00.12Z")],
-  // The value sent, the value read natively, and the value read as a string. The service stores ticks and trims
-  // trailing zeros.
+  // Each line contains the value sent, the value read natively, and the value read as a string. The service stores
+  // ticks and trims trailing zeros.
   ...[
     ["of 7 digits", "2023-11-05T06:30:00.1234567Z", "2023-11-05T06:30:00.123Z", "2023-11-05T06:30:00.1234567Z"],
     ["with zeros at the end", "2023-11-05T06:30:00.8613240Z", "2023-11-05T06:30:00.861Z", "2023-11-05T06:30:00.861324Z"],
@@ -158,8 +158,8 @@ test("a merge may change the type of a property", async () => {
 });
 
 test("an entity that was read without conversion can be written back", async () => {
-  // The client then sends numbers and Booleans as annotated strings, and annotations of annotations. The service
-  // interprets the former and ignores the latter.
+  // The client then sends annotated strings instead of numbers and Booleans, and annotations of annotations. The
+  // service interprets the former and ignores the latter.
   const partitionKey = newPartition();
   await table.createEntity({
     partitionKey, rowKey: "r", S: "s", B: true, I: -7, D: 1.5, L: 1n,

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { RestError } from "@azure/data-tables";
 
 // The digits of the fraction are not checked here, because a case in errors.test.js checks them. A server with wrong
-// digits should not fail all other cases too.
+// digits should not also fail all other cases.
 const TAIL = /\nRequestId:([^\n]+)\nTime:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z)$/;
 
-// The client hides some errors (an existing table on create, a missing table on delete); only the hook that it calls
+// The client hides some errors (an existing table on create, a missing table on delete). Only the hook that it calls
 // for every response shows them.
 export async function rawAnswer(call) {
   let answer;
@@ -16,8 +16,8 @@ export async function rawAnswer(call) {
   return answer;
 }
 
-// Error details are in one of two places: a transaction sets them on the error itself, and every other operation leaves
-// them in the JSON body of the response.
+// Error details are in one of two places: for a transaction, the client sets them on the error itself; for every other
+// operation, it leaves them in the JSON body of the response.
 function detailsOf(error) {
   if (error.code !== undefined) {
     return { code: error.code, message: error.message };
@@ -76,7 +76,7 @@ export function assertIsRefusal(error, { status, code, message }) {
   }
 }
 
-// Returns only the custom properties, without keys, ETag and annotations.
+// Omits keys, ETag and annotations.
 export function propertiesOf(entity) {
   const { partitionKey, rowKey, timestamp, etag, "odata.metadata": metadata, ...custom } = entity;
   return custom;
@@ -122,7 +122,7 @@ export const VALUE_TOO_LARGE = {
     "it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
 };
 
-// Returns the same error as a transaction reports it for the operation at `index`.
+// Returns the error as a transaction reports it for the operation at `index`.
 export function at(index, expected) {
   return { ...expected, message: `${index}:${expected.message}` };
 }

@@ -4,8 +4,8 @@ import { randomBytes } from "node:crypto";
 import { after, before } from "node:test";
 import { AzureNamedKeyCredential, TableClient, TableServiceClient } from "@azure/data-tables";
 
-// The defaults are the public development account, so that a local server needs no settings. A trailing slash is
-// removed, because connection strings are built from the endpoint.
+// The defaults are the public development account, so that a local server needs no settings. Remove a trailing slash,
+// because connection strings are built from the endpoint.
 export const ENDPOINT = (process.env.TABLES_ENDPOINT ?? "http://127.0.0.1:10002/devstoreaccount1").replace(/\/$/, "");
 export const ACCOUNT = process.env.TABLES_ACCOUNT ?? "devstoreaccount1";
 export const KEY =
@@ -38,8 +38,9 @@ export function uniqueName(tag) {
   return `js${tag}${randomBytes(8).toString("hex")}`;
 }
 
-// One table serves a whole file: creating tables is slow in the cloud, and partitions isolate the cases just as well.
-// `fill` runs before the first case. One hook does both, because the hooks of a file do not wait for each other.
+// All cases of a file share a table, because creating tables is slow in the cloud, and partitions isolate the cases
+// just as well. `fill` runs before the first case. One hook creates and fills the table, because the hooks of a file do
+// not wait for each other.
 export function tableForFile(tag, fill = async () => {}) {
   const client = tableClient(uniqueName(tag));
   before(async () => {
@@ -52,7 +53,7 @@ export function tableForFile(tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Returns a new partition key; every case has its own partition.
+// Every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

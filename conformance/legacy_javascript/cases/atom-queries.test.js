@@ -22,7 +22,7 @@ const table = tableForFile(client, "queries", async (name) => {
   }
 });
 
-// Returns all pages of a query, using the client's continuation token.
+// Uses the client's continuation token.
 async function pagesOf(query) {
   const pages = [];
   let [entities, continuation] = await callAll(client, "queryEntities", query);

@@ -6,14 +6,14 @@ export const STALE = `W/"datetime'2001-02-03T04%3A05%3A06.0000007Z'"`;
 
 const SYSTEM = new Set(["_", "PartitionKey", "RowKey", "Timestamp"]);
 
-// Returns the custom properties of an entity that the Atom client read.
+// Omits the properties that the client or the service adds.
 export function propertiesOf(entity) {
   return Object.fromEntries(Object.entries(entity).filter(([name]) => !SYSTEM.has(name)));
 }
 
 export const etagOf = (entity) => entity._.etag;
 
-// Returns the entity with the given ETag, which makes the client use a condition.
+// The ETag makes the client send a condition.
 export function underCondition(entity, etag) {
   return { ...entity, _: { etag } };
 }

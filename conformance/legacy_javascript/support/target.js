@@ -14,8 +14,8 @@ const ENDPOINT = new URL(process.env.TABLES_ENDPOINT ?? `http://127.0.0.1:10002/
 const LOCAL_SUFFIX = ".table.localhost";
 
 // The Atom client supports path style only for the emulator at its fixed port, so it gets a host-style name. Names
-// under localhost refer to this machine (RFC 6761), but not every resolver supports that, so they are resolved here.
-// The client is otherwise unmodified.
+// under localhost refer to this machine (RFC 6761), but not every resolver supports this rule, so they are resolved
+// here. The client is otherwise unmodified.
 function hostStyle() {
   if (ENDPOINT.pathname === "/") return ENDPOINT.origin;
   const ordinary = dns.lookup;
@@ -25,24 +25,24 @@ function hostStyle() {
 
 const HOST_STYLE = hostStyle();
 
-// Returns a client of azure-storage-legacy: version 2011-08-18, Atom, data service version 2.0 at most.
+// Uses azure-storage-legacy: version 2011-08-18, Atom, data service version 2.0 at most.
 export function atomClient(key = KEY) {
   return atom.createTableService(ACCOUNT, key, HOST_STYLE);
 }
 
-// Returns a client of azure-storage: version 2018-03-28, JSON. It retries only if it gets a retry filter.
+// Uses azure-storage: version 2018-03-28, JSON. The client retries only if it gets a retry filter.
 export function jsonClient() {
   return json.createTableService(ACCOUNT, KEY, ENDPOINT.href.replace(/\/$/, ""));
 }
 
-// Calls a method that takes a callback, and returns the callback's arguments after the error.
+// The method takes a callback. Returns the callback's arguments after the error.
 export function callAll(client, method, ...parameters) {
   return new Promise((resolve, reject) => {
     client[method](...parameters, (error, ...results) => (error ? reject(error) : resolve(results)));
   });
 }
 
-// Like callAll, but for methods of which only the first result matters.
+// Like callAll, but returns only the first result.
 export async function call(client, method, ...parameters) {
   return (await callAll(client, method, ...parameters))[0];
 }
@@ -51,7 +51,7 @@ export function uniqueName(tag) {
   return `old${tag}${randomBytes(8).toString("hex")}`;
 }
 
-// One table serves a whole file; `fill` runs before the first case.
+// All cases of a file share a table. `fill` runs before the first case.
 export function tableForFile(client, tag, fill = async () => {}) {
   const name = uniqueName(tag);
   before(async () => {
@@ -64,7 +64,7 @@ export function tableForFile(client, tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Returns a new partition key; every case has its own partition.
+// Every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

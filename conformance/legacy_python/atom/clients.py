@@ -35,7 +35,7 @@ def quoted(key):
 
 
 def plain(value):
-    """Returns an entity's value in a comparable form: times without a time zone, typed values as pairs."""
+    """Returns an entity's value in a comparable form: a time without its time zone, or a typed value as a pair."""
     if isinstance(value, EntityProperty):
         return value.type, value.value
     if getattr(value, "tzinfo", None):

@@ -1,4 +1,4 @@
-"""Transactions: every operation in one batch, and failing batches, which change nothing."""
+"""Transactions: every operation in one batch, and batches that fail and must change nothing."""
 
 import pytest
 

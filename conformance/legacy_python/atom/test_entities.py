@@ -1,4 +1,5 @@
-"""Single entities: every type that the client supports, keys, conditions, the properties each write keeps, and errors.
+"""Single entities: every type that the client supports, keys, conditions, the properties that each write keeps, and
+errors.
 """
 
 from datetime import datetime
@@ -9,7 +10,7 @@ from clients import Conflict, EntityProperty, Failure, Missing, properties, quot
 
 STALE = "W/\"datetime'2012-01-01T00%3A00%3A00Z'\""
 
-# The value passed to the client, and the value that it returns if they differ.
+# The value passed to the client, and the returned value if it differs.
 VALUES = {
     "text": ("blue", None),
     "empty": ("", None),

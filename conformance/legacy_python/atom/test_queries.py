@@ -1,4 +1,4 @@
-"""Queries: filters on every type, projection, `$top`, and continuation over pages of data that batches inserted."""
+"""Queries: filters on every type, projection, `$top`, and continuation over pages of entities."""
 
 from datetime import datetime
 

@@ -7,7 +7,7 @@ from clients import VERSION, Failure, Missing, TableService, properties
 
 @pytest.fixture
 def restored(service):
-    """Restores the properties of the account."""
+    """Restores the properties of the account after the test."""
     before = service.get_table_service_properties()
     yield
     service.set_table_service_properties(before)
@@ -52,7 +52,7 @@ def test_unknown_account(address, shared):
 
 
 def test_life_of_a_table(service, new_name):
-    """Creates, inserts, queries in filtered pages, updates, merges, upserts, runs a transaction, and deletes."""
+    """Executes every kind of operation, from creating the table to deleting it."""
     name = new_name()
     service.create_table(name, fail_on_exist=True)
     for n in range(25):

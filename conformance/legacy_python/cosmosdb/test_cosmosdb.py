@@ -1,6 +1,6 @@
 """The whole life cycle of a table through `azure-cosmosdb-table` 1.0, the predecessor of the current Python client.
 
-It sends version 2018-03-28 and uses JSON, without metadata in its requests.
+The client sends version 2018-03-28 and uses JSON. Its requests contain no metadata.
 """
 
 from datetime import datetime, timedelta, timezone

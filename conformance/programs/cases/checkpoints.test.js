@@ -1,5 +1,5 @@
-// @azure/eventhubs-checkpointstore-table: it records which Event Hubs consumer owns a partition, and how far the
-// consumer has read. Several consumers, each with its own store, compete for the entities of one table.
+// @azure/eventhubs-checkpointstore-table records which Event Hubs consumer owns a partition, and how far the consumer
+// has read. Several consumers, each with its own store, compete for the entities of one table.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,7 +19,7 @@ function ownership(partitionId, ownerId, more = {}) {
   return { fullyQualifiedNamespace, eventHubName, consumerGroup, partitionId, ownerId, ...more };
 }
 
-// Lets every store claim a partition at the same time, and returns the one successful claim.
+// Returns the one successful claim.
 async function compete(stores, partitionId, more) {
   const claims = await Promise.all(stores.map((store, index) => store.claimOwnership([ownership(partitionId, `owner-${index}`, more)])));
   const succeeded = claims.flat();

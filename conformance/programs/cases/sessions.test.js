@@ -7,7 +7,7 @@ import { entitiesOf, newTable } from "../support/target.js";
 
 const HOUR_MS = 60 * 60 * 1000;
 
-// Starts the application with an existing table, so that the first request does not precede the table.
+// The table exists before the application starts, so that the first request finds it.
 async function start(context, table, maxAgeMs = HOUR_MS) {
   await table.createTable();
   return Program.start(context, "sessions", table.tableName, { COOKIE_MAX_AGE_MS: String(maxAgeMs) });

@@ -17,7 +17,7 @@ async function post(visitor, site, action, fields) {
   return visitor.post(`${site.address}/auth/${action}`, { csrfToken, ...fields });
 }
 
-// Requests a sign-in email, and returns the link in it.
+// Returns the link in the email.
 async function askForMail(visitor, site, email) {
   const response = await post(visitor, site, "signin/email", { email });
   assert.match(response.headers.get("location"), /verify-request/);
@@ -28,7 +28,7 @@ function session(visitor, site) {
   return visitor.json(`${site.address}/auth/session`);
 }
 
-// Returns the number of entities of each kind; the kind is the partition key.
+// The kind of an entity is its partition key.
 async function countsOf(table) {
   const counts = {};
   for (const { partitionKey } of await entitiesOf(table)) {

@@ -7,9 +7,9 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { ENDPOINT, connectionString } from "./target.js";
 
-// A running program from `programs/`. Its only state across processes is in its table.
+// The only state that several processes of a program share is in its table.
 export class Program {
-  // Starts a program for a case with the name of its table, and waits until it listens.
+  // The program gets the name of its table. Waits until it listens.
   static async start(context, name, table, environment = {}) {
     const { NODE_TEST_CONTEXT, ...inherited } = process.env;
     const child = spawn(process.execPath, [fileURLToPath(new URL(`../programs/${name}.js`, import.meta.url))], {
@@ -24,7 +24,7 @@ export class Program {
     return program;
   }
 
-  // Waits for a line that starts with the given text, and returns the rest of the line.
+  // Returns the rest of the line.
   async waitFor(start) {
     for (;;) {
       const { value: line, done } = await this.lines.next();

@@ -13,7 +13,7 @@ const binary = process.env.ROWHOUSE_BINARY;
 // The reason why the cases that start a server are skipped, or false.
 export const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
-// Starts an in-memory server for one case. Returns its endpoint, and the path of the certificate to trust.
+// Returns the endpoint, and the path of the certificate to trust.
 export async function startSecureServer(context) {
   const folder = await mkdtemp(join(tmpdir(), "programs-"));
   context.after(() => rm(folder, { recursive: true }));

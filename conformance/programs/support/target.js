@@ -19,15 +19,14 @@ export function tableClient(name) {
   return new TableClient(ENDPOINT, name, new AzureNamedKeyCredential(ACCOUNT, KEY), { allowInsecureConnection });
 }
 
-// Creates a client for the table of a case. The program may have to create the table. The table is deleted after the
-// case.
+// Does not create the table, because the program may have to do so. The table is deleted after the case.
 export function newTable(context) {
   const table = tableClient(`prog${randomBytes(8).toString("hex")}`);
   context.after(() => table.deleteTable());
   return table;
 }
 
-// Returns all entities, without the properties that the server adds.
+// Omits the properties that the server adds.
 export async function entitiesOf(table) {
   const entities = [];
   for await (const { etag, timestamp, ...entity } of table.listEntities()) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stores the password that nodes use to connect to each other on a new Citus node (node 0 means all nodes). Because the
+# Stores, on a new Citus node, the password with which nodes connect to each other (node 0 means all nodes). Because the
 # script is in /docker-entrypoint-initdb.d, the image runs it once, after it has created the database and the extension.
 set -e
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Joins nodes into one Citus cluster: registers the coordinator's own address and the WORKERS with the coordinator at
-# PGHOST. Running the script again changes nothing. The script moves no data: use citus_rebalance_start to move shards
-# to a worker that is added later (docs/scaling.md).
+# PGHOST. Running the script again changes nothing. The script does not move data; use citus_rebalance_start to move
+# shards to a worker that is added later (docs/scaling.md).
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Waits until the catalog of one of the WORKERS contains all of them. A server must not start before that: a node that
-# is not registered with a coordinator behaves like a separate Citus cluster, and the server would create separate
+# Waits until the catalog of one of the WORKERS contains all of them. A server must not start before that, because a
+# node that is not registered with a coordinator behaves like a separate Citus cluster. The server would create separate
 # tables there.
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")

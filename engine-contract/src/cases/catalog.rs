@@ -1,5 +1,3 @@
-//! Tests of tables.
-
 use crate::support::*;
 use engine::{CatalogError, CommitError, Engine, ReadError, TableKey};
 use model::{AccountName, Condition, MetricsTable, Mutation, TableName, Transaction};
@@ -78,7 +76,7 @@ pub async fn accounts_are_known_by_their_tables_and_properties<E: Engine>(engine
         engine.create_table(&table_of(account, name)).await.unwrap();
     }
     let melon = AccountName::new("melon").unwrap();
-    // Getting the service properties of an account does not add the account to the list. Setting them does; an account
+    // Getting the service properties of an account does not add the account to the list. Setting them does. An account
     // that already has tables is still listed once.
     engine.service_properties(&AccountName::new("ghost").unwrap()).unwrap();
     engine.update_service_properties(&melon, cors_update("*")).await.unwrap();

@@ -1,5 +1,3 @@
-//! Tests of closing an engine.
-
 use crate::support::*;
 use engine::{CatalogError, CommitError, Engine, Fault, ReadError};
 use model::AccountName;

@@ -1,5 +1,3 @@
-//! Tests of an engine's figures.
-
 use crate::support::*;
 use engine::Engine;
 use engine::figures::{Figures, NodeFigures, Refusal};

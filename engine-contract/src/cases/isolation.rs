@@ -1,5 +1,3 @@
-//! Tests of what readers see while others write.
-
 use crate::support::*;
 use engine::{Engine, EntitySink, SinkDecision, TableKey};
 use model::{EntityView, Transaction};
@@ -16,12 +14,10 @@ async fn with_table<E: Engine>(engine: &E) -> TableKey {
     table
 }
 
-/// Returns a transaction that gives all entities in a partition the same value.
 fn set_all(partition: &str, value: i64) -> Transaction {
     Transaction::new((0..MEMBERS).map(|n| upsert(partition, &format!("{n:02}"), value)).collect()).unwrap()
 }
 
-/// Writes to four partitions until `done` is set.
 fn writers<E: Engine>(engine: &Arc<E>, table: &TableKey, done: &Arc<AtomicBool>) -> Vec<JoinHandle<i64>> {
     let mut tasks = Vec::new();
     for writer in 0..4 {

@@ -1,5 +1,3 @@
-//! Tests of the effects of a commit.
-
 use crate::support::*;
 use engine::{CommitError, Engine, TableKey};
 use model::{Condition, ETag, EdmValue, Mutation, MutationError, MutationResult, Transaction};
@@ -12,7 +10,7 @@ async fn with_table<E: Engine>(engine: &E) -> TableKey {
     table
 }
 
-/// Returns each kind of mutation of an entity, each of which sets `value` to 2.
+/// Each mutation sets `value` to 2.
 fn each_kind(row: &str) -> [(&'static str, Mutation); 6] {
     let (key, properties, condition) = (key("p", row), properties(&[("value", 2)]), Condition::Any);
     [

@@ -1,5 +1,3 @@
-//! Tests of the contents of a page and of where it ends.
-
 use crate::support::*;
 use engine::{Engine, EntitySink, Scan, SinkDecision, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -8,8 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Creates a table with the given entities, written as `partition/row`. The value of each entity is its index in the
-/// list.
+/// Entities are written as `partition/row`. The value of each entity is its index in the list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
@@ -160,7 +157,6 @@ pub async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<E>, _: 
     }
 }
 
-/// A sink that refuses every entity after the first ones.
 struct RefusingSink {
     kept: CollectingSink,
     taken_max: usize,

@@ -1,5 +1,3 @@
-//! Tests of stored access policies.
-
 use crate::support::*;
 use engine::{CatalogError, Engine, ReadError};
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};

@@ -1,5 +1,3 @@
-//! Tests of the service properties of accounts.
-
 use crate::support::*;
 use engine::Engine;
 use model::service_properties::{Logging, Metrics, MetricsLevel};

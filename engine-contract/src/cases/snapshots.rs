@@ -1,5 +1,3 @@
-//! Tests of snapshots, for engines that support them, and of engines that are filled from a snapshot.
-
 use crate::support::*;
 use engine::{CheckReport, Engine, Fault, Restore, Snapshot, SnapshotError, Snapshots, check_snapshot};
 use model::{StoredAccessPolicies, StoredAccessPolicy};

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of transactions while nothing can be written.
 const TRANSACTIONS_MAX: usize = 8;
-/// The maximum time until writes are possible again.
 const RESUMPTION_MAX: Duration = TIMEOUT;
 
-/// The outcomes of writes while nothing could be written.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     times: u64,
@@ -21,7 +19,6 @@ pub(crate) struct Faults {
 }
 
 impl<O: EngineOpener> Pair<O> {
-    /// Runs a period in which nothing or very little can be written.
     pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
         O::limit_files(Some(random.below(4096) as u64));
@@ -75,7 +72,6 @@ impl<O: EngineOpener> Pair<O> {
         assert_eq!(memory, written);
     }
 
-    /// Returns whether writes are possible. The attempted write leaves no trace.
     async fn is_writable(&self) -> bool {
         let nothing = Transaction::single(delete("absent", "absent"));
         !matches!(self.durable().commit(&reserved_table(), nothing).await, Err(CommitError::Fault(_)))

@@ -39,7 +39,6 @@ pub trait EngineOpener {
     fn limit_files(bytes: Option<u64>);
 }
 
-/// The two engines, and their responses so far.
 struct Pair<O: EngineOpener> {
     opener: O,
     clock: ManualClock,
@@ -49,7 +48,6 @@ struct Pair<O: EngineOpener> {
     stamps: Vec<DateTime>,
     /// The time to which [`Self::synchronize_stamps`] set the clock.
     leading: i64,
-    /// The outcomes of the periods in which nothing could be written.
     faults: Faults,
 }
 
@@ -95,7 +93,6 @@ impl<O: EngineOpener> Pair<O> {
         }
     }
 
-    /// Applies a transaction only to the memory engine.
     async fn commit_in_memory(
         &mut self,
         table: &TableKey,
@@ -121,7 +118,6 @@ impl<O: EngineOpener> Pair<O> {
         same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
     }
 
-    /// Compares the entire contents of both engines.
     async fn compare_all(&self) {
         for account in ["account1", "account2"] {
             for name in ["Alpha", "Beta", "gamma"] {

@@ -7,7 +7,6 @@ use model::{Condition, DateTime, ETag, EdmValue, EntityKey, Filter, KeyRange, Mu
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use test_support::Random;
 
-/// Random choices for a step of the test.
 pub(crate) struct Choices(pub(crate) Random);
 
 impl Choices {
@@ -117,7 +116,6 @@ impl Choices {
         Scan { ranges, from, filter, limit, bytes_expected, ..scan_all() }
     }
 
-    /// Returns any filter with at most this nesting depth.
     pub(crate) fn filter(&mut self, depth: usize) -> Filter {
         let kinds = if depth == 0 { 2 } else { 6 };
         match self.below(kinds) {

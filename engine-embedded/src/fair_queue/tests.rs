@@ -1,5 +1,3 @@
-//! Tests of the order in which requests leave the queue.
-
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +10,6 @@ const LIMITS: GroupLimits = GroupLimits { turn_bytes: 256 * KIB, group_bytes: 81
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TestRequest {
     account: AccountName,
-    /// The sequence number of the request within its account.
     number: usize,
     bytes: usize,
     is_last: bool,
@@ -40,7 +37,6 @@ fn request(of: usize, number: usize, bytes: usize) -> TestRequest {
     TestRequest { account: account(of), number, bytes, is_last: false }
 }
 
-/// Returns a queue that contains the given number of requests of account 0.
 fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
     let queue = FairQueue::new(LIMITS);
     for number in 0..requests {
@@ -49,7 +45,6 @@ fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
     queue
 }
 
-/// Returns the next group, which must exist.
 fn group(queue: &FairQueue<TestRequest>) -> Vec<TestRequest> {
     match queue.take(Some(monotonic::now())) {
         Next::Group(group) => group,
@@ -159,7 +154,7 @@ enum Step {
         of: usize,
         bytes: usize,
     },
-    /// Takes a group in which the request at this index fills the batch.
+    /// The request at the index `filled_at` fills the batch.
     Take {
         filled_at: Option<usize>,
     },
@@ -171,7 +166,6 @@ const BYTES_MAX: usize = 40;
 
 fn step() -> impl Strategy<Value = Step> {
     let push = (0..ACCOUNTS, 0..=BYTES_MAX);
-    // One account sends many large requests.
     let flood = (0..1_usize, BYTES_MAX / 2..=BYTES_MAX);
     prop_oneof![
         4 => push.prop_map(|(of, bytes)| Step::Push { of, bytes }),

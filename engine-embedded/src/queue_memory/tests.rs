@@ -1,5 +1,3 @@
-//! Tests of how accounts share the queue's memory.
-
 use super::*;
 use tokio::task::{JoinHandle, yield_now};
 
@@ -9,20 +7,19 @@ fn account(number: usize) -> AccountName {
     AccountName::new(&format!("account{number}")).unwrap()
 }
 
-/// Requests memory. The task finishes when the memory has been acquired.
+/// The task finishes when the memory has been acquired.
 fn ask(memory: &Arc<QueueMemory>, number: usize, bytes: usize) -> JoinHandle<MemoryShare> {
     let memory = Arc::clone(memory);
     tokio::spawn(async move { memory.acquire(&account(number), bytes).await })
 }
 
-/// Lets all other tasks run until they wait. They run on the test's thread.
+/// The other tasks run on the test's thread.
 async fn settle() {
     for _ in 0..100 {
         yield_now().await;
     }
 }
 
-/// Acquires memory in small amounts as long as the account may have more.
 async fn fill(memory: &Arc<QueueMemory>, number: usize) -> Vec<MemoryShare> {
     let mut shares = Vec::new();
     loop {

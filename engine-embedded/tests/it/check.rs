@@ -27,7 +27,6 @@ fn check(folder: &Path) -> Result<CheckReport, OpenError> {
     check_folder(folder, scratch.path(), &|_| true)
 }
 
-/// Returns every file below a folder, with its contents and modification time.
 fn content(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -51,7 +50,6 @@ fn large(number: usize, random: &mut Random) -> Mutation {
     Mutation::InsertOrReplace { key: key("p", &format!("{number:05}")), properties }
 }
 
-/// Fills a folder with data of every kind, in sorted files and journals.
 async fn fill_folder(folder: &Path, random: &mut Random) -> Embedded {
     let engine = open(folder);
     for name in ["Entities", "Small", "Gone"] {
@@ -114,11 +112,9 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     let scratch = tempfile::tempdir().unwrap();
     let stopped = check_folder(&folder, scratch.path(), &|_| false).unwrap();
     assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it did not stop when told to");
-    // The folder can be used as before.
     assert_eq!(all(&open(&folder), &table("Small")).await.len(), 1);
 }
 
-/// Returns the journals, from the oldest to the newest.
 fn journals(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder.join("database")).unwrap().map(|entry| entry.unwrap().path());
     let mut journals: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "jnl")).collect();
@@ -126,7 +122,7 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// Returns the files below a folder and their lengths, without the zeros with which a journal is created.
+/// Omits the zeros with which a journal is created.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for (path, _) in content(folder) {
@@ -139,7 +135,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Returns whether a file is a superseded manifest, which is never read and is removed at the next startup.
+/// A superseded manifest is never read, and is removed at the next startup.
 fn is_superseded(path: &Path) -> bool {
     let current = fs::read(path.with_file_name("current")).unwrap_or_default();
     let number = path.file_name().unwrap().to_str().unwrap().strip_prefix('v').and_then(|n| n.parse::<u64>().ok());
@@ -207,7 +203,6 @@ async fn a_journal_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
     let record = folder.join("rowhouse.closed");
     fs::write(&record, [0; 100]).unwrap();
     assert_refused(&folder, &record, "the record itself");
-    // The message recommends this step.
     fs::remove_file(&record).unwrap();
     fs::write(&journal, b"").unwrap();
     open(&folder);

@@ -31,7 +31,7 @@ fn refusal(opened: Result<Embedded, OpenError>) -> OpenError {
     }
 }
 
-/// Returns every file below a folder with a hash of its contents. Folders have no hash.
+/// Folders have no hash.
 fn content(folder: &Path) -> BTreeMap<PathBuf, Option<u64>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -47,7 +47,7 @@ fn content(folder: &Path) -> BTreeMap<PathBuf, Option<u64>> {
     found
 }
 
-/// Returns a folder with three entities, `first`, `second` and `third`, each written by a separate commit.
+/// Each entity is written by a separate commit.
 async fn filled() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
@@ -77,7 +77,6 @@ fn journal(folder: &Path) -> PathBuf {
     folder.join("database/0.jnl")
 }
 
-/// Returns the position of an entity's text in the journal.
 fn place_in_journal(folder: &Path, text: &str) -> usize {
     let needle = format!("the {text} needle").into_bytes();
     let bytes = fs::read(journal(folder)).unwrap();
@@ -139,7 +138,7 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     assert!(said.contains("opened"), "{said}");
 }
 
-/// The other process of the preceding test. When run on its own, it does nothing.
+/// The other process of the preceding test. When run separately, it does nothing.
 #[test]
 fn child_process() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -317,7 +316,7 @@ async fn the_last_write_may_have_been_cut_off() {
     }
 }
 
-/// Returns the bytes of a batch as the library writes it, with one item: the removal of a key from a keyspace.
+/// The batch has one item: the removal of a key from a keyspace.
 fn batch(number: u64) -> Vec<u8> {
     let key = b"forged";
     let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[6, 0], &[0; 8], key].concat();
@@ -325,7 +324,7 @@ fn batch(number: u64) -> Vec<u8> {
     [&[1, 1, 0, 0, 0][..], &number.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat()
 }
 
-/// Returns the bytes of a batch without items, which the library never writes.
+/// The library never writes a batch without items.
 fn batch_of_nothing() -> Vec<u8> {
     [&[1, 0, 0, 0, 0][..], &[0xFF; 7], &[0, 3], &xxhash_rust::xxh3::xxh3_64(b"").to_le_bytes(), b"FJL\x03"].concat()
 }

@@ -28,7 +28,6 @@ fn row(number: usize) -> String {
     format!("{number:05}")
 }
 
-/// Fills a folder and shuts down cleanly. Returns the contents.
 async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     let engine = open(folder).unwrap();
     let table = table("Entities");
@@ -51,7 +50,7 @@ async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     stored
 }
 
-/// Returns the files below a folder and their lengths, without the zeros with which a journal is created.
+/// Omits the zeros with which a journal is created.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -70,7 +69,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Flips a bit; a second call reverts it.
+/// A second call reverts the first one.
 fn flip(path: &Path, byte: usize, bit: usize) {
     let byte = u64::try_from(byte).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -80,7 +79,6 @@ fn flip(path: &Path, byte: usize, bit: usize) {
     file.write_all_at(&value, byte).unwrap();
 }
 
-/// The results of reading a damaged folder.
 #[derive(Debug, Default)]
 struct Tally {
     refused: u64,
@@ -88,7 +86,7 @@ struct Tally {
     unharmed: u64,
 }
 
-/// Reads everything. Each read must return the correct entity or an error.
+/// Each read must return the correct entity or an error.
 async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &str) -> bool {
     let table = table("Entities");
     let mut has_error = false;
@@ -145,7 +143,7 @@ async fn a_flipped_bit_is_never_read_as_data() {
     assert!(tally.refused > 0 && tally.reported > 0, "{tally:?}");
 }
 
-/// Copies a folder. Sorted files never change, so they are linked instead of copied.
+/// Sorted files never change, so they are linked instead of copied.
 fn link_folder(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

@@ -69,7 +69,7 @@ async fn a_snapshot_is_of_one_instant_and_stamps_go_on_growing_where_it_is_resto
     assert_eq!(names, ["Cars", "Empty"]);
     let written = commit_one(&restored, &table("Cars"), upsert("p", "0002", 3)).await.unwrap();
     assert!(stamp(written) > last_stamp && last_stamp >= DateTime::from_ticks(START_TICKS).unwrap());
-    // New tables get ids that no other table has.
+    // New tables get IDs that no other table has.
     restored.create_table(&table("Another")).await.unwrap();
     assert_eq!(all(&restored, &table("Another")).await, []);
     drop(restored);

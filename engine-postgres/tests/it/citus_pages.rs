@@ -16,7 +16,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::CitusCluster;
 
-/// The minimum number of shards that are moved while pages are read.
 const MOVES_MIN: u32 = 12;
 const PAGES_MIN: u32 = 400;
 
@@ -27,7 +26,7 @@ async fn open(url: String) -> TestEngine {
     Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
 }
 
-/// Returns a random partition key. Keys have several lengths, and some are prefixes of others.
+/// Keys have several lengths, and some are prefixes of others.
 fn random_partition_key(random: &mut Random) -> String {
     let bits = 4 + random.index(24);
     format!("{:x}", random.below(1 << bits))
@@ -63,7 +62,6 @@ fn bound(random: &mut Random) -> Bound<String> {
     }
 }
 
-/// Returns a scan with random ranges, limits and filters.
 fn random_scan(random: &mut Random) -> Scan {
     let (from, to) = (bound(random), bound(random));
     let mut ranges = match random.index(4) {
@@ -71,7 +69,6 @@ fn random_scan(random: &mut Random) -> Scan {
         _ => vec![KeyRange::partitions(from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))],
     };
     if random.index(4) == 0 {
-        // One range within a partition, and one over many partitions.
         let row = KeyRange::rows("7", Bound::Unbounded, Bound::Included("002"));
         ranges = vec![row, KeyRange::partitions(Bound::Included("8"), to.as_ref().map(String::as_str))];
     }
@@ -87,7 +84,7 @@ fn random_scan(random: &mut Random) -> Scan {
     Scan { ranges, filter, limit, bytes_expected, ..scan_all() }
 }
 
-/// Compares several successive pages of both engines, which must be the same. Returns the number of pages.
+/// Returns the number of pages compared.
 async fn compare(engine: &TestEngine, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
     for count in 1.. {
         scan.deadline = Instant::now() + TIMEOUT;

@@ -25,7 +25,6 @@ const BEFORE_COMMIT: u8 = 2;
 /// Forward the call, and break before the response.
 const AFTER_COMMIT: u8 = 3;
 
-/// Forwards bytes between engine and database, and breaks one connection as planned.
 struct Proxy {
     url: String,
     plan: Arc<AtomicU8>,
@@ -58,7 +57,6 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
     let _gone = to.shutdown(Shutdown::Both);
 }
 
-/// Forwards what the engine sends, until the planned break of this connection.
 fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: &mpsc::Sender<()>) {
     let (mut sent, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     while let Ok(count @ 1..) = client.read(&mut buffer) {
@@ -76,7 +74,6 @@ fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: 
             plan.store(0, Ordering::SeqCst);
             let _unheard = client.shutdown(Shutdown::Read);
             if planned == AFTER_COMMIT {
-                // No part of the response is forwarded.
                 let _gone = client.shutdown(Shutdown::Both);
                 server.write_all(bytes).unwrap();
                 thread::sleep(Duration::from_millis(300));
@@ -118,7 +115,6 @@ async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_un
                 AT_READ => drop(result.unwrap()),
                 _ => assert!(matches!(result, Err(CommitError::Fault(Fault::Unknown(_)))), "{plan}: {result:?}"),
             }
-            // The engine continues over another connection.
             let mut after = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             let began = Instant::now();
             // A commit that was forwarded may still be in progress.

@@ -1,5 +1,5 @@
-//! Tests several engines on one database, as in several servers: each sees the others' changes, and an entity's
-//! Timestamps increase whichever server writes, however far apart the clocks are.
+//! Tests of several engines that share one database, as several servers do. Each engine sees the others' changes, and
+//! an entity's Timestamps increase whichever engine writes, however far apart the clocks are.
 
 use engine::{CatalogError, CommitError, Engine, ReadError};
 use engine_contract::support::*;
@@ -16,20 +16,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
 
-/// The length of an hour, in ticks.
 const HOUR: i64 = 36_000_000_000;
 const SECOND: i64 = 10_000_000;
 
 type Server = Arc<Postgres<ManualClock>>;
 
 async fn open(url: &str, ticks: i64) -> Server {
-    // If the URL contains several Citus nodes, the tables are distributed.
     let distribute = url.contains("load_balance_hosts");
     let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute };
     Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
 }
 
-/// Opens three servers on a new database, with clocks that are hours apart.
+/// The clocks of the servers are hours apart.
 async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
     let cluster = Cluster::shared()?;
     let url = cluster.database();
@@ -44,7 +42,6 @@ async fn three_on(url: &str) -> [Server; 3] {
     [a, b, c]
 }
 
-/// Opens three servers on the workers of a Citus cluster.
 async fn three_on_citus() -> Option<[Server; 3]> {
     let cluster = CitusCluster::shared()?;
     Some(three_on(&cluster.workers(&cluster.database())).await)
@@ -195,7 +192,7 @@ async fn no_stamp_comes_twice(servers: [Server; 3]) {
     assert!(all.len() > 50, "{}", all.len());
 }
 
-/// Returns the stamps that the writers received. Each writer's stamps are in order, and none is repeated.
+/// Each writer's stamps are in order, and none is repeated.
 async fn distinct(writers: Vec<tokio::task::JoinHandle<Vec<DateTime>>>) -> BTreeSet<DateTime> {
     let (mut all, mut count) = (BTreeSet::new(), 0);
     for writer in writers {
@@ -397,7 +394,7 @@ async fn nodes_that_are_no_cluster_yet_get_no_tables_of_their_own() {
     }
 }
 
-/// Fills the only table of a database with entities that are never read.
+/// The entities are never read.
 fn fill(cluster: &Cluster, url: &str, count: u32) {
     let fill = format!(
         "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables WHERE NOT is_deleted) \

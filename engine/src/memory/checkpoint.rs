@@ -35,7 +35,7 @@ impl MemoryCheckpoint {
     }
 }
 
-/// Saves the states of a memory engine and returns the engine to them.
+/// A handle that saves states of a memory engine and returns the engine to them.
 #[derive(Debug)]
 pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);
 
@@ -79,7 +79,7 @@ impl<C: Clock> MemoryCheckpoints<C> {
         drop(removed);
     }
 
-    /// Replaces the current state. Returns the previous tables, so that they can be freed outside the lock.
+    /// Returns the previous tables, so that they can be freed outside the lock.
     fn replace(&self, checkpoint: MemoryCheckpoint, with_stamps: bool) -> Catalog<Table> {
         let mut state = self.write();
         state.properties.replace_all(checkpoint.properties);

@@ -18,10 +18,9 @@ use std::sync::Arc;
 /// lengthen the list of chunks.
 const CHUNK_ENTITIES_MAX: usize = 256;
 
-/// A range of consecutive entities, by key bytes. Copies of a chunk share the records.
+/// Copies of a chunk share the records.
 type Chunk = BTreeMap<Vec<u8>, Arc<Record>>;
 
-/// The entities of one table by their key bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entities(Arc<BTreeMap<Vec<u8>, Arc<Chunk>>>);
 
@@ -50,7 +49,6 @@ impl Entities {
         }
     }
 
-    /// Removes the entity with the given key, if it exists.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if self.get(key).is_none() {
             return;
@@ -78,7 +76,7 @@ impl Entities {
         chunks.flat_map(move |(_, chunk)| chunk.range::<[u8], _>((Bound::Included(start), end))).map(borrowed)
     }
 
-    /// Returns whether both share one list of chunks, which means that nothing has been copied.
+    /// Returns true if both share one list of chunks, which means that nothing has been copied.
     #[cfg(test)]
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -89,7 +87,7 @@ impl Entities {
     }
 }
 
-/// Splits off the upper half of a chunk that is too large. Returns it with its first key.
+/// Returns the upper half of a chunk that is too large, with its first key.
 fn split(chunk: &mut Arc<Chunk>) -> Option<(Vec<u8>, Arc<Chunk>)> {
     if chunk.len() <= CHUNK_ENTITIES_MAX {
         return None;
@@ -120,7 +118,6 @@ mod tests {
         entities
     }
 
-    /// Returns the number of chunks that the two do not share.
     fn copied_chunks(one: &Entities, other: &Entities) -> usize {
         let is_shared = |chunk| other.0.values().any(|known| Arc::ptr_eq(known, chunk));
         one.0.values().filter(|chunk| !is_shared(chunk)).count()

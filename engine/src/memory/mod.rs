@@ -34,7 +34,6 @@ pub struct Memory<C> {
     shared: Arc<MemoryState<C>>,
 }
 
-/// The state that an engine shares with its scans, its snapshots and a restore.
 #[derive(Debug)]
 struct MemoryState<C> {
     state: RwLock<Contents<C>>,

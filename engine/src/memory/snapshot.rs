@@ -9,7 +9,6 @@ use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
-/// The number of entities read between two checks of whether the engine was closed.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl<C: Clock> Snapshots for MemoryState<C> {

@@ -30,7 +30,7 @@ impl MemoryStamps {
         now.max(self.last_of(account).next())
     }
 
-    /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
+    /// A refused transaction's stamp is proposed but never issued.
     pub(super) fn issue(&mut self, account: &AccountName, stamp: DateTime) {
         debug_assert!(stamp > self.last_of(account), "stamps increase");
         match &mut self.by_account {
@@ -43,12 +43,10 @@ impl MemoryStamps {
         self.by_account.iter().flat_map(HashMap::values).copied().fold(self.floor, DateTime::max)
     }
 
-    /// Makes all new stamps later than `floor`, in every account.
     pub(super) fn skip_to(&mut self, floor: DateTime) {
         self.floor = self.floor.max(floor);
     }
 
-    /// Makes all new stamps later than the stamps in `other`.
     pub(super) fn skip_past(&mut self, other: &Self) {
         self.skip_to(other.floor);
         let by_account = other.by_account.iter().flatten();
@@ -61,7 +59,6 @@ impl MemoryStamps {
         }
     }
 
-    /// Removes the last stamp of an account that has its own sequence.
     pub(super) fn forget(&mut self, account: &AccountName) {
         if let Some(by_account) = &mut self.by_account {
             by_account.remove(account);

@@ -15,7 +15,6 @@ use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// The number of entities examined between two checks of the clock and the cancellations.
 const EXAMINED_BETWEEN_CHECKS: u64 = 64;
 
 /// Returns the non-empty parts of a scan's ranges from the scan's position on, in order.
@@ -36,7 +35,7 @@ pub struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     accepted: usize,
     examined: u64,
-    /// Whether the page is full and the scan only looks for the next match.
+    /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
 }

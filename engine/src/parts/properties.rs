@@ -6,11 +6,10 @@ use model::{AccountName, ServiceProperties};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The service properties of the accounts that have set any.
+/// The service properties of all accounts, and the defaults.
 #[derive(Debug, Clone, Default)]
 pub struct AccountProperties {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
-    /// The properties of all accounts that have not set any.
     defaults: Arc<ServiceProperties>,
 }
 

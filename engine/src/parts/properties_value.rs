@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// Decodes a retention. `Some(None)` means that data is kept forever.
+    /// `Some(None)` means that data is kept forever.
     #[allow(clippy::option_option, reason = "the outer one is for damage, the inner one is the value")]
     fn retention(&mut self) -> Option<Option<RetentionDays>> {
         match u16::from_be_bytes(self.array()?) {

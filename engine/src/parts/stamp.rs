@@ -4,7 +4,7 @@
 
 use model::{Clock, DateTime};
 
-/// Issues strictly increasing instants that follow a clock.
+/// A source of strictly increasing instants that follow a clock.
 #[derive(Debug)]
 pub struct Stamps<C> {
     clock: C,

@@ -68,7 +68,7 @@ const ENTITIES = "#/t/harvest";
 const grid = (page) => page.getByRole("grid", { name: "Entities of harvest" });
 const cells = (page, text) => grid(page).getByRole("gridcell", { name: text, exact: true });
 
-// The actions in the view of a table, and the permission that each requires.
+// The permission that each action in the view of a table requires.
 const OFFERS = {
   Add: "add",
   Duplicate: "add",
@@ -114,7 +114,6 @@ test("with a read-only signature, an entity is shown but cannot be edited", asyn
   assert.equal(await dialog.count(), 0, "a dropped file is ignored");
 });
 
-// Drops a file on the view.
 function dispatchFile(page) {
   return page.evaluate(() => {
     const dataTransfer = new DataTransfer();
@@ -166,7 +165,6 @@ test("a signature for a key range shows only that range", async (test) => {
   await server.table("harvest").getEntity("apple", "3");
 });
 
-// Signs in again in the dialog.
 async function renew(page, secret) {
   const form = page.getByRole("dialog", { name: "Sign in again" });
   await form.getByLabel("Sign in with").selectOption("Shared access signature");

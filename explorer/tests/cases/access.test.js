@@ -20,7 +20,6 @@ after(() => server.stop());
 
 const part = (page, name) => page.getByRole("region", { name, exact: true });
 
-// Submits the form, and returns the token and its description.
 async function makeSignature(form) {
   await form.getByRole("button", { name: "Create signature" }).click();
   const result = part(form, "Signature");
@@ -290,7 +289,7 @@ test("the replication status is shown, and a note if the server does not record 
   await requests.getByText("start it with --analytics.").waitFor();
   await page.route(/Metrics/, (route) => route.fulfill({ contentType: "application/json", body: '{"value":[]}' }));
   await requests.getByRole("button", { name: "Refresh" }).click();
-  await requests.getByText("The metrics of each hour are written after it ends.").waitFor();
+  await requests.getByText("The metrics of an hour are written after the hour ends.").waitFor();
 });
 
 test("properties that could not be loaded are loaded when the server is reachable again", async (t) => {

@@ -34,7 +34,7 @@ async function serverWith(test, settings) {
   return server;
 }
 
-// The views and dialogs, with how to reach each one from a newly opened page. Each starts at its own URL.
+// Each view or dialog starts at its own URL.
 const VIEWS = {
   tables: {
     async show(page) {

@@ -177,7 +177,7 @@ test("columns can be hidden, moved and widened, and the layout is remembered", a
   const first = await width();
   await page.keyboard.press("Shift+ArrowRight");
   await page.waitForFunction((than) => document.activeElement?.getBoundingClientRect().width > than, first);
-  // By mouse: y before x, and x wider.
+  // Use the mouse to move y before x and to widen x.
   await header("y Int32").dragTo(header("x Int32"));
   await page.waitForFunction(() => document.querySelectorAll(".header-cell")[4]?.textContent?.startsWith("y"));
   const box = await header("x Int32").boundingBox();
@@ -185,7 +185,7 @@ test("columns can be hidden, moved and widened, and the layout is remembered", a
   await page.mouse.down();
   await page.mouse.move(box.x + box.width + 77, box.y + 10, { steps: 4 });
   await page.mouse.up();
-  // Hidden in the dialog.
+  // Hide the Timestamp in the dialog.
   await page.getByRole("button", { name: "Columns" }).click();
   await page.getByRole("dialog").getByRole("checkbox", { name: "Timestamp" }).uncheck();
   await page.getByRole("button", { name: "Close" }).click();

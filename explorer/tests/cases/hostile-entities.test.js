@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { openExplorer } from "../support/browser.js";
 import { HASH, TABLE, KEYS, MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown, serverWith } from "../support/hostile.js";
 
-// Returns an entity with all values, and with property names that have a meaning in JavaScript.
+// The property names have a meaning in JavaScript.
 function hostileEntity() {
   const entity = { PartitionKey: MARKUP, RowKey: "'\"" };
   // An assignment to __proto__ would not create a property.
@@ -18,7 +18,6 @@ function hostileEntity() {
 const gridOf = (page) => page.getByRole("grid", { name: `Entities of ${TABLE}` });
 const button = (scope, name) => scope.getByRole("button", { name, exact: true });
 
-// Opens the entity on the active line.
 async function openEditor(page) {
   await gridOf(page).getByRole("gridcell").nth(1).click();
   await button(page, "Edit").click();

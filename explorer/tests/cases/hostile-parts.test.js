@@ -9,7 +9,6 @@ const gridOf = (page) => page.getByRole("grid", { name: `Entities of ${TABLE}` }
 const button = (scope, name) => scope.getByRole("button", { name, exact: true });
 const filterOf = (page) => page.getByLabel("Filter", { exact: true });
 
-// Returns a string literal for a filter.
 const literal = (text) => `'${text.replaceAll("'", "''")}'`;
 
 test("filters, cost details and the history show values as text", async (test) => {

@@ -10,7 +10,7 @@ const BYTES_MAX = 60_000;
 const TABLE_REQUESTS_MAX = 6;
 const TABLE_BYTES_MAX = 120_000;
 
-// Starts a server with a table, and creates a page in a browser context without a cache.
+// The browser context has no cache.
 async function newPage(test) {
   const server = await startServer();
   test.after(() => server.stop());
@@ -20,7 +20,7 @@ async function newPage(test) {
   return { server, page: await context.newPage() };
 }
 
-// Counts the requests of a page, and the bytes of the responses with their headers.
+// The size of a response includes its headers.
 async function measure(page) {
   const session = await page.context().newCDPSession(page);
   const sent = { urls: [], bytes: 0 };

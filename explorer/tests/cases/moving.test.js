@@ -64,7 +64,6 @@ function everyType() {
   );
 }
 
-// Selects options in the export dialog, and returns the file.
 async function exportFile(page, labels) {
   await page.getByRole("button", { name: "Export", exact: true }).click();
   const dialog = page.getByRole("dialog");
@@ -83,7 +82,6 @@ async function saved(page, button) {
   return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
 }
 
-// Selects files for an import, and returns the import dialog.
 async function chooseFiles(page, files) {
   const [chooser] = await Promise.all([
     page.waitForEvent("filechooser"),

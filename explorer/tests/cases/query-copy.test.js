@@ -34,7 +34,6 @@ async function openCopy(page) {
   return page.getByRole("dialog", { name: "Copy the query as a program" });
 }
 
-// Returns the program that the button copies for a language.
 async function copied(page, dialog, language) {
   await dialog.getByLabel("Language").selectOption(language);
   await page.evaluate(() => navigator.clipboard.writeText(""));
@@ -46,7 +45,7 @@ async function copied(page, dialog, language) {
 const HASH = `#/t/cars?filter=${encodeURIComponent(FILTER)}&select=Doors&top=2`;
 const found = (page) => page.getByRole("status").filter({ hasText: "2 returned" }).waitFor();
 
-// Creates a folder for a program. With packages, the program can import the packages of the tests.
+// With packages, the program can import the packages of the tests.
 async function folderOf(test, isWithPackages) {
   const parent = isWithPackages ? fileURLToPath(new URL("..", import.meta.url)) : tmpdir();
   const folder = await mkdtemp(join(parent, "copied-"));

@@ -11,7 +11,6 @@ import { startServer } from "../support/server.js";
 
 const COUNT = 30;
 
-// Starts a server with cars of three makes, ten of each.
 async function serverWithCars(test, settings) {
   const server = await startServer(settings);
   test.after(() => server.stop());

@@ -19,7 +19,7 @@ const DOCUMENTED = fileURLToPath(new URL("../../../docs/images/", import.meta.ur
 const CUSTOMERS = ["adatum", "contoso", "fabrikam", "litware", "northwind"];
 const NOTES = ["", "Deliver to the back door", "Gift", "Call before delivery", "Frühstück für zwei", "お届けは午前中に"];
 
-// Returns the orders of a shop, which are the same in every screenshot.
+// The orders are the same in every screenshot.
 function orders() {
   return CUSTOMERS.flatMap((partitionKey, customer) =>
     Array.from({ length: 12 }, (_, at) => {
@@ -58,7 +58,6 @@ async function showEntities(page) {
   await page.keyboard.press("Escape");
 }
 
-// Shows the entities with the summary of the query's cost.
 async function showData(page) {
   await showEntities(page);
   await page.getByRole("button", { name: "Run", exact: true }).click();
@@ -72,7 +71,7 @@ const PICTURES = {
   entities: { hash: `#/t/orders?filter=${encodeURIComponent("Total gt 350.0")}`, show: showData },
 };
 
-// Counts the colours in a screenshot. An empty page has few.
+// An empty page has few colours.
 async function countColours(path) {
   const browser = await openBrowser();
   const page = await browser.newPage();

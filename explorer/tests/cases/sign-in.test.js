@@ -14,7 +14,6 @@ async function serverWith(test, settings) {
   return server;
 }
 
-// Records everything that a page sends: URLs, headers and bodies.
 function recordRequests(page) {
   const sent = [];
   page.on("request", async (request) => {
@@ -25,7 +24,6 @@ function recordRequests(page) {
   return sent;
 }
 
-// Returns everything that the page stores in the browser.
 async function kept(page) {
   const stores = await page.evaluate(async () => ({
     local: { ...localStorage },

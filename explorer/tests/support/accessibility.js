@@ -8,7 +8,6 @@ import { createRequire } from "node:module";
 // restrict.
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// Asserts that axe finds no violation in the current state of the page.
 export async function assertAccessible(page, what) {
   await settle(page);
   if (!(await page.evaluate("typeof axe === 'object'"))) {
@@ -24,7 +23,6 @@ export async function assertAccessible(page, what) {
   assert.deepEqual(found, [], what);
 }
 
-// Waits until all transitions of colours and positions have finished.
 export function settle(page) {
   return page.evaluate(async () => {
     const finite = document.getAnimations().filter((animation) => animation.effect?.getComputedTiming().iterations !== Infinity);
@@ -52,7 +50,7 @@ export async function assertNoSidewaysScroll(page, what) {
   assert.ok(content <= width, `${what}: ${content} px in ${width} px (${widest.join(", ")})`);
 }
 
-// Returns the role and name of the focused element; "" for the page itself.
+// Returns "" for the page itself.
 export function focusedName(page) {
   return page.evaluate(() => {
     const element = document.activeElement;

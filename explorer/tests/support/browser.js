@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 const PROGRAMS = ["chromium", "chromium-browser", "google-chrome"];
 const WAIT_MS = 20_000;
 
-// The browser of the current test file, once it was started.
+// The browser of the current test file; undefined until it is started.
 let launch;
 
 after(async () => {
@@ -26,7 +26,7 @@ function findChromium() {
   return found;
 }
 
-// Returns the browser itself, for tests that need more than a page of the explorer.
+// For tests that need more than a page of the explorer.
 export function openBrowser() {
   launch ??= chromium.launch({
     executablePath: findChromium(),
@@ -65,7 +65,6 @@ export async function openExplorer(test, server, { hash = "", statuses = [], unr
   return page;
 }
 
-// Collects everything that a page must not do.
 function watch(page, origin, { statuses, unreachable }) {
   const faults = [];
   const isExpected = (text) =>

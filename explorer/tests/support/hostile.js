@@ -3,11 +3,9 @@
 import assert from "node:assert/strict";
 import { startServer } from "./server.js";
 
-// The table that every test uses, and its URL fragment in the explorer.
 export const TABLE = "harvest";
 export const HASH = `#/t/${TABLE}`;
 
-// Starts a server with the table and the given entities, for one test.
 export async function serverWith(test, entities = []) {
   const server = await startServer();
   test.after(() => server.stop());
@@ -20,7 +18,7 @@ export async function serverWith(test, entities = []) {
 
 export const MARKUP = '<img src=x onerror="alert(1)">';
 
-// Property values. Each name describes what the value tries.
+// Property values. Each name describes what the value tries to do.
 export const VALUES = {
   markup: MARKUP,
   script: "<script>alert(2)</script>",
@@ -59,7 +57,7 @@ export const KEYS = [
   "k".repeat(512),
 ];
 
-// Answers requests instead of the server, as a hostile server would.
+// Acts as a hostile server.
 export function answer(page, path, content, status = 200) {
   return page.route(
     (url) => url.pathname.endsWith(path),
@@ -80,7 +78,6 @@ export async function assertOnlyText(page, what) {
   assert.equal(await page.evaluate(() => Object.prototype.polluted), undefined, what);
 }
 
-// Asserts that a visible element contains the given text.
 export async function assertShown(scope, text) {
   await scope.getByText(text).filter({ visible: true }).first().waitFor();
 }

@@ -22,7 +22,6 @@ const SECRETS = {
   "Bearer token": "Token",
 };
 
-// Opens the explorer of a server and signs in with a shared access signature.
 export async function openWithSas(test, server, secret, options = {}) {
   const page = await openExplorer(test, server, options);
   await signIn(page, { kind: "Shared access signature", account: server.account, secret });

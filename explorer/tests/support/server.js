@@ -23,7 +23,7 @@ export const DEVELOPMENT_ACCOUNT = {
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
 };
 
-// The servers that are still running. They are stopped when this process exits.
+// The servers that are still running are stopped when this process exits.
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill()));
 
@@ -55,7 +55,7 @@ export class Server {
     this.clientOptions = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
   }
 
-  // Starts the server. After `pause`, it has the same port and accounts, but data in memory was lost.
+  // After `pause`, the server has the same port and accounts, but data in memory was lost.
   async start() {
     this.#arguments ??= await this.#prepare();
     const child = spawn(binary(), [...this.#arguments, "--listen", `127.0.0.1:${this.#port}`], {
@@ -83,7 +83,6 @@ export class Server {
     return ["serve", ...storage, "--accounts", accounts, "--explorer", ...options];
   }
 
-  // Stops the server until `start` is called.
   async pause() {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
@@ -99,7 +98,7 @@ export class Server {
     this.#visits.push(visit);
   }
 
-  // Stops the server for good, and removes its data.
+  // Removes the data of the server as well.
   async stop() {
     await Promise.all(this.#visits.map((visit) => visit.close()));
     await this.pause();
@@ -110,7 +109,6 @@ export class Server {
     return new TableClient(this.endpoint, name, this.credential, this.clientOptions);
   }
 
-  // Creates a table with the given entities.
   async createTable(name, entities = []) {
     const table = this.table(name);
     await table.createTable();

@@ -156,8 +156,7 @@ test("a range extends from its anchor", () => {
   assert.equal(selection.has("x"), true);
 });
 
-// Returns a service that returns the given pages in order. If a page is a function, it is called to produce the
-// response.
+// If a page is a function, it is called to produce the response.
 function pagesOf(pages) {
   const asked = [];
   return {

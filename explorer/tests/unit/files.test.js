@@ -18,14 +18,13 @@ const files = new Map(names.map((name) => [name, readFileSync(`${folder}${name}`
 const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString()]));
 const ofType = (ending) => [...texts].filter(([name]) => name.endsWith(ending));
 
-// Returns the modules that a module imports, relative to the folder.
+// The names are relative to the folder.
 function importsOf(name) {
   const found = texts.get(name).matchAll(/^(?:import|export)\s[^"';]*?from\s*"([^"]+)"|^import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)(?!\.)/gm);
   return [...found].map((match) => posix.join(posix.dirname(name), match[1] ?? match[2] ?? match[3]));
 }
 
-// Returns the sources of the files that an HTML or CSS file names. The bundle is built from main.js, and the server
-// generates the settings.
+// The bundle is built from main.js, and the server generates the settings.
 function referencesOf(name) {
   const found = texts.get(name).matchAll(/\b(?:src|href)="([^"#:]+)"|url\("?([^")#:]+)"?\)/g);
   const sources = new Map([["explorer.js", ["main.js"]], ["settings.json", []]]);

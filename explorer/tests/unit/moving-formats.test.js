@@ -30,7 +30,7 @@ function entity(partitionKey, rowKey, properties) {
   return { partitionKey, rowKey, timestamp: "2031-04-01T06:30:00.1Z", etag: `W/"x"`, properties: new Map(values) };
 }
 
-// Returns an entity as values that can be compared. -0 and 0 are different.
+// The values -0 and 0 are different.
 function shown({ partitionKey, rowKey, properties }) {
   const values = [...properties].map(([name, { type, text }]) => {
     const isNumber = type === "Edm.Double" && Number.isFinite(Number(text));

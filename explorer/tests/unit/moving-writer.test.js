@@ -10,7 +10,7 @@ function record(partitionKey, rowKey, value = "1", line = 1, text = "x") {
   return { line, text, problem: "", entity: { partitionKey, rowKey, timestamp: "", etag: "", properties } };
 }
 
-// Returns a service with one table. It refuses the given keys and records the requests.
+// The service has one table. It refuses the given keys and records the requests.
 function fakeService({ refuse = () => null } = {}) {
   const table = new Map();
   const calls = [];

@@ -47,7 +47,6 @@ test("shell arguments evaluate to the original string", () => {
   assert.match(urlText("a'b(c)*!~/?#&%ü \ud800"), /^[\w%.-]+$/);
 });
 
-// Returns the arguments that a shell script passes to a command.
 function argumentsOf(script, command) {
   const shim = `${command}() { for argument do printf '%s\\0' "$argument"; done; }\n`;
   return execFileSync("sh", ["-c", shim + script], { encoding: "utf8", env: { TABLE_SAS: "sv=1&sig=x%2By" } }).split("\0").slice(0, -1);

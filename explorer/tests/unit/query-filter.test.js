@@ -146,7 +146,7 @@ test("a filter of conditions is converted to fields and back", () => {
   ]);
   assert.equal(writeConditions(conditions), text);
   assert.equal(writeConditions(readConditions("Ready and (3 lt Age)").conditions), "Ready eq true and Age gt 3");
-  // Not the end of "ab".
+  // This is not the end of "ab".
   const condition = { property: "B", operator: "eq", type: "Edm.String", text: "it's" };
   for (const [filter, expected] of [
     ["", "B eq 'it''s'"],
@@ -182,7 +182,7 @@ test("the successor of a prefix follows every string with that prefix", () => {
 
 const PROPERTIES = new Map([["Age", "Edm.Int32"], ["Active", "Edm.Boolean"], ["At", "Edm.DateTime"], ["<img>", "Edm.String"], ["Big", "Edm.Int64"]]);
 
-// Returns the labels of the suggestions. A bar in the text marks the caret.
+// A bar in the text marks the caret.
 function labels(text) {
   const caret = text.indexOf("|");
   const { options } = complete(text.replace("|", ""), caret, PROPERTIES, new Date("2026-05-05T05:05:05.678Z"));

@@ -94,7 +94,7 @@ async function usage(service) {
   }
   const used = usageOf(entities);
   if (used.length === 0) {
-    return h("p", null, "There are no metrics yet. The metrics of each hour are written after it ends.");
+    return h("p", null, "There are no metrics yet. The metrics of an hour are written after the hour ends.");
   }
   const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"].map((name) =>
     h("th", { scope: "col" }, name),

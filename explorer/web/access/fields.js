@@ -64,7 +64,7 @@ export function timeField(label, { text = "", hasDurations = false } = {}) {
   const choices = DURATIONS.map(([name, hours]) => {
     const choose = () => {
       set(inFuture(hours));
-      // As if the user had typed it, so that the form removes a signature created from other values.
+      // The event is the same as for typed input, so the form removes a signature created from other values.
       input.dispatchEvent(new Event("input", { bubbles: true }));
     };
     return h("button", { type: "button", class: "quiet", onclick: choose }, `in ${name}`);

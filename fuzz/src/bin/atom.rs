@@ -26,7 +26,6 @@ fuzz_target!(|body: &[u8]| {
     }
 });
 
-/// Checks that a valid table name reads back. Invalid names are never written.
 fn check_table(name: &str) {
     if model::TableName::new(name).is_ok() {
         let account = AccountName::new("acct").expect("the name is valid");

@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
     match parse(&printed) {
         // Compare printed forms, because a tree that contains NaN does not equal itself.
         Ok(again) => assert_eq!(print(&again), printed),
-        // Printing adds parentheses, so a filter at the nesting limit may exceed it.
+        // Printing adds parentheses, so a printed filter can exceed the nesting limit.
         Err(error) => assert!(error.message.contains("depth") || is_deep(&printed), "{printed}: {error}"),
     }
 });
@@ -39,7 +39,7 @@ fn check_plan(filter: &Filter, key: &EntityKey, record: &Record) {
     assert!(planned || !matches, "{key:?} matches, but {plan:?} does not reach it");
 }
 
-/// An entity with a property of every type; the seeds refer to their names.
+/// An entity with a property of every type; the seeds use the names of these properties.
 fn entity(partition: &str, row: &str, number: i32) -> (EntityKey, Record) {
     let key = |text| KeyText::new(text).expect("the key is valid");
     let mut builder = RecordBuilder::default();

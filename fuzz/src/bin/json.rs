@@ -6,9 +6,10 @@
 use libfuzzer_sys::{Corpus, fuzz_target};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
-use wire::MetadataLevel;
 use wire::entity_body::{EntityBody, KeyLocation};
-use wire::json::{JsonContext, JsonEntityContext, read_entity, read_table, write_single_entity, write_single_table};
+use wire::json::{read_entity, read_table, write_single_entity, write_single_table};
+use wire::payload::{EntityContext, ResponseContext};
+use wire::{Format, MetadataLevel, Version};
 
 fuzz_target!(|body: &[u8]| -> Corpus {
     if let Ok(Some(table)) = read_table(body) {
@@ -66,17 +67,21 @@ fn entity_body(entity: &EntityBody, record: &Record, level: MetadataLevel) -> Ve
     let or_empty = |key: &Option<KeyText>| key.clone().unwrap_or_else(|| KeyText::new("").expect("keys may be empty"));
     let key = EntityKey { partition: or_empty(&entity.partition), row: or_empty(&entity.row) };
     let account = AccountName::new("acct").expect("the name is valid");
-    let response = JsonContext { base: "http://127.0.0.1:1/acct", account: &account, level };
-    let context = JsonEntityContext { response, table: "tab", select: None, etag_in_minimal: true };
+    let context = EntityContext { response: context("http://127.0.0.1:1/acct", &account), table: "tab", select: None };
     let view = EntityView::from_parts(&key, record).expect("a new record is intact");
     let mut out = Vec::new();
-    write_single_entity(&mut out, &context, &view).expect("a new record is intact");
+    write_single_entity(&mut out, &context, level, &view).expect("a new record is intact");
     out
+}
+
+fn context<'a>(base: &'a str, account: &'a AccountName) -> ResponseContext<'a> {
+    let format = Format::Json(MetadataLevel::Minimal);
+    ResponseContext { base, account, format, version: Version::ETAG_IN_MINIMAL, now: DateTime::MIN }
 }
 
 fn table_body(name: &str) -> Vec<u8> {
     let account = AccountName::new("acct").expect("the name is valid");
     let mut out = Vec::new();
-    write_single_table(&mut out, &JsonContext { base: "", account: &account, level: MetadataLevel::None }, name);
+    write_single_table(&mut out, context("", &account), MetadataLevel::None, name);
     out
 }

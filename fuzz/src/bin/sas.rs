@@ -12,7 +12,6 @@ use wire::signing::AccountKey;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
-/// Verifies a token with the same keys, whatever its kind.
 fn verify<'q>(query: &'q str, account: &str, keys: &[AccountKey]) -> Result<Sas<'q>, SasError> {
     verify_delegated(query, account, keys, |_| keys.to_vec())
 }

@@ -1,6 +1,6 @@
 //! Evaluation of filters (04 §3).
 //!
-//! Logic has two values. A comparison with a missing property is false for every operator, and so its negation is true
+//! Logic is two-valued: a comparison with a missing property is false for every operator, and so its negation is true
 //! (04 §3.1).
 
 use super::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
@@ -9,7 +9,7 @@ use crate::edm::{EdmType, EdmValue, compare_ordinal};
 use crate::record::{DamagedRecord, Property};
 use std::cmp::Ordering;
 
-/// The number of properties cached during the evaluation of one entity. Long filters compare a few properties with many
+/// The number of properties cached while one entity is evaluated. Long filters compare a few properties with many
 /// literals, so a small cache avoids nearly every search through the record.
 const RECENT_PROPERTIES: usize = 4;
 
@@ -107,7 +107,6 @@ impl Comparison {
     }
 }
 
-/// The result of comparing a value with a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
     /// The types match, and the value is less than, equal to or greater than the literal.
@@ -118,7 +117,6 @@ enum Relation {
 }
 
 /// Compares a value with a literal (04 §3.3, §3.4). Only the literal is promoted, and only to a wider number type.
-///
 /// Guids are ordered by their text form (UNVERIFIED), binaries byte by byte, and strings by UTF-16 code unit.
 #[expect(clippy::cast_precision_loss, reason = "a 64-bit literal is rounded to the property's type, as .NET does")]
 fn relation(value: EdmValue<'_>, literal: &Literal) -> Relation {
@@ -153,9 +151,8 @@ fn ordering_holds(operator: Operator, ordering: Ordering) -> bool {
     }
 }
 
-/// Returns the result of a comparison if the literal's type does not match the property's type (04 §3.2).
-///
-/// The value behaves as if it were smaller than the literal. Of all filter rules, this one is the least certain.
+/// Returns the result of a comparison if the literal's type does not match the property's type (04 §3.2). The value
+/// behaves as if it were smaller than the literal. Of all filter rules, this one is the least certain.
 fn type_mismatch_holds(operator: Operator) -> bool {
     ordering_holds(operator, Ordering::Less)
 }
@@ -179,7 +176,6 @@ fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
     }
 }
 
-/// Finds properties of one entity and caches recent results.
 struct Lookup<'f, 'e> {
     entity: &'e EntityView<'e>,
     recent: [Option<(&'f str, Option<Property<'e>>)>; RECENT_PROPERTIES],

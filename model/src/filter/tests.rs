@@ -1,4 +1,4 @@
-//! Tests of evaluation. The tests of plans use the same generators of filters and entities.
+//! The tests of plans use the same generators of filters and entities.
 
 use super::*;
 use crate::edm::EdmValue;
@@ -312,7 +312,7 @@ pub(crate) fn any_entity() -> impl Strategy<Value = Entity> {
     })
 }
 
-/// Evaluates the filter operand by operand, with a new property cache for each operand and without short-circuiting.
+/// Evaluates the filter with a new property cache for each operand and without short-circuiting.
 fn matches_simply(filter: &Filter, entity: &Entity) -> bool {
     match filter {
         Filter::And(operands) => operands.iter().filter(|f| matches_simply(f, entity)).count() == operands.len(),

@@ -201,7 +201,6 @@ fn tables_are_bounded_by_their_folded_name() {
     assert!(plan_tables(Some(&Filter::Constant(false))).is_empty());
 }
 
-/// Converts a generated filter, which compares keys, into a filter that refers only to the single property of tables.
 fn about_tables(filter: Filter) -> Filter {
     match filter {
         Filter::And(operands) => Filter::And(operands.into_iter().map(about_tables).collect()),

@@ -1,8 +1,8 @@
 // A server for tests: the program as a child process, and its accounts, clock and snapshots.
 //
-// The server keeps everything in memory and listens on a free port of this machine. It stops when this process exits,
-// even if the process is killed, because it stops when its standard input is closed. This module is CommonJS, which
-// import statements can load too, so that one copy serves both.
+// The server keeps everything in memory and listens on a free port of this machine. It stops when its standard input is
+// closed, and therefore when this process exits, even if the process is killed. This module is CommonJS, which import
+// statements can load too, so that one copy serves both.
 "use strict";
 
 const { execFile, spawn } = require("node:child_process");
@@ -116,7 +116,6 @@ class Server extends Account {
 
 }
 
-// A server that this process started.
 class OwnServer extends Server {
   #process;
   #admin;
@@ -208,7 +207,6 @@ class Snapshot {
   }
 }
 
-// The child process.
 class ServerProcess {
   log = "";
   #child;
@@ -259,13 +257,11 @@ class ServerProcess {
     return this.#ended;
   }
 
-  // Keeps this process running while something waits for the server.
   #keepAwake(isAwake) {
     for (const handle of [this.#child, this.#child.stdout, this.#child.stderr]) handle[isAwake ? "ref" : "unref"]();
   }
 }
 
-// Requests to the test controls on the admin listener.
 class Controls {
   #address;
   #end;

@@ -3,11 +3,9 @@
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
-// The metadata of packages, and the files, by path.
 const packages = new Map();
 const files = new Map();
 
-// Publishes a package, and keeps its earlier versions.
 function publish({ _attachments: attachments, ...published }) {
   const path = `/${published.name}`;
   const known = packages.get(path);

@@ -21,7 +21,6 @@ before(async () => (server = await startRowhouse()));
 afterEach(() => server.reset());
 after(() => server.stop());
 
-// Sets an environment variable, and returns a function that restores it.
 function setVariable(name, value) {
   const { [name]: before } = process.env;
   process.env[name] = value;
@@ -35,7 +34,6 @@ async function tables(account) {
   return found;
 }
 
-// Creates a table with one entity in an account, and returns the entity's Timestamp.
 async function create(account, name) {
   const table = TableClient.fromConnectionString(account.connectionString, name, insecure);
   await table.createTable();
@@ -147,7 +145,6 @@ const STARTS = `
   console.log((await startRowhouse()).endpoint);
 `;
 
-// Waits until no server listens at an endpoint.
 async function ended(endpoint) {
   const { hostname: host, port } = new URL(endpoint);
   const deadline = Date.now() + 20_000;

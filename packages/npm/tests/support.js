@@ -9,11 +9,9 @@ import { promisify } from "node:util";
 const project = process.env.PACKAGES_PROJECT;
 if (!project) throw new Error("set PACKAGES_PROJECT to the folder where the packages are installed: run scripts/test_fixtures.sh");
 
-// The installed package.
 export const rowhouse = createRequire(join(project, "any.js"))("rowhouse-tables");
 
-// Creates a folder in the project that has the test runners, the client libraries and the given files. Removes the
-// folder after the test.
+// The folder has the test runners, the client libraries and the given files. It is removed after the test.
 export async function folderWith(t, files) {
   const folder = await mkdtemp(join(project, "case-"));
   t.after(() => rm(folder, { recursive: true }));
@@ -25,8 +23,7 @@ export async function folderWith(t, files) {
   return folder;
 }
 
-// Runs the script of an installed package, or a file in the folder, with Node.js. The script must succeed. Returns its
-// output.
+// The script must succeed. Returns its output.
 export async function run(folder, script, ...args) {
   const { NODE_TEST_CONTEXT, ...env } = process.env;
   const options = { cwd: folder, env: { ...env, NO_COLOR: "1", CI: "true" }, timeout: 120_000 };

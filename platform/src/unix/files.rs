@@ -47,7 +47,7 @@ pub fn exposure_warning(path: &Path) -> Option<String> {
     let not_private = if is_own { OF_GROUP | OF_OTHERS } else { OF_OTHERS };
     let path = path.display();
     (metadata.permissions().mode() & not_private != 0).then(|| {
-        format!("other users of this machine may open {path}, which should be private; run: chmod {mode} {path}")
+        format!("other users of this machine can open {path}, which should be private; run: chmod {mode} {path}")
     })
 }
 

@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Opening anything other than a regular file must not block, for example to wait for the writer of a pipe.
+/// Prevents an open from blocking, for example to wait for the writer of a pipe. Only regular files are opened.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const FOLDER_MODE: Mode = Mode::RWXU;
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);

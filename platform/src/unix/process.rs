@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{env, io};
 
 /// Removes all permissions of the group and of others from files and folders created from now on, including those
-/// created by libraries. Permissions that the caller's umask removes stay removed.
+/// created by libraries. Permissions that the current umask already removes stay removed.
 pub fn make_new_files_private() {
     let private = Mode::RWXG | Mode::RWXO;
     let before = umask(private);

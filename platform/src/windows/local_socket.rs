@@ -1,9 +1,9 @@
 //! Connections between processes of one user through a folder: a port on the loopback address, and a file `NAME.port`
 //! in the folder that contains the port and two secrets.
 //!
-//! Any process that can read the folder can connect, as with a socket in the folder. The client sends the first secret;
-//! a client that does not is disconnected. The server responds with the second secret. A program that has reused the
-//! port of a crashed server is detected because it cannot do so. Each listener generates new secrets.
+//! Any process that can read the folder can connect, as with a socket in the folder. The client sends the first secret,
+//! and is disconnected if it does not. The server responds with the second secret. It detects a program that has reused
+//! the port of a crashed server, because such a program does not have that secret. Each listener generates new secrets.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,14 +21,11 @@ pub struct Stream {
     write_timeout: Option<Duration>,
 }
 
-/// The timeout for a process to send its secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(5);
-/// The interval between attempts of a write with a timeout.
 const WRITE_PAUSE: Duration = Duration::from_millis(1);
 /// The length of a secret, in bytes.
 const SECRET_BYTES: usize = uuid::fmt::Simple::LENGTH;
 
-/// The secrets that the two sides exchange.
 #[derive(Debug, Clone)]
 struct Secrets {
     client: String,
@@ -151,7 +148,6 @@ impl Secrets {
     }
 }
 
-/// Parses the file with the port and the secrets.
 fn parse(text: &str) -> Option<(u16, Secrets)> {
     let mut lines = text.lines();
     let port = lines.next()?.parse().ok()?;
@@ -159,7 +155,6 @@ fn parse(text: &str) -> Option<(u16, Secrets)> {
     Some((port, Secrets { client: secret()?, server: secret()? }))
 }
 
-/// Reads a secret from a connection and rejects any other value.
 fn expect(socket: &mut TcpStream, secret: &str) -> io::Result<()> {
     let mut found = [0; SECRET_BYTES];
     socket.set_read_timeout(Some(SECRET_TIMEOUT))?;

@@ -1,8 +1,7 @@
 //! `rowhouse azurite`: the server as a drop-in replacement for the emulator.
 //!
-//! [`translation`] translates the emulator's options into the options of `rowhouse serve`, and into the command lines
-//! of the emulator's programs for blobs and queues. [`programs`] finds, starts and stops these programs. This file
-//! connects the two, and prints the lines that tools wait for.
+//! [`translation`] translates the emulator's options, and [`programs`] runs the emulator's programs for blobs and
+//! queues. This file prints the lines that tools wait for.
 //!
 //! Invariants:
 //!
@@ -28,12 +27,10 @@ use tools::report_error;
 use tracing::{info, warn};
 use translation::Translation;
 
-/// The variable that holds account names and keys, as for the emulator.
 const ACCOUNTS_VARIABLE: &str = "AZURITE_ACCOUNTS";
 /// The file in which the emulator keeps tables, relative to its location.
 const EMULATOR_TABLES: &str = "__azurite_db_table__.json";
 
-/// The options of the server that are set in the environment.
 #[derive(Parser)]
 struct Environment {
     #[command(flatten)]
@@ -104,20 +101,15 @@ fn exit_code(ran: anyhow::Result<()>, ended: Option<EndedProgram>) -> anyhow::Re
     }
 }
 
-/// The announcements, and the programs that run next to the server.
 struct EmulatorHost {
-    /// The requested address.
     asked: String,
     remarks: Vec<Remark>,
     programs: Programs,
 }
 
-/// A message to the user before startup.
 #[derive(Debug, PartialEq, Eq)]
 enum Remark {
-    /// A possible mistake or danger.
     Warning(String),
-    /// Information about something harmless.
     Information(String),
 }
 
@@ -190,12 +182,10 @@ fn leftover_tables_warning(location: &Path, data: &Path) -> Option<Remark> {
     })
 }
 
-/// Returns the folder of the tables below a location.
 fn data_folder(location: &Path) -> PathBuf {
     location.join("rowhouse-data")
 }
 
-/// Warns about services that are not served, and explains how to get them.
 fn missing_programs_warning(missing: &[Program]) -> Option<Remark> {
     let services: Vec<_> = missing.iter().map(Program::service).collect();
     let programs: Vec<_> = missing.iter().map(Program::name).collect();

@@ -1,9 +1,9 @@
 //! The emulator's programs for blobs and queues: where they are, how they start, and how they stop.
 //!
 //! Each program gets a pipe as its standard input, and code for Node.js that shuts down its service cleanly when the
-//! pipe is closed. So a program stops in the same way when it is told to and when this process exits, even by SIGKILL.
-//! This needs no unsafe code and works on every system. Each program has its own process group: Ctrl-C reaches only
-//! this process, which stops the programs.
+//! pipe is closed. The program therefore stops in the same way whether it is told to or this process exits, even by
+//! SIGKILL. This needs no unsafe code and works on every system. Each program has its own process group: Ctrl-C reaches
+//! only this process, which stops the programs.
 //!
 //! This module must not know what the programs' options mean.
 
@@ -23,22 +23,18 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The variable with options for every program that Node.js runs.
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 /// Shuts down the service when standard input is closed, as SIGTERM does; if there is no service yet, exits
-/// immediately. If the reader of its output is gone, the program must still write its data, so errors of standard
+/// immediately. The program must still write its data after the reader of its output has exited, so errors of standard
 /// output are ignored. The code has no spaces, because a space would end the option.
 const STOP_WITH_STDIN_OPTION: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
     process.stdin.on('end',()=>process.emit('SIGTERM')||process.exit()).resume()";
-/// The timeout for a program to start listening.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
 /// The timeout for the programs to stop; then they are killed.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A program of the emulator.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// The name of the service in the program's output.
     title: &'static str,
     service: &'static str,
     name: &'static str,
@@ -48,12 +44,10 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Returns the program for blobs, with the given options.
     pub(super) fn blob(args: Vec<OsString>) -> Self {
         Self { title: "Blob", service: "blobs", name: "azurite-blob", path: find("azurite-blob"), args }
     }
 
-    /// Returns the program for queues, with the given options.
     pub(super) fn queue(args: Vec<OsString>) -> Self {
         Self { title: "Queue", service: "queues", name: "azurite-queue", path: find("azurite-queue"), args }
     }
@@ -62,12 +56,10 @@ impl Program {
         self.path.is_some()
     }
 
-    /// Returns the service in the plural, for messages.
     pub(super) fn service(&self) -> &'static str {
         self.service
     }
 
-    /// Returns the name of the executable.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -114,12 +106,11 @@ struct RunningProgram {
     title: &'static str,
     service: &'static str,
     child: Child,
-    /// The program stops when this is dropped.
+    /// Dropping this stops the program.
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A program that exited unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EndedProgram {
     pub(super) service: &'static str,
@@ -133,15 +124,13 @@ impl EndedProgram {
     }
 }
 
-/// The programs that run next to the server.
 pub(super) struct Programs {
     found: Vec<Program>,
-    /// The scheme of the programs' URLs.
     scheme: &'static str,
     /// Names and keys of accounts. With `None`, the programs use the development account.
     accounts: Option<String>,
     inputs: Vec<ChildStdin>,
-    /// Receives the exits of started programs; closed after the last exit.
+    /// Receives the exits of started programs. Closed after the last exit.
     ends: Option<mpsc::Receiver<EndedProgram>>,
     ended: Option<EndedProgram>,
 }
@@ -151,8 +140,8 @@ impl Programs {
         Self { found, scheme, accounts, inputs: Vec::new(), ends: None, ended: None }
     }
 
-    /// Starts all programs at the same time, and waits until each of them listens. Their output is printed in the
-    /// order of the programs.
+    /// Starts all programs at the same time, and waits until each of them listens. Prints their output in program
+    /// order.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let (sender, ends) = mpsc::channel(self.found.len().max(1));
         let mut running: Vec<_> =
@@ -184,7 +173,6 @@ impl Programs {
         }
     }
 
-    /// Tells all programs to stop.
     pub(super) fn stop(&mut self) {
         self.inputs.clear();
     }
@@ -197,7 +185,6 @@ impl Programs {
         }
     }
 
-    /// Returns the program that exited unexpectedly.
     pub(super) fn ended(&self) -> Option<EndedProgram> {
         self.ended
     }
@@ -230,11 +217,10 @@ impl RunningProgram {
         }
     }
 
-    /// Prints the program's lines, and reports its exit.
     async fn until_end(mut self, ends: mpsc::Sender<EndedProgram>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            // Not on a thread that serves requests, which a slow reader of standard output would block. A missing
-            // reader does not matter.
+            // Writing blocks if the reader of standard output is slow, so it must not happen on a thread that serves
+            // requests. It does not matter if there is no reader.
             let _printed = spawn_blocking(move || print_and_flush(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
@@ -243,8 +229,8 @@ impl RunningProgram {
     }
 }
 
-/// Converts a line of a program that runs separately to the line that the emulator prints for the same service. Also
-/// returns whether the service is now listening.
+/// Converts a line from a separate program to the line that the emulator prints for the same service. Also returns
+/// whether the service is now listening.
 ///
 /// A separate program prints "is starting on HOST:PORT" and "successfully listens on URL".
 fn to_emulator_line(title: &str, scheme: &str, line: String) -> (String, bool) {

@@ -9,15 +9,12 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The server and the programs to start.
 #[derive(Debug)]
 pub(super) struct Translation {
     pub(super) serve: ServeArgs,
-    /// The command line of the program for blobs.
     pub(super) blob: Vec<OsString>,
-    /// The command line of the program for queues.
     pub(super) queue: Vec<OsString>,
-    /// The data folder for all services, which must exist; `None` for the current folder, or without any data on disk.
+    /// The data folder for all services, which must exist. `None` means the current folder, or no data on disk.
     pub(super) location: Option<PathBuf>,
     pub(super) log_file: Option<PathBuf>,
     pub(super) accepts_unverified_tokens: bool,
@@ -101,7 +98,6 @@ fn check(args: &AzuriteArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Returns a remark on the options that have no effect.
 fn without_effect(args: &AzuriteArgs) -> Option<Remark> {
     let given = [
         ("--loose", args.loose),
@@ -162,7 +158,7 @@ impl CommandLine {
     }
 }
 
-/// Joins host and port. The host may be an IPv6 address with or without brackets.
+/// The host may be an IPv6 address with or without brackets.
 fn address(host: &str, port: u16) -> String {
     match host.parse() {
         Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),

@@ -5,7 +5,6 @@
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 
-/// The examples in the help of `azurite`.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   rowhouse azurite
@@ -22,7 +21,7 @@ they are in PATH, or in node_modules/.bin of the current folder or one above it;
 environment variables of `rowhouse serve`, such as ROWHOUSE_ADMIN, also apply here. A link to rowhouse that is called azurite behaves \
 like this command. docs/azurite.md has recipes for tools that start the emulator.";
 
-/// The options of `azurite` as given.
+/// The options of `azurite`, as given.
 #[derive(Debug, Default, Args)]
 pub struct AzuriteArgs {
     /// Address to serve blobs on [default: 127.0.0.1]
@@ -81,9 +80,9 @@ pub struct AzuriteArgs {
     #[arg(long = "skipApiVersionCheck")]
     pub skip_api_version_check: bool,
 
-    /// Read the account from the path of a URL, never from its host
+    /// Read the account from the path of a URL, never from its host name
     ///
-    /// Has no effect on tables, where a host names an account only if it is ACCOUNT.table.ANYTHING.
+    /// Has no effect on tables: there, a host name contains an account only if it is ACCOUNT.table.ANYTHING.
     #[arg(long = "disableProductStyleUrl")]
     pub disable_product_style_url: bool,
 
@@ -100,8 +99,8 @@ pub struct AzuriteArgs {
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// Password of a PFX file given as --cert. Not supported for tables: the error explains how to convert the file to
-    /// PEM
+    /// Password of a PFX file given as --cert. Not supported for tables: the error message explains how to convert the
+    /// file to PEM
     #[arg(long, value_name = "PASSWORD")]
     pub pwd: Option<String>,
 

@@ -74,7 +74,6 @@ pub fn man(args: &ManArgs) -> anyhow::Result<String> {
     String::from_utf8(page).context("writing a page")
 }
 
-/// Writes the pages of a command and of all its subcommands.
 fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(Man::new(command.clone()).get_filename());
     std::fs::write(&path, page(command)?).with_context(|| format!("writing {}", path.display()))?;
@@ -102,7 +101,7 @@ fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The indentation of a remark on an example in the help.
+/// The indentation, in spaces, of a remark on an example in the help.
 const REMARK_INDENT: usize = 6;
 
 /// Formats examples and the text below them: commands literally, text wrapped to the width of the page.

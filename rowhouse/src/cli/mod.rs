@@ -359,11 +359,10 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK")]
     pub allow_admin_on_network: Option<bool>,
 
-    /// Whether the --admin metrics show tables separately [default: true]; at most 1000 tables
+    /// Include metrics for each table in the --admin metrics [default: true]; at most 1000 tables
     #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE")]
     pub metrics_per_table: Option<bool>,
 
-    // Throttling.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
@@ -381,21 +380,18 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
     pub rehearse: Option<String>,
 
-    // Quotas.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub quota: QuotaArgs,
 
-    // Storage Analytics.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
-    // Tests and development.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]

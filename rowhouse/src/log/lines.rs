@@ -3,7 +3,6 @@
 //! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
 //! from a request can neither imitate an event nor control the terminal that shows the log.
 
-use super::LogFormat;
 use model::control_characters::is_control_character;
 use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
 use serde_json::Value;
@@ -14,10 +13,19 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use tracing_subscriber::fmt::MakeWriter;
 
+/// The format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human-readable lines.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct LogLines {
     pub(super) format: LogFormat,
-    /// Whether the library colors the lines; in that case it escapes the escape character in strings itself.
+    /// Whether the library colors the lines. In that case, it escapes the escape character in strings itself.
     pub(super) is_coloured: bool,
     /// The file for the lines; `None` for standard error.
     pub(super) file: Option<Arc<File>>,
@@ -77,7 +85,7 @@ fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… ({} bytes left out)", text.len() - kept.len()))
 }
 
-/// Returns a JSON object with shortened strings. Its members are sorted by name.
+/// The members of the object are sorted by name.
 fn with_short_texts(event: &str) -> String {
     let mut members: serde_json::Map<String, Value> = serde_json::from_str(event).unwrap_or_default();
     for value in members.values_mut() {

@@ -3,6 +3,7 @@
 mod lines;
 
 use anyhow::{Context, anyhow, ensure};
+pub use lines::LogFormat;
 use lines::LogLines;
 use server::LogControl;
 use std::fs::OpenOptions;
@@ -14,15 +15,6 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The levels of libraries: only warnings and errors, unless the filter requests more.
 const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
-
-/// The format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Human-readable lines.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
 
 /// Starts the log on standard error, or appends to a file. Must be called at most once in a process.
 pub(crate) fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {

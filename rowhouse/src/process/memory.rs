@@ -1,7 +1,7 @@
 //! Keeps the memory of the process close to the amount in use.
 //!
-//! The allocator returns freed memory only after a delay, and only during another call. So a server without requests
-//! would keep the memory that was needed to read journals at startup, or for a load peak.
+//! The allocator returns freed memory only after a delay, and only during another call. Without these settings, an idle
+//! server would keep the memory that it needed to read journals at startup or to handle a load peak.
 
 use std::env;
 use std::hint::black_box;
@@ -16,7 +16,6 @@ const ALLOCATOR_SETTINGS: [(&str, &str); 2] = [
     // second add up.
     ("MIMALLOC_PURGE_DELAY", "100"),
 ];
-/// The interval between calls of the allocator.
 const CALL_INTERVAL: Duration = Duration::from_secs(1);
 /// The size of a block that is large enough for the allocator to return memory when the block is freed, in bytes.
 /// Nothing is written to the block, so it uses no memory.

@@ -6,15 +6,12 @@
 use platform::service_manager;
 use tracing::warn;
 
-/// The variable that contains the path of the socket.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Reports that requests are now served.
 pub(crate) fn ready(endpoint: &str) {
     notify(&format!("READY=1\nSTATUS=listening on {endpoint}"));
 }
 
-/// Reports that the server is stopping and is finishing the requests in flight.
 pub(crate) fn stopping() {
     notify("STOPPING=1\nSTATUS=finishing requests");
 }

@@ -1,7 +1,7 @@
 //! The maximum number of files that this process may have open, including connections.
 //!
-//! The limit covers both connections and the files of the engine. If connections used all of it, the engine could not
-//! open a file to write, and would report a disk failure. So connections get only what the engine does not need.
+//! The limit covers connections as well as the engine's files. If connections used all of it, the engine could not open
+//! a file to write, and would report a disk failure. Connections therefore get only what the engine does not need.
 
 use platform::OpenFilesLimit;
 use platform::process::{open_files_limit, set_open_files_limit};
@@ -37,8 +37,7 @@ pub(crate) fn connection_capacity(asked: usize) -> usize {
     room
 }
 
-/// Returns how many connections fit into a number of files. If there are not even enough files for the engine, the
-/// result is a quarter of the files.
+/// If there are not even enough files for the engine, connections get a quarter of them.
 fn capacity_for(files: u64, asked: usize) -> usize {
     let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(asked)

@@ -1,8 +1,8 @@
 //! Detects the end of standard input, which stops a server that another program started.
 //!
-//! A pipe is closed when the last process that can write to it exits, however that process exits. So a server cannot
-//! outlive the program that started it, even if that program is killed and cannot send a signal. Any input before that
-//! is read and dropped. This module must not know what stopping means.
+//! A pipe is closed when the last process that can write to it exits, however that process exits. A server therefore
+//! cannot outlive the program that started it, even if that program is killed and cannot send a signal. Any input
+//! before that is read and dropped. This module must not know what stopping means.
 
 use anyhow::Context;
 use std::io;
@@ -17,7 +17,7 @@ impl StandardInput {
     pub(crate) fn read() -> anyhow::Result<Self> {
         let (sender, ended) = watch::channel(());
         let read_all = move || {
-            // After an error, nothing more can arrive, as after the end.
+            // An error has the same meaning as the end of the input: nothing more can arrive.
             drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
             drop(sender);
         };

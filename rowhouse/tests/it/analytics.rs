@@ -29,14 +29,12 @@ fn insert(client: &mut Client, row: &str) -> Response {
     client.request("POST", "/harvest", &[("Prefer", "return-no-content")], body.as_bytes())
 }
 
-/// Returns the entities of a metrics table.
 fn rows(client: &mut Client, table: &str, row_key: &str) -> Vec<Value> {
     let answer = client.request("GET", &format!("/{table}()?$filter=RowKey%20eq%20'{row_key}'"), &[], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()["value"].as_array().unwrap().clone()
 }
 
-/// Returns the sum of a property over all intervals.
 fn sum(client: &mut Client, table: &str, row_key: &str, column: &str) -> i64 {
     let values = rows(client, table, row_key);
     values.iter().map(|row| row[column].as_str().unwrap_or_else(|| panic!("{row}")).parse::<i64>().unwrap()).sum()

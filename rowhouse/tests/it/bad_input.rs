@@ -12,7 +12,6 @@ use test_support::{ACCOUNT, Client, Server, TIMEOUT, head};
 const JSON: &[(&str, &str)] = &[];
 const MIB: usize = 1024 * 1024;
 
-/// Starts a server with the table `tab`.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory"]);
     let created = server.client().request("POST", "/Tables", JSON, br#"{"TableName":"tab"}"#);
@@ -20,7 +19,6 @@ fn server() -> Server {
     server
 }
 
-/// Asserts that the server works as before, and logs no internal errors until it stops.
 fn assert_unharmed(server: Server) {
     let mut client = server.client();
     let stored = client.request("GET", "/tab", JSON, b"");
@@ -32,7 +30,6 @@ fn assert_unharmed(server: Server) {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// Sends a request and returns the status of the response, or `None` if the connection was closed without a response.
 fn exchange(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.client();
     // The server may have responded and closed the connection before it has read everything.
@@ -40,7 +37,7 @@ fn exchange(server: &Server, bytes: &[u8]) -> Option<u16> {
     answer(&mut client)
 }
 
-/// Like [`exchange`], for a truncated request: the client signals that nothing more will come.
+/// Sends a truncated request: the client signals that nothing more will come.
 fn exchange_truncated(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.client();
     let _ = client.send(bytes);
@@ -59,7 +56,6 @@ fn answer(client: &mut Client) -> Option<u16> {
     }
 }
 
-/// Returns a signed insert into `tab` with the given bytes as its body.
 fn insert(body: &[u8]) -> Vec<u8> {
     let length = body.len().to_string();
     [head("POST", "/tab", &[("Content-Length", &length)]).as_bytes(), body].concat()
@@ -69,12 +65,10 @@ fn chunked_insert(chunks: &[u8]) -> Vec<u8> {
     [head("POST", "/tab", &[("Transfer-Encoding", "chunked")]).as_bytes(), chunks].concat()
 }
 
-/// Returns a signed query whose head is changed after it was signed.
 fn query(change: impl Fn(String) -> String) -> Vec<u8> {
     change(head("GET", "/Tables", JSON)).into_bytes()
 }
 
-/// Returns a signed query with an additional line in its head.
 fn query_with(line: &str) -> Vec<u8> {
     query(|head| head.replacen("\r\n", &format!("\r\n{line}\r\n"), 1))
 }

@@ -5,7 +5,6 @@ use test_support::{Client, Response, Server};
 
 const BATCH: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=b");
 
-/// Starts a server with an empty table, and returns it with a client.
 fn server_with_table(table: &str) -> (Server, Client) {
     let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
@@ -14,14 +13,12 @@ fn server_with_table(table: &str) -> (Server, Client) {
     (server, client)
 }
 
-/// Returns a part of the batch that is a changeset.
 fn changeset(operations: &[&str]) -> String {
     let parts = operations.iter().map(|operation| format!("--c\nContent-Type: application/http\n\n{operation}\n"));
     let parts = parts.collect::<String>();
     format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{parts}--c--\n")
 }
 
-/// Returns a part of the batch that is an operation.
 fn single(operation: &str) -> String {
     format!("--b\nContent-Type: application/http\n\n{operation}\n")
 }
@@ -36,8 +33,7 @@ fn post(client: &mut Client, parts: &[String]) -> Response {
     client.request("POST", "/$batch", &[BATCH], (parts.concat() + "--b--\n").as_bytes())
 }
 
-/// Returns the body of a response with the variable parts replaced: IDs of boundaries and of the request, times,
-/// ETags.
+/// The variable parts are replaced: IDs of boundaries and of the request, times, ETags.
 fn frame(answer: &Response) -> String {
     assert_eq!(answer.status, 202, "{answer:?}");
     let boundary = answer.header("content-type").unwrap().strip_prefix("multipart/mixed; boundary=").unwrap();
@@ -62,7 +58,6 @@ const OF_PART: &str = "Content-Type: application/http\nContent-Transfer-Encoding
 const JSON_ERROR: &str =
     "DataServiceVersion: 3.0;\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n";
 
-/// Returns the single part that refuses an operation that must not be combined with other operations.
 fn refused() -> String {
     format!(
         "--BATCH\n{OF_PART}HTTP/1.1 400 Bad Request\nX-Content-Type-Options: nosniff\n{JSON_ERROR}{{\"odata.error\":{{\"code\":\"InvalidInput\",\"message\":{{\"lang\":\"en-US\",\"value\":\"0:One of the request inputs is not valid.\\nRequestId:ID\\nTime:\"}}}}}}\n"

@@ -8,10 +8,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The sections of one document by section number, each with the number of steps in its numbered list.
+/// The number of steps in the numbered list of each section, by section number.
 type Sections = BTreeMap<Vec<u32>, u32>;
 
-/// The target of a citation. The document is identified by two digits.
+/// The document is identified by two digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Citation {
     document: u32,
@@ -71,7 +71,6 @@ fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     found
 }
 
-/// Parses the number of a document: two digits.
 fn document(token: Option<&Token<'_>>) -> Option<u32> {
     let Some(Token::Word(word)) = token else { return None };
     (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())).then(|| word.parse().unwrap())
@@ -83,7 +82,6 @@ fn could_be_document(token: Option<&Token<'_>>) -> bool {
     document(token).is_some_and(|number| number <= 10)
 }
 
-/// Reads the citations in a text, and records the lines in which a `§` belongs to no document.
 struct Reader<'t> {
     tokens: Vec<(usize, Token<'t>)>,
     at: usize,
@@ -129,7 +127,7 @@ impl<'t> Reader<'t> {
         self.back(1) == Some(&Token::Other('(')) && matches!(self.peek(1), Some(Token::Other(')' | ',')))
     }
 
-    /// Reads citations separated by `,`, `and`, `or`, `to` or a dash. Sections belong to the preceding document.
+    /// Citations are separated by `,`, `and`, `or`, `to` or a dash. Sections belong to the preceding document.
     fn list(&mut self, home: Option<u32>) {
         let mut current = home;
         loop {
@@ -206,7 +204,6 @@ fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == ending)
 }
 
-/// Returns the lines of a document outside fenced blocks.
 fn unfenced(document: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     document.lines().filter(move |line| {
@@ -253,7 +250,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Returns the files of the repository with their contents.
 fn files() -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
@@ -267,12 +263,10 @@ fn files() -> Vec<(String, String)> {
     names.filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?))).collect()
 }
 
-/// Returns the number of a specification document, given its file name.
 fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("docs/spec/")?.split_once('-')?.0.parse().ok()
 }
 
-/// Returns the reason why a citation is wrong, or `None` if it is correct.
 fn fault(citation: &Citation, documents: &BTreeMap<u32, Sections>) -> Option<&'static str> {
     let Some(sections) = documents.get(&citation.document) else { return Some("there is no such document") };
     let Some(section) = &citation.section else { return None };

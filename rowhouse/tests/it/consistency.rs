@@ -44,7 +44,6 @@ fn no_page_shows_a_part_of_a_transaction() {
     assert!(done > ROUNDS && pages > ROUNDS, "clerks and auditors made no progress");
 }
 
-/// Lets all clerks and auditors work for a while, then kills the server.
 fn work_and_crash(server: Server, clerks: &mut [Clerk], pages: &AtomicU64, milliseconds: u64) {
     let address = server.address.clone();
     let is_open = AtomicBool::new(true);

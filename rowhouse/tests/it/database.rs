@@ -12,7 +12,6 @@ use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
 const SEED: &str = "ROWHOUSE_DATABASE_SEED";
 
-/// Returns the error output of a server that refuses to start.
 fn refusal(arguments: &[&str], password: &str) -> String {
     let mut command = PROGRAM.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
     let output = command.env("PGPASSWORD", password).stdin(Stdio::null()).output().unwrap();
@@ -56,7 +55,6 @@ fn an_unusable_database_is_refused_with_advice() {
     assert!(newer.contains("schema 99") && newer.contains("use the newer version"), "{newer}");
 }
 
-/// Returns a response of the admin listener.
 fn ask(server: &Server, path: &str) -> (u16, String) {
     let mut client = Client::connect(&server.admin).unwrap();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
@@ -173,7 +171,6 @@ fn the_sum_holds_while_three_servers_are_killed_in_turn() {
     assert_eq!(faults, 0, "the death of a server must not affect the other servers");
 }
 
-/// Waits until the work that a dead server had started has finished.
 fn wait_until_quiet(cluster: &Cluster, database: &str) {
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                 AND pid <> pg_backend_pid() AND state <> 'idle'";
@@ -231,7 +228,6 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     }
 }
 
-/// Waits until a server can serve requests from its database again, without having been restarted.
 fn wait_for_database(server: &Server) {
     let mut client = Client::connect(&server.address).unwrap();
     eventually("the return of the database", || {
@@ -257,14 +253,12 @@ TCc2rJ/xN76LI59jRR69j+P51wahRANCAATx3qHhbip2KZpBgYZPD0JyrdIZb1Mk
 eK1G+ATCOJ+hW9u554cKm87Gt/GbQjcK5H6ykFnFLiyzCXhLI88arRYM
 -----END PRIVATE KEY-----";
 
-/// Gives the database a certificate for `localhost`, and returns it as PEM.
 fn encrypt(cluster: &Cluster) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     encrypt_with(cluster, &made.cert.pem(), &made.signing_key.serialize_pem());
     made.cert.pem()
 }
 
-/// Gives the database a certificate and its key.
 fn encrypt_with(cluster: &Cluster, certificate: &str, key: &str) {
     for (name, content) in [("server.crt", certificate), ("server.key", key)] {
         let content = content.trim().replace('\n', "\\n");

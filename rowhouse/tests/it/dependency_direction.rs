@@ -6,10 +6,8 @@
 use serde_json::Value;
 use std::process::Command;
 
-/// The permitted dependencies of a core crate.
 struct Rule {
     package: &'static str,
-    /// The workspace crates that it may depend on.
     may_use: &'static [&'static str],
     /// Libraries that would introduce something on which the crate must not depend.
     must_not_use: &'static [&'static str],
@@ -18,7 +16,6 @@ struct Rule {
 const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
 const CLIENT: &str = "rowhouse-client";
-/// The derive macro for the client's entity types.
 const DERIVE: &str = "rowhouse-client-derive";
 /// The engine contract and the memory engine.
 const ENGINE: &str = "rowhouse-engine";
@@ -26,9 +23,7 @@ const EMBEDDED: &str = "rowhouse-engine-embedded";
 const POSTGRES: &str = "rowhouse-engine-postgres";
 /// The tests that every engine passes: the crates of the engines may use it, but only for their tests.
 const ENGINE_CONTRACT: &str = "rowhouse-engine-contract";
-/// The files of the explorer, which are data to the server.
 const EXPLORER: &str = "rowhouse-explorer";
-/// The differences between operating systems.
 const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
@@ -175,7 +170,7 @@ const RULES: [Rule; 15] = [
     Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
 ];
 
-/// A direct dependency of a package, including dependencies for tests and builds.
+/// A dependency of any kind, including dependencies for tests and builds.
 struct Dependency {
     name: String,
     is_of_workspace: bool,

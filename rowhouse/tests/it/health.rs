@@ -21,7 +21,6 @@ fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Starts a listener that responds to one request with the given bytes, and returns the request.
 fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -123,7 +122,6 @@ fn a_silent_server_is_not_ready() {
     assert!(!good && said.contains("waiting for a response"), "{said}");
 }
 
-/// Starts and stops a server with the given socket in its environment, and returns its notifications.
 fn told(socket: &UnixDatagram, name: &str) -> Vec<String> {
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let next = || {

@@ -9,7 +9,6 @@ use std::process::{Output, Stdio};
 use std::time::Instant;
 use test_support::{Client, head};
 
-/// Runs a server that must refuse to start, and returns its error output.
 fn refusal(args: &[&str]) -> String {
     let Output { status, stdout, stderr } = PROGRAM.serve(args).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
@@ -23,7 +22,6 @@ fn refusal_of_folder(folder: &Path) -> String {
     refusal(&["--listen", "127.0.0.1:0", "--data", folder.to_str().unwrap()])
 }
 
-/// Creates a data folder with one table in it.
 fn data_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
@@ -36,7 +34,6 @@ fn create_table(client: &mut Client) {
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
 }
 
-/// Returns every file below a folder with its content.
 fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -203,7 +200,6 @@ fn cold_start_and_idle_memory() {
     assert!(server.stop().0.success());
 }
 
-/// Returns the resident memory of a process, on systems that report it.
 fn resident_kib(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -8,7 +8,6 @@ use test_support::{Client, Server, eventually, head};
 
 /// The number of comparisons in the filter, which makes examining an entity slow.
 const COMPARISONS: usize = 2000;
-/// The number of entities in a partition.
 const ROWS: usize = 100;
 /// The number of partitions that are added in each round, until a query no longer completes within its time limit, and
 /// the maximum number of rounds.
@@ -28,7 +27,6 @@ fn query() -> String {
     format!("/Cars()?$filter={}", terms.join("%20or%20"))
 }
 
-/// Returns the query options for the next page, if there is one.
 fn next(client: &mut Client, query: &str) -> Option<String> {
     let answer = client.request("GET", query, &[], b"");
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));

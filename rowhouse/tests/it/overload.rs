@@ -48,8 +48,8 @@ fn slow_readers_take_bounded_memory_and_delay_no_others() {
             client
         })
         .collect();
-    // The slow clients hold the memory for pages. So other pages end early or are refused, but small responses always
-    // succeed.
+    // The slow clients hold the memory for pages. Other pages therefore end early or are refused, but small responses
+    // always succeed.
     let (mut entities, mut from) = (0, String::new());
     while entities < ENTITIES {
         assert_eq!(client.request("GET", "/large(PartitionKey='p',RowKey='007')", &[], b"").status, 200);
@@ -133,7 +133,6 @@ fn a_batch_for_whose_response_there_is_no_memory_writes_nothing() {
     assert!(status.success(), "{log:?}");
 }
 
-/// Reads all entities of a table, page by page. Returns their number and the length of the longest page.
 fn read_all(client: &mut Client, query: &str, headers: &[(&str, &str)]) -> (usize, usize) {
     let (mut entities, mut longest, mut from) = (0, 0, String::new());
     loop {

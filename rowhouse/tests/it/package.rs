@@ -19,7 +19,6 @@ fn program(folder: &Path) -> PathBuf {
     if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
 }
 
-/// Packs a program into an archive in `folder`, with the given umask, and returns the path of the archive.
 fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
     let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
     let output = Command::new("bash")

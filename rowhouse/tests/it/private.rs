@@ -8,7 +8,7 @@ use std::path::Path;
 use test_support::command::Folder;
 use test_support::content::fill;
 
-/// Asserts that everything below a path is accessible only to its owner. Returns the number of files and folders.
+/// Returns the number of files and folders.
 fn assert_private(path: &Path) -> usize {
     let metadata = fs::symlink_metadata(path).unwrap();
     let mode = metadata.permissions().mode() & 0o777;
@@ -20,7 +20,7 @@ fn assert_private(path: &Path) -> usize {
     fs::read_dir(path).unwrap().map(|entry| assert_private(&entry.unwrap().path())).sum::<usize>() + 1
 }
 
-/// Runs a subcommand, which must succeed, with a umask that makes new files accessible to everyone.
+/// Uses a umask that makes new files accessible to everyone.
 fn run(folder: &Folder, subcommand: &str, arguments: &[&str]) {
     let usual = folder.command(subcommand, arguments, &[]);
     let mut command = std::process::Command::new("sh");

@@ -10,7 +10,6 @@ use test_support::{ACCOUNT, Client, KEY, Response, Server, eventually};
 /// More writes than any quota in these tests allows.
 const MANY: usize = 20_000;
 
-/// A server whose account has its own quota in the account file.
 struct Held {
     _folder: tempfile::TempDir,
     file: PathBuf,
@@ -127,7 +126,6 @@ fn inserts_stop_at_the_last_entity_and_deletions_make_room() {
     assert_over_quota(&insert(&mut held.client, "two", "5", ""));
 }
 
-/// Inserts 100 entities in a transaction. Returns the response as text.
 fn insert_hundred(client: &mut Client, partition: usize) -> String {
     let insert = |row| {
         format!(

@@ -1,6 +1,6 @@
 //! A test that the server makes no system calls that the systemd unit would refuse: its actual calls are compared with
-//! the filter. Needs strace, and systemd for the names of its groups. Without them, the test is skipped and prints a
-//! note.
+//! the filter. The test requires strace, and systemd for the names of its groups. Without them, it is skipped and
+//! prints a note.
 
 #![cfg(target_os = "linux")]
 

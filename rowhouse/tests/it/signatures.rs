@@ -8,7 +8,6 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 const POLICIES: &str = "<SignedIdentifiers><SignedIdentifier><Id>mine</Id></SignedIdentifier></SignedIdentifiers>";
 
-/// Starts a server with the table `tab`.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory"]);
     let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#);
@@ -22,7 +21,6 @@ fn send(server: &Server, head: &str, body: &str) -> Response {
     client.receive().unwrap()
 }
 
-/// Returns the head of a request with a Lite signature for `/tab` and the given option.
 fn lite(method: &str, target: &str, signed_comp: Option<&str>, headers: &[(&str, &str)]) -> String {
     let date = httpdate::fmt_http_date(SystemTime::now());
     let (account, path) = (ACCOUNT, format!("/{ACCOUNT}/tab"));

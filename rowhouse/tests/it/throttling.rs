@@ -22,7 +22,6 @@ pub(crate) fn insert(client: &mut Client, partition: &str, row: &str) -> Respons
     client.request("POST", "/harvest", &[], body.as_bytes())
 }
 
-/// Upserts a hundred entities of a partition in one transaction.
 fn hundred(client: &mut Client, partition: &str) -> Response {
     let put = |row| {
         format!(

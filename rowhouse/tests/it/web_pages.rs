@@ -1,5 +1,5 @@
-//! Tests that a web page that is open on the developer's machine can do nothing to a server on the same machine, even
-//! though the key is public; and that clients without a credential can learn nothing about accounts.
+//! Tests that a web page that is open on the developer's machine can do nothing to a server on the same machine,
+//! although the key is public. Also tests that clients without a credential cannot learn anything about accounts.
 
 use crate::PROGRAM;
 use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
@@ -11,7 +11,6 @@ const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
 const FRIEND: &str = "https://friend.example";
 const STRANGER: &str = "https://stranger.example";
 
-/// Starts a server with the table `tab`.
 fn server(arguments: &[&str]) -> Server {
     let server = PROGRAM.start(&[&["--in-memory"], arguments].concat());
     let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#);
@@ -19,7 +18,6 @@ fn server(arguments: &[&str]) -> Server {
     server
 }
 
-/// Allows an origin to read and write.
 fn set_rules(server: &Server, origin: &str) {
     let rule = format!(
         "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>{origin}</AllowedOrigins><AllowedMethods>GET,POST\
@@ -37,7 +35,6 @@ fn send(server: &Server, bytes: &[u8]) -> Response {
     client.receive().unwrap()
 }
 
-/// Returns the status and error code of the response to a signed query with the given `Host`.
 fn query_as(server: &Server, host: &str) -> (u16, Option<String>) {
     let answer = send(server, head("GET", "/tab", &[("Host", host)]).as_bytes());
     (answer.status, answer.header("x-ms-error-code").map(str::to_owned))
@@ -76,7 +73,6 @@ fn with_the_key_allowed_on_the_network_every_name_of_the_server_works() {
     }
 }
 
-/// Returns a signature for everything in the table `tab`.
 pub(crate) fn token(account: &str, key: &str) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),

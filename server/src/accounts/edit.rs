@@ -87,8 +87,7 @@ pub fn replace_key(text: &str, name: &AccountName, slot: KeySlot, key: &str) -> 
     checked(format!("{before}{new}{after}"))
 }
 
-/// Returns where to insert a second key and the string to insert: a new line below the first key, or, in an inline
-/// table, directly after it.
+/// A second key goes on a new line below the first key, or, in an inline table, directly after it.
 fn after_key1(text: &str, key1: Range<usize>, quoted: &str) -> (Range<usize>, String) {
     let line_start = text.get(..key1.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(line_start..key1.start).unwrap_or_default();
@@ -106,7 +105,6 @@ fn positions(text: &str) -> anyhow::Result<Positions> {
     parse_toml(text, &[])
 }
 
-/// Returns `text` if the server accepts it as an account file.
 fn checked(text: String) -> anyhow::Result<String> {
     Accounts::from_text(&text).context("the file cannot be changed")?;
     Ok(text)

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 
-/// The public key of the well-known development account. It protects nothing.
+/// This key is public, so it protects nothing.
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
@@ -31,14 +31,12 @@ const KEY_BYTES: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
-    /// The quotas of the accounts that have their own quota.
     quotas: HashMap<AccountName, Quota>,
-    /// The accounts with the well-known key, with which anyone can sign; usually empty.
+    /// The accounts with the well-known key, with which anyone can sign. Usually empty.
     well_known: Vec<AccountName>,
     is_development: bool,
 }
 
-/// An account file: `[[account]]` sections.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AccountFile {
@@ -100,7 +98,7 @@ impl Accounts {
         for ((name, texts), number) in entries.zip(1..) {
             let Some(account) = AccountName::new(&name) else {
                 // The invalid name may be a key that was written in place of the name, so it is not shown.
-                bail!("the name of account {number} is invalid: give it 3 to 24 lower-case letters and digits");
+                bail!("the name of account {number} is invalid: give it 3 to 24 lowercase letters and digits");
             };
             ensure!((1..=2).contains(&texts.len()), "account '{name}' has {} keys; give it one or two", texts.len());
             let keys: Option<Vec<AccountKey>> = texts.iter().map(|text| AccountKey::parse(text)).collect();
@@ -117,7 +115,7 @@ impl Accounts {
         self.keys.get(account).map(Vec::as_slice)
     }
 
-    /// Returns a copy that also contains the given account. `key` is in Base64.
+    /// `key` is in Base64.
     pub(crate) fn with(&self, account: AccountName, key: &str) -> Self {
         let mut accounts = self.clone();
         accounts.keys.insert(account, AccountKey::parse(key).into_iter().collect());
@@ -131,7 +129,6 @@ impl Accounts {
         accounts
     }
 
-    /// Returns the account's own quota, without the default.
     pub(crate) fn quota(&self, account: &AccountName) -> Quota {
         self.quotas.get(account).copied().unwrap_or_default()
     }

@@ -1,9 +1,8 @@
-//! Quotas. The server's settings contain the default for all accounts; the account file can contain quotas for
-//! individual accounts.
+//! Quotas. The server's settings contain the default for all accounts. The account file can override it for individual
+//! accounts.
 
 use serde::Deserialize;
 
-/// One MiB, the unit of sizes in settings, in bytes.
 const MIB: u64 = 1024 * 1024;
 
 /// The `[account.quota]` section of an account file. Options with the same names set the default.
@@ -23,13 +22,11 @@ pub struct QuotaSection {
     pub max_table_data_mib: Option<u64>,
 }
 
-/// The limits on what an account stores; `None` means unlimited.
+/// The limits on what an account stores. `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
     pub(crate) tables: Option<u64>,
-    /// The limit across all tables.
     pub(crate) account: ContentLimit,
-    /// The limit for each table.
     pub(crate) table: ContentLimit,
 }
 
@@ -50,7 +47,6 @@ impl ContentLimit {
 }
 
 impl Quota {
-    /// Fills unset limits from another quota.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tables: self.tables.or(other.tables),
@@ -63,7 +59,6 @@ impl Quota {
         self.tables.is_none() && !self.limits_content()
     }
 
-    /// Returns true if entities or bytes are limited and must therefore be counted.
     pub(crate) fn limits_content(self) -> bool {
         !(self.account.is_unlimited() && self.table.is_unlimited())
     }

@@ -1,4 +1,4 @@
-//! Accepts the connections to the admin listener, which are few and short.
+//! Accepts the connections to the admin listener.
 //!
 //! They have their own limits, so operators can still connect when clients have used up all other connections.
 
@@ -21,9 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before accepting again when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves connections until the process exits.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    // A separate registry: admin connections do not count as client connections.
     let connections = ConnectionRegistry::new(ADMIN_CONNECTIONS_MAX, None, Arc::default());
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     loop {

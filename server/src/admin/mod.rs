@@ -10,6 +10,7 @@ mod listener;
 pub(crate) mod log_control;
 mod observed_service;
 mod readiness;
+mod responses;
 mod routes;
 mod test_routes;
 
@@ -31,30 +32,24 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// The timeout for a response from the storage.
 const STORAGE_TIME_MAX: Duration = Duration::from_secs(READINESS_SECONDS_MAX);
 
-/// The server's state as the admin listener sees it.
 pub(crate) struct Admin {
     pub(crate) log: LogControl,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Set once the data is open.
     service: OnceLock<Arc<dyn ObservedService>>,
     /// Set at the same time, if test controls are enabled.
     test_controls: OnceLock<Arc<TestControls>>,
-    /// Held by the only task that reads the service's statistics.
     figures_permit: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
 
-/// The lifecycle stage of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerStage {
     Opening,
     Serving,
-    /// The server was asked to stop and is finishing the requests in flight.
     Stopping,
 }
 
@@ -76,7 +71,6 @@ pub(crate) trait ObservedService: Send + Sync {
 
     fn now(&self) -> SystemTime;
 
-    /// Performs one small read from the storage.
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
@@ -98,9 +92,7 @@ impl Admin {
         Self { log, metrics, connections, tracer, service, test_controls, figures_permit, is_stopping }
     }
 
-    /// Records that the server now serves requests.
     pub(crate) fn set_serving(&self, service: Arc<dyn ObservedService>, test_controls: Option<TestControls>) {
-        // This function is called only once.
         if let Some(controls) = test_controls {
             let _first = self.test_controls.set(Arc::new(controls));
         }
@@ -127,8 +119,8 @@ impl Admin {
 
     /// Returns the service's statistics, or `None` if there is no service yet or if reading them takes too long.
     ///
-    /// Only one task at a time reads them, on a thread that may block. If the disk hangs, only one thread waits for the
-    /// disk, however many requests arrive.
+    /// Only one task at a time reads them, on a thread that can block. If the disk hangs, only that thread waits for
+    /// it, however many requests arrive.
     async fn figures(&self) -> Option<(Figures, LimitFigures)> {
         let service = Arc::clone(self.service.get()?);
         let figures = timeout(STORAGE_TIME_MAX, async {

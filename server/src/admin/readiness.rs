@@ -9,9 +9,7 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub(super) struct ReadinessCheck {
     name: &'static str,
-    /// The problem that was found; `None` if the check passed.
     problem: Option<String>,
-    /// True if a failure of this check makes the server not ready.
     affects_readiness: bool,
 }
 
@@ -25,7 +23,7 @@ impl ReadinessCheck {
 pub(super) struct ReadinessReport(Vec<ReadinessCheck>);
 
 impl ReadinessReport {
-    /// Runs all checks, which takes at most a few seconds.
+    /// Completes within a few seconds.
     pub(super) async fn collect(admin: &Admin) -> Self {
         let stage = admin.stage();
         let stage_problem = (stage != ServerStage::Serving).then(|| format!("the server is {}", stage.name()));
@@ -52,7 +50,6 @@ impl ReadinessReport {
         Self(checks)
     }
 
-    /// Returns true if no check that affects readiness failed.
     pub(super) fn is_ready(&self) -> bool {
         self.0.iter().all(|check| check.problem.is_none() || !check.affects_readiness)
     }
@@ -72,7 +69,6 @@ impl ReadinessReport {
         }
     }
 
-    /// Returns one line for each check.
     pub(super) fn verbose(&self) -> String {
         let mut text = String::new();
         for ReadinessCheck { name, problem, .. } in &self.0 {

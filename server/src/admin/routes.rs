@@ -1,22 +1,21 @@
 //! The paths of the admin listener and their responses.
 
 use super::readiness::ReadinessReport;
+use super::responses::{JSON, json, read_body, respond, text};
 use super::{Admin, host, test_routes};
 use crate::telemetry::metrics;
 use crate::telemetry::version;
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, ALLOW};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use model::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_REQUEST_SECONDS_MAX};
+use model::limits::ADMIN_REQUEST_SECONDS_MAX;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::error;
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
 /// The timeout for a response.
 const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
 
@@ -107,43 +106,8 @@ async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<
     }
 }
 
-/// Returns the body of a request, or the status and the reason why it was not read.
-pub(super) async fn read_body(request: Request<Incoming>) -> Result<Bytes, (StatusCode, String)> {
-    match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {ADMIN_BODY_BYTES_MAX} bytes")))
-        }
-        Err(_) => Err((StatusCode::BAD_REQUEST, "the body cannot be read".to_owned())),
-    }
-}
-
 fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("method not allowed: use {allow}\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-fn text(status: StatusCode, body: impl Into<String>) -> Response<Full<Bytes>> {
-    respond(status, TEXT, body.into())
-}
-
-pub(super) fn no_content() -> Response<Full<Bytes>> {
-    let mut response = respond(StatusCode::NO_CONTENT, JSON, String::new());
-    response.headers_mut().remove(CONTENT_TYPE);
-    response
-}
-
-pub(super) fn json(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    respond(status, JSON, format!("{body:#}\n"))
-}
-
-fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

@@ -2,9 +2,9 @@
 //!
 //! Web pages cannot use them. A request that changes something is a `DELETE` or a `PUT`, or has a JSON body, so a
 //! browser first asks for permission, which it never gets. If the page's own host name resolves to the server (DNS
-//! rebinding), the browser does not ask, but it sends the page's origin, and requests with an origin are rejected.
+//! rebinding), the browser does not ask, but it sends the page's origin. Requests with an origin are rejected.
 
-use super::routes::{json, no_content, read_body};
+use super::responses::{json, no_content, read_body};
 use crate::accounts::connection_string;
 use crate::test_controls::{ClockChange, ControlError, TestAccount, TestControls};
 use bytes::Bytes;
@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The entries for these paths in the index of the admin listener.
 pub(super) const INDEX: &str = "\
 /test/clock      the server's clock; PUT changes it
 /test/accounts   POST creates an account, DELETE /test/accounts/NAME removes it
@@ -27,7 +26,6 @@ pub(super) const INDEX: &str = "\
 /test/reset      POST restores the state at the time when the server became ready
 ";
 
-/// The status of a refused request, and a message for the author of the test.
 type Refusal = (StatusCode, String);
 
 enum Control<'p> {
@@ -144,7 +142,7 @@ async fn respond(
     })
 }
 
-/// Runs a control on a thread that may block: it may wait for other controls and free many entities.
+/// Runs on a thread that can block: a control may wait for other controls and free many entities.
 async fn run<T: Send + 'static>(
     controls: &Arc<TestControls>,
     control: impl FnOnce(&TestControls) -> Result<T, ControlError> + Send + 'static,
@@ -187,7 +185,7 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     Ok(ClockChange { is_system: system, now, advance, stopped })
 }
 
-/// Reads a JSON body. The media type must be declared, which a web page cannot do without permission.
+/// The media type must be declared, which a web page cannot do without permission.
 async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refusal> {
     let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
@@ -196,7 +194,6 @@ async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refu
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, reason.to_owned()));
     }
     let bytes = read_body(request).await?;
-    // A missing body is equivalent to an empty object.
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     serde_json::from_slice(bytes).map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is invalid: {error}")))
 }

@@ -4,15 +4,16 @@
 //! Runs before the body is read, and before a response could reveal whether an account or a table exists.
 
 use super::oauth::OAuth;
+use super::placeholder_keys::placeholder_keys;
 use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
+use crate::failure::{Failure, Layer};
 use crate::rehearsal::Rehearsal;
-use crate::request::{CredentialKind, Failure, IncomingRequest, Layer, RequestContext};
+use crate::request::{CredentialKind, IncomingRequest, RequestContext};
 use engine::Engine;
 use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
-use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 use wire::ErrorCode;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
@@ -94,15 +95,6 @@ fn is_signed(
     })
 }
 
-/// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
-pub(crate) fn placeholder_keys() -> &'static [AccountKey; 2] {
-    static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
-        let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
-        [key.clone(), key]
-    });
-    &KEYS
-}
-
 fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -> SignedRequest<'a> {
     SignedRequest {
         method: incoming.parts.method.as_str(),
@@ -142,8 +134,8 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Returns the reason for rejecting a signature, for the log. The reason contains the string that the server signed,
-/// which helps to debug a client, but no secret.
+/// Returns the reason for the log. It contains the string that the server signed, which helps to debug a client, but no
+/// secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
     format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")
@@ -180,7 +172,6 @@ mod tests {
         }
     }
 
-    /// Signs `x_ms_date` and the path as sent, and lets the server check the signature.
     fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);

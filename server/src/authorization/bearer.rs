@@ -3,7 +3,8 @@
 
 use super::oauth::{OAuth, TokenError, VerifiedToken};
 use crate::accounts::Accounts;
-use crate::request::{Failure, IncomingRequest, Layer, RequestContext};
+use crate::failure::{Failure, Layer};
+use crate::request::{IncomingRequest, RequestContext};
 use http::HeaderValue;
 use model::{Grant, Scope};
 use tracing::debug;
@@ -17,7 +18,6 @@ pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
 }
 
-/// Checks the token of a request and returns it with its principal's grant.
 pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: &OAuth,
@@ -37,8 +37,6 @@ pub(crate) async fn authenticate(
     Ok((verified, Grant { account: account.clone(), scope: Scope::Roles(roles) }))
 }
 
-/// Checks the token of a request.
-///
 /// UNVERIFIED (09 §9): that the date of the request is not checked.
 pub(crate) async fn verify(
     oauth: &OAuth,
@@ -74,7 +72,6 @@ pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>)
     }
 }
 
-/// Returns the token if the credential consists of exactly one.
 fn token(credential: &str) -> Option<&str> {
     let is_one = !credential.is_empty() && !credential.contains(|c: char| c.is_whitespace() || c == ',');
     is_one.then_some(credential)

@@ -7,7 +7,8 @@
 use super::bearer;
 use super::oauth::{OAuth, Subject, VerifiedToken};
 use crate::accounts::Accounts;
-use crate::request::{Failure, IncomingRequest};
+use crate::failure::Failure;
+use crate::request::IncomingRequest;
 use model::AccountName;
 use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
 use wire::sas::Delegation;
@@ -67,7 +68,6 @@ pub(crate) fn signer<'d>(
     oauth.accepts_tenant(issuer, tenant).then_some(Subject { issuer, claim, id, tenant })
 }
 
-/// Returns the issuer and the claim of each principal that could have a given ID.
 fn candidate_owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
     (0..oauth.issuers()).flat_map(|issuer| SubjectClaim::ALL.map(|claim| (issuer, claim)))
 }
@@ -96,11 +96,9 @@ pub(crate) async fn check_user(
     Err(Failure::authentication("the token does not belong to the user to whom the signature is bound"))
 }
 
-/// Returns true if a token's principal is the user to whom a signature is bound.
-///
 /// A user of a different issuer is accepted only if the configuration lists that issuer's tenants, because any issuer
-/// can write any tenant into its tokens. The service, too, accepts users of other tenants only if the account allows
-/// it.
+/// can write any tenant into its tokens. The cloud service, too, accepts users of other tenants only if the account
+/// allows it.
 fn is_bound_user(oauth: &OAuth, signer: Subject<'_>, delegation: &Delegation<'_>, subject: Subject<'_>) -> bool {
     let user_tenant = &*delegation.key.delegated_tenant;
     let tenant = if user_tenant.is_empty() { signer.tenant } else { user_tenant };

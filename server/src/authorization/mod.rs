@@ -10,17 +10,18 @@ mod authentication;
 mod bearer;
 mod delegation;
 pub(crate) mod oauth;
+mod placeholder_keys;
 mod shared_access;
 pub(crate) mod web_page;
 
 pub(crate) use authentication::authenticate;
 
-use crate::request::{Failure, OperationKind, table_of};
+use crate::failure::Failure;
+use crate::request::{OperationKind, table_of};
 use model::{Denial, Grant, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-/// Checks that an operation outside a batch is allowed.
 pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
@@ -31,7 +32,7 @@ pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<
 pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| {
         let failure = denied(grant, kind, denial);
-        // The failure of a part is contained in the response to the batch and is not logged elsewhere.
+        // The failure of a part appears in the response to the batch and is not logged elsewhere.
         if let Some(source) = &failure.source {
             info!("{source}");
         }
@@ -47,7 +48,6 @@ fn check(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<
     }
 }
 
-/// Returns the failure for a denial. The log names the principal if the credential identifies one.
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
     let failure = Failure::denied(denial);
     match &grant.scope {
@@ -61,7 +61,7 @@ fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Layer;
+    use crate::failure::Layer;
     use model::AccountName;
     use model::roles::{DataActions, RoleScope};
     use wire::ErrorCode;

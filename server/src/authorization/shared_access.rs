@@ -1,14 +1,12 @@
 //! Shared access signatures: credentials in the URL of a request (specification 08).
-//!
-//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator,
-//! the time and the connection.
 
-use super::authentication::placeholder_keys;
 use super::delegation;
 use super::oauth::OAuth;
+use super::placeholder_keys::placeholder_keys;
 use crate::accounts::Accounts;
+use crate::failure::Failure;
 use crate::rehearsal::Rehearsal;
-use crate::request::{Failure, IncomingRequest};
+use crate::request::IncomingRequest;
 use crate::telemetry::traces::step;
 use engine::{Engine, ReadError, TableKey};
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
@@ -16,8 +14,6 @@ use std::pin::pin;
 use wire::sas::{SasContext, verify_delegated};
 use wire::signing::AccountKey;
 
-/// Checks the signature of a request and returns its grant.
-///
 /// Until the signature is verified, nothing depends on whether an account, a table or a policy exists.
 pub(crate) async fn authenticate(
     engine: &impl Engine,
@@ -58,7 +54,6 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-/// Returns the policies of a table that are in effect. A table that does not exist has none.
 async fn policies(
     engine: &impl Engine,
     rehearsal: Option<&Rehearsal>,

@@ -9,10 +9,11 @@
 //! - A request that a browser sends without a preflight request, because its credential is in the URL, must not write
 //!   unless a CORS rule allows the page.
 //!
-//! Both are checked after the credential was found valid, so they do not reveal to others which accounts exist. This
-//! module must not depend on operations.
+//! Both rules are checked after the credential was found valid, so they do not reveal which accounts exist. This module
+//! must not depend on operations.
 
-use crate::request::{Failure, IncomingRequest, Layer};
+use crate::failure::{Failure, Layer};
+use crate::request::IncomingRequest;
 use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
@@ -93,7 +94,6 @@ fn allowing_rule<'r>(
     rules?.select(origin.map(|origin| origin.to_str().unwrap_or_default()), method.as_str())
 }
 
-/// Returns the name or address of a host, without its port and without the brackets around an IPv6 address.
 fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),

@@ -11,7 +11,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Deadlines for a connection that [`poll_in_intervals`] drives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleTimeout;
 
@@ -76,8 +75,6 @@ mod tests {
     const HEAD_TIME: Duration = Duration::from_secs(60);
     const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// Returns how long a connection stays open after receiving the given bytes, and the response. Uses the test's own
-    /// clock.
     async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {
         let (mut client, server) = duplex(1024);
         let respond = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };

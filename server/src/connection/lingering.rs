@@ -1,8 +1,8 @@
 //! Closes a connection whose client is still sending a rejected request.
 //!
 //! A socket that is closed with unread data is reset, and the reset discards the response before the client has read
-//! it. Many clients send their whole body first. Therefore only the sending side is closed after the response. What
-//! arrives after that is read and dropped until the client closes its side, within limits on time and amount. In the
+//! it. Many clients send their whole body first. Therefore, only the sending side is closed after the response. Data
+//! that arrives later is read and dropped until the client closes its side, within limits on time and amount. In the
 //! meantime, the connection is the first candidate to be closed when all slots are in use (`limits/connections.rs`).
 
 use crate::clock;
@@ -17,12 +17,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// The size of one read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
 const TIME_MAX: Duration = Duration::from_secs(LINGERING_SECONDS_MAX);
 const PAUSE_MAX: Duration = Duration::from_secs(LINGERING_PAUSE_SECONDS_MAX);
 
-/// A stream that, when shut down after a refusal, lets the client finish sending.
 #[derive(Debug)]
 pub(crate) struct LingeringStream<S> {
     stream: S,

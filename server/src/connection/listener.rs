@@ -1,7 +1,7 @@
 //! Accepts connections, limits their number and duration, and closes them on shutdown.
 //!
-//! A TLS handshake runs in its own task, so a client that is slow or fails does not delay others. The client's
-//! connection is counted from its first packet on.
+//! A TLS handshake runs in its own task, so a slow client does not delay others. A connection counts as soon as it is
+//! accepted, even before its handshake.
 
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
@@ -27,11 +27,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-/// The idle timeout of a connection between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(120);
 /// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// The timeout for a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The maximum size of a request's head, in bytes: the longest target, and as much again for headers.
 const HEAD_BYTES_MAX: usize = 2 * model::limits::REQUEST_TARGET_BYTES_MAX;
@@ -40,8 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct ListenerSettings {
     pub(crate) listener: TcpListener,
-    /// The TLS settings for new connections; `None` for plain HTTP. An open connection keeps the settings with which
-    /// it began.
+    /// `None` for plain HTTP. An open connection keeps the settings with which it began.
     pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
     pub(crate) connections: Arc<ConnectionRegistry>,
     pub(crate) counters: Arc<ConnectionCounters>,
@@ -92,7 +89,6 @@ pub(crate) async fn serve<E: Engine>(
     }
 }
 
-/// Returns the next connection, once there is a slot for it.
 async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -> AcceptedConnection<TcpStream> {
     loop {
         match listener.accept().await {
@@ -101,7 +97,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -
                     debug!("refused a connection from {peer}: the address has the maximum number of connections");
                     continue;
                 };
-                // If this fails, the connection is already lost, which the next read reports.
+                // On failure, the connection is already lost, which the next read reports.
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!("lost the connection from {peer}: {error}");
                 }
@@ -115,8 +111,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -
     }
 }
 
-/// Performs the handshake and returns the encrypted connection, or `None` if the handshake fails, which also frees the
-/// slot.
+/// Returns `None` if the handshake fails, which also frees the slot.
 async fn handshake(
     acceptor: TlsAcceptor,
     accepted: AcceptedConnection<TcpStream>,

@@ -1,7 +1,4 @@
-//! Connections. They are accepted (`listener.rs`), encrypted (`tls.rs`), and rejected if they should be encrypted but
-//! are not (`plain_http.rs`). They are closed when they are idle (`idle_timeout.rs`) or make no progress (`watch.rs`,
-//! `slow_reader.rs`). After a refusal, a connection stays open until the client has read the response
-//! (`lingering.rs`).
+//! Connections: accepting, encrypting, watching and closing them.
 //!
 //! This folder passes requests to the service and must not know what they contain.
 

@@ -11,8 +11,7 @@ use std::io::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The maximum number of bytes of the request that are read after the response. A connection that is closed with
-/// unread bytes is reset, and then the client may not see the response.
+/// If a connection is closed with unread bytes, it is reset, and then the client may not see the response.
 const DISCARDED_BYTES_MAX: usize = 64 * 1024;
 
 /// The cloud uses the same error code for accounts that require HTTPS. Client libraries show it.
@@ -31,7 +30,6 @@ pub(super) async fn starts_with_plain_http(stream: &TcpStream) -> Result<bool> {
     Ok(count == 1 && first.iter().all(u8::is_ascii_uppercase))
 }
 
-/// Sends the response and closes the connection.
 pub(super) async fn refuse(mut stream: TcpStream) -> Result<()> {
     stream.write_all(RESPONSE).await?;
     stream.shutdown().await?;

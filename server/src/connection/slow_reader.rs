@@ -1,5 +1,5 @@
-//! Detects clients that read their responses too slowly or not at all. To do so, this module measures how much a
-//! connection has sent since its client first made it wait.
+//! Detects clients that read their responses too slowly or not at all. It measures how much a connection has sent since
+//! its client first made it wait.
 
 use crate::clock;
 use crate::limits::connections::ConnectionState;
@@ -14,16 +14,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The amount that a client must read within [`PROGRESS_TIME`] while its connection is unable to send, in bytes.
 const PROGRESS_BYTES_MIN: u64 = RESPONSE_BYTES_PER_SECOND_MIN * RESPONSE_PROGRESS_SECONDS;
-/// The time in which a client must read that amount.
 const PROGRESS_TIME: Duration = Duration::from_secs(RESPONSE_PROGRESS_SECONDS);
 
-/// Measures how long a client has been reading too slowly.
 #[derive(Debug)]
 pub(crate) struct SendMonitor {
     began: Instant,
     /// Milliseconds after the connection began, plus one; zero if everything was sent.
     slow_since: AtomicU64,
-    /// The number of bytes sent since then.
     sent: AtomicU64,
 }
 
@@ -32,7 +29,6 @@ impl SendMonitor {
         u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// Returns true if the client has read less than the minimum for longer than the time limit.
     pub(crate) fn is_too_slow(&self) -> bool {
         let slow_since = self.slow_since.load(Ordering::Relaxed);
         slow_since != 0 && u128::from(self.now() - slow_since) > PROGRESS_TIME.as_millis()
@@ -56,7 +52,7 @@ impl SendMonitor {
         }
     }
 
-    /// Records a flush. The HTTP library flushes when there is nothing more to write.
+    /// The HTTP library flushes when there is nothing more to write.
     fn record_flush(&self, flushed: &Poll<io::Result<()>>) {
         match flushed {
             Poll::Pending => self.record_write(&Poll::Pending),

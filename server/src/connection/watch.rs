@@ -16,16 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Checks one connection at regular intervals.
 #[derive(Debug)]
 pub(crate) struct ConnectionWatch {
     state: Arc<ConnectionState>,
     monitor: Arc<SendMonitor>,
-    /// The time since which the connection had been waiting for a head when it was last checked.
     waiting: Option<u64>,
 }
 
-/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
     SlowReader,
@@ -41,11 +38,9 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// A stream as passed to the HTTP library.
 pub(crate) type WatchedIo<S> = TokioIo<MonitoredStream<LingeringStream<S>>>;
 
-/// Serves HTTP on a stream once the connection is polled, and watches it. `idle_time` is the idle timeout between two
-/// requests; `head_bytes_max` is the maximum size of a head.
+/// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head.
 pub(crate) fn serve_watched<S, H>(
     stream: S,
     state: Arc<ConnectionState>,
@@ -67,9 +62,8 @@ where
 }
 
 impl ConnectionWatch {
-    /// Checks the connection and returns a reason if it must be closed. A head must not be pending in two consecutive
-    /// checks. This applies to the first head of a connection and to every head that has begun to arrive; between two
-    /// requests, a connection may be idle longer.
+    /// A head must not be pending in two consecutive checks. This applies to the first head of a connection and to
+    /// every head that has begun to arrive. Between two requests, a connection may be idle longer.
     pub(crate) fn check(&mut self) -> Option<CloseReason> {
         if self.monitor.is_too_slow() {
             return Some(CloseReason::SlowReader);

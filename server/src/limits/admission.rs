@@ -4,8 +4,8 @@
 //! busy". Long requests (queries and batches) of one account can hold at most half of the permits, so slow queries of
 //! one account do not block other accounts.
 
-use crate::request::Failure;
-use crate::request::memory::{Usage, WAIT};
+use crate::failure::Failure;
+use crate::limits::memory::{Usage, WAIT};
 use model::AccountName;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -20,14 +20,12 @@ const GROUPS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Admission {
     requests: Arc<Semaphore>,
-    /// The permits that are left for the long requests of each group of accounts.
     groups: Vec<Arc<Semaphore>>,
     hasher: RandomState,
     requests_max: usize,
     refused: AtomicU64,
 }
 
-/// A permit for one request in flight; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     _of_group: Option<OwnedSemaphorePermit>,
@@ -47,13 +45,12 @@ impl Admission {
         }
     }
 
-    /// Returns the usage of the permits.
     pub(crate) fn figures(&self) -> Usage {
         let used = self.requests_max.saturating_sub(self.requests.available_permits());
         Usage { used: used as u64, limit: self.requests_max as u64, refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// Acquires a permit for a request. Long requests pass their account.
+    /// Only long requests pass their account.
     pub(crate) async fn request(&self, account: Option<&AccountName>) -> Result<RequestPermit, Failure> {
         let group = account.and_then(|account| self.group(account));
         if group.is_none()

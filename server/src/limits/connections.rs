@@ -3,10 +3,10 @@
 //!
 //! Only connections without a request in progress are closed, in this order: first those that linger after a refusal,
 //! then those that never sent a valid credential, then those that did. Within each group, the connection that has
-//! waited longest is closed first. So clients that only hold connections cannot block others, and clients without a
-//! credential cannot displace those with one. A request is never interrupted in favor of another connection. Every
-//! connection has a quarter of a second for its first request before it can be closed to make room, so new connections
-//! are not displaced by clients that reconnect as fast as they can.
+//! waited longest is closed first. Clients that only hold connections therefore cannot block others, and clients
+//! without a credential cannot displace those with one. A request is never interrupted in favor of another connection.
+//! Every connection has a quarter of a second for its first request before it can be closed to make room, so new
+//! connections are not displaced by clients that reconnect as fast as they can.
 //!
 //! This module must not depend on HTTP.
 
@@ -49,22 +49,17 @@ struct OpenConnections {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     registry: Arc<ConnectionRegistry>,
-    /// The number of requests in progress, combined with the flag [`CLOSING`].
     requests: AtomicU32,
     /// When the last request began, or if there was none, when the connection was opened; in milliseconds since the
     /// registry was created.
     since: AtomicU64,
-    /// Whether the connection has had a request.
     is_used: AtomicBool,
-    /// Whether a request had a valid credential.
     is_authenticated: AtomicBool,
     /// Whether the connection closes after its current response, while the client may still be sending.
     is_lingering: AtomicBool,
-    /// The size of the head that is being received or whose request is in progress, in bytes.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
 }
@@ -83,7 +78,6 @@ pub(crate) struct OpenConnection {
 pub(crate) struct RequestInProgress(Arc<ConnectionState>);
 
 impl ConnectionRegistry {
-    /// Creates a registry with a limit on all connections and, optionally, on the connections of each address.
     pub(crate) fn new(
         connections_max: usize,
         per_address_max: Option<usize>,
@@ -164,7 +158,7 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Counts received bytes of a head. Returns false if there is no memory for them.
+    /// Returns false if there is no memory for the bytes.
     fn count_head(&self, own: &ConnectionState, bytes: usize) -> bool {
         let before = own.head_bytes.fetch_add(bytes, Ordering::Relaxed);
         let more = counted(before + bytes) - counted(before);
@@ -204,13 +198,12 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns true if the connection was opened after the given time and has had no request.
     fn is_new(&self, since: u64) -> bool {
         let has_had_its_chance = self.is_used.load(Ordering::Relaxed) || self.is_lingering.load(Ordering::Relaxed);
         self.since.load(Ordering::Relaxed) > since && !has_had_its_chance
     }
 
-    /// Returns the rank of the connection. The connection with the lowest rank is closed first.
+    /// The connection with the lowest rank is closed first.
     fn rank(&self, new_since: u64) -> (bool, bool, bool, u64) {
         let is_serving = !self.is_lingering.load(Ordering::Relaxed);
         let is_authenticated = self.is_authenticated.load(Ordering::Relaxed);
@@ -226,15 +219,14 @@ impl ConnectionState {
         self.is_lingering.load(Ordering::Relaxed)
     }
 
-    /// Returns since when the connection has been waiting for the head of its first request or for the rest of a head;
-    /// otherwise `None`.
+    /// Returns the time since which the connection has been waiting for the head of its first request or for the rest
+    /// of a head.
     pub(crate) fn head_pending_since(&self) -> Option<u64> {
         let has_begun = self.head_bytes.load(Ordering::Relaxed) > 0 || !self.is_used.load(Ordering::Relaxed);
         (self.is_waiting() && has_begun).then(|| self.since.load(Ordering::Relaxed))
     }
 
-    /// Counts received bytes. Returns false if the connection must be closed because there is no memory for the head
-    /// to which they belong.
+    /// Counts received bytes. Returns false if the connection must be closed because there is no memory for the head.
     pub(crate) fn receive(&self, bytes: usize) -> bool {
         !self.is_waiting() || self.registry.count_head(self, bytes)
     }
@@ -249,7 +241,7 @@ impl ConnectionState {
         Some(RequestInProgress(Arc::clone(self)))
     }
 
-    /// Sets the task that serves the connection from now on. Closing the connection aborts it.
+    /// Closing the connection aborts the task.
     pub(crate) fn set_task(&self, task: AbortHandle) {
         let mut current = lock(&self.task);
         if self.requests.load(Ordering::Acquire) & CLOSING != 0 {
@@ -322,12 +314,10 @@ impl ConnectionCounters {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was refused because its address has too many.
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an idle connection that was closed to free its slot or its memory for another connection.
     pub(crate) fn displace(&self) {
         self.displaced.fetch_add(1, Ordering::Relaxed);
     }
@@ -336,7 +326,6 @@ impl ConnectionCounters {
         self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was closed because its client did not read its response.
     pub(crate) fn count_slow_reader(&self) {
         self.slow_readers.fetch_add(1, Ordering::Relaxed);
     }
@@ -347,8 +336,7 @@ fn counted(head_bytes: usize) -> isize {
     if head_bytes > HEAD_BYTES_UNCOUNTED { isize::try_from(head_bytes).unwrap_or(isize::MAX) } else { 0 }
 }
 
-/// Returns the address under which a connection is counted. For IPv6, this is the 64-bit network, because a host
-/// usually gets a whole network.
+/// For IPv6, connections are counted for the 64-bit network, because a host usually gets a whole network.
 fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -1,6 +1,7 @@
 //! Create Table (specification 02 §4.3).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
@@ -20,11 +21,11 @@ pub(super) async fn run<E: Engine>(
     let name = TableName::new(&name).map_err(Failure::service)?;
     context.note_table_in_body(name.clone());
     tables.create(name.clone()).await?;
-    let mut location = format!("{}/", context.base).into_bytes();
+    let mut location = format!("{}/", context.response.base).into_bytes();
     write_table_address(&mut location, name.as_str());
     Ok(OperationResponse::created(context.preference, location, context.content_type(ContentKind::Entry), || {
         let mut body = Vec::new();
-        write_single_table(&mut body, context.response_context(), name.as_str());
+        write_single_table(&mut body, context.response, name.as_str());
         body
     }))
 }

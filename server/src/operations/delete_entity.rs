@@ -1,14 +1,14 @@
 //! Delete Entity (specification 02 §5.6).
 
 use super::commit;
-use crate::request::{Failure, OperationContext, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
 use model::Mutation;
 use wire::ErrorCode;
 
-/// Deletes an entity that satisfies the condition.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -17,7 +17,6 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::no_content())
 }
 
-/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let condition = context.condition("DELETE").map_err(Failure::query)?;

@@ -1,11 +1,11 @@
 //! Delete Table (specification 02 §4.4).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
 
-/// Deletes a table. Its name is available again immediately.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -1,6 +1,7 @@
 //! Query Entities with both keys in the URL: a point read (specification 02 §5.7).
 
-use crate::request::{Failure, OperationContext, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
@@ -12,9 +13,7 @@ use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
 use wire::size::{EntityBounds, UnwrittenEntity};
 
-/// Reads one entity.
-///
-/// An empty `$select` is not a projection here (02 §5.7); in an entity-set query, it appears in the context URL.
+/// An empty `$select` is not a projection here (02 §5.7). In an entity-set query, it appears in the context URL.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

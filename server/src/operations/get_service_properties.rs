@@ -1,17 +1,17 @@
 //! Get Table Service Properties (specification 10 §1).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
 use wire::service_properties;
 
-/// Responds with all sections, in the form of the request's version.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let properties = tables.service_properties()?;
-    Ok(OperationResponse::xml(service_properties::write(&properties, context.version)))
+    Ok(OperationResponse::xml(service_properties::write(&properties, context.response.version)))
 }

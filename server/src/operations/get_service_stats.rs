@@ -1,6 +1,7 @@
 //! Get Table Service Stats (specification 10 §6).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;

@@ -1,6 +1,7 @@
 //! Reads one entry of the list of tables (specification 02 §4.2).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
-/// Responds with the entry. The name has the spelling with which the table was created.
+/// The name in the response has the spelling with which the table was created.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -17,6 +18,6 @@ pub(super) async fn run<E: Engine>(
     let spelling = tables.spelling(context.table()).await?;
     let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let mut body = Vec::new();
-    write_single_table(&mut body, context.response_context(), spelling.as_str());
+    write_single_table(&mut body, context.response, spelling.as_str());
     Ok(OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]))
 }

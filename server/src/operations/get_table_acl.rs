@@ -1,6 +1,7 @@
 //! Get Table ACL (specification 02 §4.5, 10 §7).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;

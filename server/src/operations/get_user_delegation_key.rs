@@ -1,27 +1,25 @@
 //! Get User Delegation Key (specification 08 §11).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
 use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 
-/// Responds with a key for the principal of the token.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    check_version(context.version)?;
-    let info = KeyInfo::read(context.body, context.now()).map_err(Failure::service)?;
+    check_version(context.response.version)?;
+    let info = KeyInfo::read(context.body, context.response.now).map_err(Failure::service)?;
     // `authorize` admits only requests with a token.
     let delegator = context.request.delegator.as_ref().ok_or_else(Failure::needs_bearer)?;
-    Ok(OperationResponse::xml(delegator.issue(&info, context.version)))
+    Ok(OperationResponse::xml(delegator.issue(&info, context.response.version)))
 }
 
-/// Rejects the operation in versions that do not have it.
-///
 /// UNVERIFIED (08 §11.1): the error code, which is the same as for an operation that no version has.
 fn check_version(version: Version) -> Result<(), Failure> {
     if version < Version::USER_DELEGATION {

@@ -1,7 +1,8 @@
 //! Insert Entity (specification 02 §5.1).
 
 use super::commit;
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
@@ -13,7 +14,6 @@ use wire::payload::{read_entity, write_single_entity};
 use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::uri::write_entity_address;
 
-/// Inserts an entity whose keys are in the body.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -30,15 +30,12 @@ pub(super) async fn run<E: Engine>(
     inserted.response(context, timestamp)
 }
 
-/// The data of the entity that the response to an insert needs.
 #[derive(Debug)]
 pub(super) struct InsertedEntity {
     key: EntityKey,
-    /// The properties, if the response contains the entity.
     echo: Option<RecordBuilder>,
 }
 
-/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, InsertedEntity), Failure> {
     let entity = read_entity(context.body_format, context.body, KeyLocation::Body)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
@@ -51,13 +48,12 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Insert
 }
 
 impl InsertedEntity {
-    /// Returns the maximum length of the response. The limit also holds for the response as a part of a batch.
+    /// The limit also holds for the response as a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
         EntityBounds::new(&context.entity_context(None)).measured_bound(&entity, None)
     }
 
-    /// Returns the response to an insert that stored the entity with the given Timestamp.
     pub(super) fn response(
         self,
         context: &OperationContext<'_>,
@@ -65,8 +61,9 @@ impl InsertedEntity {
     ) -> Result<OperationResponse, Failure> {
         let Self { key, echo } = self;
         let (table, partition, row) = (context.table(), key.partition.as_str(), key.row.as_str());
-        let mut location = Vec::with_capacity(context.base.len() + table.len() + partition.len() + row.len() + 32);
-        location.extend_from_slice(context.base.as_bytes());
+        let mut location =
+            Vec::with_capacity(context.response.base.len() + table.len() + partition.len() + row.len() + 32);
+        location.extend_from_slice(context.response.base.as_bytes());
         location.push(b'/');
         write_entity_address(&mut location, table, partition, row);
         let mut content = Vec::new();

@@ -21,7 +21,8 @@ mod set_service_properties;
 mod set_table_acl;
 mod update_entity;
 
-use crate::request::{Failure, OperationContext, OperationKind, operation_table};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
@@ -31,7 +32,6 @@ use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
     ($($kind:ident $name:literal $module:ident { $($row:tt)* })+) => {
-        /// Runs the operation that the context names.
         pub(crate) async fn run<E: Engine>(
             tables: &AccountTables<'_, E>,
             context: &OperationContext<'_>,

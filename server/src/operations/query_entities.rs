@@ -1,12 +1,13 @@
 //! Query Entities (specification 04).
 //!
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
-//! the segments of the response body. So a page is in memory only once, as the bytes that will be sent. The memory for
-//! these bytes is acquired before the page is written. If the client disconnects, the future of the request is dropped,
-//! and the scan with it.
+//! the segments of the response body. A page is therefore in memory only once, as the bytes that will be sent. The
+//! memory for these bytes is acquired before the page is written. If the client disconnects, the future of the request
+//! is dropped, and the scan with it.
 
 use crate::clock;
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
@@ -25,7 +26,6 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::target::Resource;
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
-/// Responds with one page of the matching entities.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -100,7 +100,6 @@ fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
 }
 
-/// Returns the headers that name the next entity to examine.
 fn tokens(next: &Position) -> Vec<(&'static str, String)> {
     next.keys().map_or_else(Vec::new, |keys| {
         vec![
@@ -115,7 +114,7 @@ const SEGMENT_BYTES: usize = 64 * 1024;
 /// The maximum length of the closing of a page, in bytes: `]}` or the end tag of a feed.
 const END_BYTES_MAX: usize = 16;
 
-/// The form in which the entities of a page are written. The data is owned, because the scan may outlive the request.
+/// The data is owned, because the scan may outlive the request.
 struct PageForm {
     base: String,
     account: AccountName,
@@ -139,9 +138,7 @@ impl PageForm {
     }
 }
 
-/// Encodes entities into the segments of a response body.
-///
-/// The page ends before it becomes too long, but contains at least one entity.
+/// Encodes entities into segments. The page ends before it becomes too long, but contains at least one entity.
 struct PageWriter {
     form: PageForm,
     bounds: EntityBounds,
@@ -156,12 +153,12 @@ struct PageWriter {
 impl PageWriter {
     fn new(context: &OperationContext<'_>, select: Option<Select>) -> Self {
         let form = PageForm {
-            base: context.base.to_owned(),
+            base: context.response.base.to_owned(),
             account: context.account().clone(),
             table: context.table().to_owned(),
-            format: context.format,
-            version: context.version,
-            now: context.now(),
+            format: context.response.format,
+            version: context.response.version,
+            now: context.response.now,
             select,
         };
         Self {
@@ -188,7 +185,6 @@ impl PageWriter {
         Ok(self.full)
     }
 
-    /// Returns true if the page has room for one more entity.
     fn has_room(&self, entity: &EntityView<'_>) -> bool {
         let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
         let entity = UnwrittenEntity::stored(entity);
@@ -197,7 +193,6 @@ impl PageWriter {
             || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
     }
 
-    /// Moves the segment that is being written to the full segments if it is large enough.
     fn close_segment(&mut self) {
         if self.open.len() < SEGMENT_BYTES {
             return;

@@ -1,6 +1,7 @@
 //! Query Tables (specification 02 §4.1, 04 §7).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use crate::telemetry::traces::step;
@@ -29,9 +30,9 @@ pub(super) async fn run<E: Engine>(
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
     let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
-    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.base.len())).await?;
+    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.response.base.len())).await?;
     let mut body = Vec::with_capacity(found.len() * 40 + 256);
-    write_table_set(&mut body, context.response_context(), found.iter().map(TableName::as_str));
+    write_table_set(&mut body, context.response, found.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
     let response = OperationResponse::ok(context.content_type(ContentKind::Set), vec![Bytes::from(body)]);
@@ -47,7 +48,6 @@ fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     Err(Failure::query(ErrorCode::InvalidInput))
 }
 
-/// Returns at most `limit` matching tables, and the match that follows them.
 async fn page<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -1,6 +1,7 @@
 //! Set Table Service Properties (specification 10 §1).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
@@ -8,12 +9,11 @@ use model::cors::CorsError;
 use wire::ErrorCode;
 use wire::service_properties::{self, ServicePropertiesError};
 
-/// Replaces the sections that the body contains.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let update = service_properties::read(context.body, context.version).map_err(refusal)?;
+    let update = service_properties::read(context.body, context.response.version).map_err(refusal)?;
     tables.update_service_properties(update).await?;
     Ok(OperationResponse::accepted())
 }

@@ -1,12 +1,13 @@
 //! Set Table ACL (specification 02 §4.6, 10 §7).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
 use wire::{ErrorCode, acl};
 
-/// Replaces the stored access policies of a table. They take effect before the response is sent.
+/// The policies take effect before the response is sent.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -1,7 +1,8 @@
 //! Update, Merge, Insert Or Replace and Insert Or Merge Entity (specification 02 §5.2 to §5.5).
 
 use super::commit;
-use crate::request::{Failure, OperationContext, OperationKind, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
@@ -10,7 +11,7 @@ use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
-/// Sets properties of an entity. Without `If-Match` the entity may be new.
+/// Without `If-Match`, the operation creates an entity that does not exist.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -19,7 +20,6 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { etag, preference: context.preference, ..OperationResponse::no_content() })
 }
 
-/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     // No stored entity has a key that is too long, so such an entity is not found. An upsert does not look for an
     // entity (01 §3, UNVERIFIED for upserts).
@@ -32,7 +32,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
     let properties = read_entity(context.body_format, context.body, KeyLocation::Address)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
-    if condition.is_none() && context.version < Version::UPSERT {
+    if condition.is_none() && context.response.version < Version::UPSERT {
         // UNVERIFIED (01 §8): the error code in versions before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }

@@ -1,9 +1,5 @@
 //! `--rehearse`: makes the server as awkward as the real service may be (`docs/rehearsing.md`).
 //!
-//! The request path calls a [`Rehearsal`] in a few places: before a request is processed ([`Rehearsal::delay`]),
-//! before its operation runs ([`Rehearsal::admit`]), after it has run ([`Rehearsal::loses_response`]), and where
-//! tables, pages and settings are read and written (`AccountTables`, and the credential of a stored access policy).
-//!
 //! Invariants:
 //!
 //! 1. Without the option there is no `Rehearsal`, and each of these calls costs one check of an empty `Option`.
@@ -21,7 +17,7 @@ mod settings;
 pub use settings::{RehearsalError, RehearsalSettings};
 
 use crate::clock;
-use crate::request::Failure;
+use crate::failure::Failure;
 use engine::TableKey;
 use fastrand::Rng;
 use model::{AccountName, Clock, ServiceProperties, StoredAccessPolicies};
@@ -32,7 +28,6 @@ use std::time::Instant;
 use tracing::{debug, warn};
 use wire::ErrorCode;
 
-/// The conditions that are rehearsed, and their state.
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
     settings: RehearsalSettings,
@@ -44,13 +39,10 @@ pub(crate) struct Rehearsal {
     empty_pages: Chance,
     short_pages: Chance,
     deletions: PendingChanges<(AccountName, String), ()>,
-    /// Changed service properties, and the earlier properties that remain in effect for now.
     properties: PendingChanges<AccountName, Arc<ServiceProperties>>,
-    /// Changed stored access policies, and the earlier policies that remain in effect for now.
     policies: PendingChanges<(AccountName, String), StoredAccessPolicies>,
 }
 
-/// The random decisions for one condition, in the order in which requests meet it.
 #[derive(Debug)]
 struct Chance(Mutex<Rng>);
 
@@ -66,7 +58,6 @@ impl Chance {
 }
 
 impl Rehearsal {
-    /// Starts the rehearsal, and logs the seed with which it can be repeated.
     pub(crate) fn start(settings: RehearsalSettings, clock: Arc<dyn Clock>) -> Self {
         let seed = settings.seed();
         warn!(
@@ -116,7 +107,6 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Returns true if the response to a committed write is to be lost.
     pub(crate) fn loses_response(&self, operation: &str) -> bool {
         let is_lost = self.lost_responses.hits(self.settings.lost_responses);
         if is_lost {
@@ -139,35 +129,27 @@ impl Rehearsal {
         }
     }
 
-    /// Keeps the current properties of an account in effect while they are being replaced.
     pub(crate) fn note_properties(&self, account: &AccountName, current: Arc<ServiceProperties>) {
         self.properties.add(account.clone(), current, self.clock.now());
     }
 
-    /// Returns the earlier properties of an account if they are still in effect, or `None` if the stored properties are
-    /// in effect.
     pub(crate) fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         self.properties.effective_before(account, self.clock.now())
     }
 
-    /// Returns true if policies take effect with a delay.
     pub(crate) fn delays_policies(&self) -> bool {
         !self.settings.policies.is_zero()
     }
 
-    /// Keeps the current policies of a table in effect while they are being replaced.
     pub(crate) fn note_policies(&self, table: &TableKey, current: StoredAccessPolicies) {
         self.policies.add(key(table), current, self.clock.now());
     }
 
-    /// Returns the earlier policies of a table if they are still in effect, or `None` if the stored policies are in
-    /// effect.
     pub(crate) fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
         self.policies.effective_before(&key(table), self.clock.now())
     }
 }
 
-/// The target of log events about the effect on individual requests.
 const LOG: &str = "rowhouse::rehearsal";
 
 fn key(table: &TableKey) -> (AccountName, String) {

@@ -3,8 +3,9 @@
 //!
 //! A page that follows another page usually begins with an entity, because the scan looks ahead. To allow an empty page
 //! in between, the token names the position immediately after the last entity of the page: its row key followed by
-//! U+0000, which no key contains. Each empty page adds one more of these characters. So every token's position is after
-//! the previous one but not after the next entity, and the number of these characters limits the number of empty pages.
+//! U+0000, which no key contains. Each empty page adds one more of these characters. Every token's position is
+//! therefore after the previous one but not after the next entity, and the number of these characters limits the number
+//! of empty pages.
 //!
 //! This module must not depend on the format of a token.
 
@@ -57,7 +58,7 @@ impl Rehearsal {
         Ok((sink.inner, ScanEnd { next, ..end }))
     }
 
-    /// Returns the position after a page that may contain entities. `last` is the query's last key range.
+    /// `last` is the query's last key range.
     fn next_of_page(
         &self,
         next: Option<Position>,
@@ -103,7 +104,6 @@ fn may_be_empty(from: Option<&Position>) -> bool {
     from.is_none_or(|from| (1..=REHEARSAL_EMPTY_PAGES_MAX).contains(&marks(from)))
 }
 
-/// Returns the number of [`AFTER`] characters at the end of a position's row key.
 fn marks(position: &Position) -> usize {
     position.keys().map_or(0, |keys| keys.row.chars().rev().take_while(|c| *c == AFTER).count())
 }
@@ -127,7 +127,6 @@ struct PartitionBoundaries {
 }
 
 impl PartitionBoundaries {
-    /// Returns true if a partition server begins with this partition.
     fn begins(self, partition: &str) -> bool {
         let hash: u64 = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, partition));
         // The upper half of the hash.
@@ -135,16 +134,13 @@ impl PartitionBoundaries {
     }
 }
 
-/// Passes entities to the sink of the page until the page must end.
 struct PageSink<S> {
     inner: S,
-    /// Whether the page accepts no entity.
     is_closed: bool,
     boundaries: PartitionBoundaries,
     last_taken: Option<LastAccepted>,
 }
 
-/// The keys of the entity that was accepted last.
 #[derive(Debug, Default)]
 struct LastAccepted {
     partition: String,

@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Changes of one kind, by key. Each takes effect after the same delay.
+/// Each change takes effect after the same delay.
 #[derive(Debug)]
 pub(super) struct PendingChanges<K, V> {
     ticks: i64,
@@ -31,8 +31,7 @@ struct Change<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
-    /// Creates an empty collection whose changes take effect after the given delay, or immediately if the delay is
-    /// zero.
+    /// If the delay is zero, changes take effect immediately.
     pub(super) fn new(time: Duration) -> Self {
         let ticks = i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX);
         Self { ticks, changes: Mutex::new(Changes { by_key: HashMap::new(), count: 0 }) }
@@ -52,7 +51,6 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         }
     }
 
-    /// Returns the value in effect before a pending change, or `None` if all changes are in effect.
     pub(super) fn effective_before(&self, key: &K, now: DateTime) -> Option<V> {
         if self.ticks == 0 {
             return None;

@@ -7,11 +7,9 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// A condition: its name, its default value, and how to parse and display its value.
 struct Condition {
     name: &'static str,
     default: &'static str,
-    /// A description of valid values, for errors.
     form: &'static str,
     /// Parses and sets a value; returns `None` if it is invalid.
     set: fn(&mut RehearsalSettings, &str) -> Option<()>,
@@ -19,7 +17,6 @@ struct Condition {
     format: fn(&RehearsalSettings) -> Option<String>,
 }
 
-/// Makes a row of [`CONDITIONS`] from a field of the settings and the type of its values.
 macro_rules! condition {
     ($name:literal, $default:literal, $kind:ident, $field:ident) => {
         Condition {
@@ -51,20 +48,15 @@ const CONDITIONS: [Condition; 10] = [
 /// The conditions of the cloud that a server rehearses. By default there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RehearsalSettings {
-    /// The share of the boundaries between partitions at which a page ends.
     pub(super) partition_pages: Share,
     pub(super) empty_pages: Share,
     pub(super) short_pages: Share,
-    /// The time for which the name of a deleted table is not available.
     pub(super) deletion: Duration,
     pub(super) busy: Share,
     targets: bool,
     pub(super) lost_responses: Share,
-    /// The minimum and the maximum latency.
     pub(super) latency: Option<(Duration, Duration)>,
-    /// The time after which new service properties take effect.
     pub(super) properties: Duration,
-    /// The time after which new stored access policies take effect.
     pub(super) policies: Duration,
     seed: Option<u64>,
 }
@@ -277,7 +269,6 @@ mod latencies {
     }
 }
 
-/// Accepts only `on`.
 mod switches {
     pub(super) const FORM: &str = "on or off";
     pub(super) const OFF: bool = false;

@@ -1,8 +1,8 @@
 //! Reads whole request bodies, within limits on size and time.
 
-use super::Failure;
-use super::memory::RequestMemory;
 use crate::clock;
+use crate::failure::Failure;
+use crate::limits::memory::RequestMemory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -18,7 +18,6 @@ use wire::{ErrorCode, ServiceError};
 
 /// The timeout for sending a body. If a client is slower, its connection is closed without a response.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// The interval between checks that a body makes progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SECONDS as u64);
 /// The minimum number of bytes of a body that must arrive in one interval, unless the body is complete before the
 /// interval ends.
@@ -63,7 +62,7 @@ pub(crate) async fn discard(body: &mut Incoming) {
     }
 }
 
-/// Reads a body of at most 4 MiB. Acquires memory for it as it arrives.
+/// Reads a body of at most 4 MiB. Acquires memory for the body as it arrives.
 pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
     let mut buffer = BodyBuffer::new(body, memory);
     let began = Instant::from(clock::instant());
@@ -88,7 +87,6 @@ pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Res
 struct BodyBuffer<'m> {
     memory: &'m RequestMemory<'m>,
     bytes: Vec<u8>,
-    /// The number of bytes received, whether they were kept or not.
     received: usize,
     /// The maximum length of the body.
     announced: usize,

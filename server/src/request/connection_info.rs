@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-/// The properties of a connection that matter for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionInfo {
     /// The other end of the connection: the client, or the last proxy before this server.
@@ -12,7 +11,6 @@ pub(crate) struct ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// Returns the scheme of the URLs under which the client reaches this server.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }

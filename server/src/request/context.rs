@@ -3,7 +3,8 @@
 //! The steps of the request path fill in the context, so it is complete no matter how the request ends. The response
 //! headers, the log, metrics, analytics and traces are derived from it.
 
-use super::{CredentialKind, Failure, IncomingRequest, Layer, OperationKind, RequestId};
+use super::{CredentialKind, IncomingRequest, OperationKind, RequestId};
+use crate::failure::{Failure, Layer};
 use http::HeaderValue;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{ServiceProperties, TableName};
@@ -15,19 +16,16 @@ use wire::sas::user_delegation::Delegator;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Version};
 
-/// A request, and what the steps of the request path have determined about it.
 #[derive(Debug)]
 pub(crate) struct RequestContext<'r> {
     pub(crate) incoming: &'r IncomingRequest<'r>,
     pub(crate) id: RequestId,
-    /// The ID that the client gave the request, if it can be echoed.
     pub(crate) client_request_id: Option<HeaderValue>,
-    /// The properties of the addressed account, if it has CORS rules, which apply to every response.
+    /// The properties of the addressed account, if it has CORS rules. These rules apply to every response.
     pub(crate) cors: Option<Arc<ServiceProperties>>,
     pub(crate) credential: CredentialKind,
     /// The principal of the token and the inputs for its user delegation key, if it is requested.
     pub(crate) delegator: Option<Delegator>,
-    /// Whether the credential is valid, regardless of what it allows.
     pub(crate) is_authenticated: bool,
     /// Where clients get tokens: the value of `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
@@ -36,27 +34,24 @@ pub(crate) struct RequestContext<'r> {
     /// The version in the response; set after the request is authenticated.
     pub(crate) version: Option<Version>,
     pub(crate) operation: OperationKind,
-    /// The table in the URL.
     pub(crate) table: Option<Cow<'r, str>>,
     /// The table in the body: the one to create, or the one of the first operation of a batch.
     pub(crate) table_in_body: OnceLock<TableName>,
     /// Whether the front end responds, and errors are therefore XML. It responds to operations on the account and on
     /// policies, and to preflight requests.
     pub(crate) is_front_end: bool,
-    /// The format of the response and of errors; set after it was negotiated.
     pub(crate) format: Option<Format>,
     /// The preference in the `Prefer` header; error responses repeat it.
     pub(crate) preference: Option<Preference>,
     /// Whether the client set a timeout shorter than the default.
     pub(crate) has_own_timeout: bool,
-    /// The size of the body that was read, in bytes.
     pub(crate) request_bytes: usize,
     /// How long the request waited for its body, if that is measured.
     pub(crate) body_wait: Duration,
     pub(crate) entities: EntityCounts,
 }
 
-/// The numbers of entities that an operation processed, even if it failed partway.
+/// Entities count even if the operation failed partway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EntityCounts {
     pub(crate) examined: u64,
@@ -67,7 +62,6 @@ pub(crate) struct EntityCounts {
 }
 
 impl<'r> RequestContext<'r> {
-    /// Creates the context of a request of which only the head is known.
     pub(crate) fn new(incoming: &'r IncomingRequest<'r>) -> Self {
         Self {
             id: RequestId::new(),
@@ -101,7 +95,6 @@ impl<'r> RequestContext<'r> {
         Ok(())
     }
 
-    /// Returns the table of the request, whether the URL or the body names it.
     pub(crate) fn table(&self) -> Option<&str> {
         self.table_in_body.get().map(TableName::as_str).or(self.table.as_deref())
     }

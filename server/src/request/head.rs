@@ -1,18 +1,17 @@
 //! The headers that determine how a request is handled.
 //!
 //! [`Head`] finds all of them in one pass; a lookup by name would hash each name, whether or not the header is present.
-//! [`Headers`] contains the headers on which an operation depends, as strings; each part of a batch has its own.
+//! [`Headers`] contains those on which an operation depends, as strings; each part of a batch has its own.
 
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
-use wire::{ErrorCode, ServiceError};
+use wire::{ErrorCode, Headers, ServiceError};
 
 /// The headers that every request may have. For a header in several lines, this is the first line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Head<'r> {
     pub(crate) accept: Option<&'r HeaderValue>,
-    /// Whether `Accept` was sent in several lines.
     pub(crate) is_accept_repeated: bool,
     pub(crate) authorization: Option<&'r HeaderValue>,
     pub(crate) client_request_id: Option<&'r HeaderValue>,
@@ -20,23 +19,17 @@ pub(crate) struct Head<'r> {
     pub(crate) content_type: Option<&'r HeaderValue>,
     pub(crate) data_service_version: Option<&'r HeaderValue>,
     pub(crate) date: Option<&'r HeaderValue>,
-    /// `x-ms-rowhouse-explain`
     pub(crate) explain: Option<&'r HeaderValue>,
     pub(crate) host: Option<&'r HeaderValue>,
-    /// Whether `Host` was sent in several lines.
     pub(crate) is_host_repeated: bool,
     pub(crate) if_match: Option<&'r HeaderValue>,
     pub(crate) if_none_match: Option<&'r HeaderValue>,
     pub(crate) max_data_service_version: Option<&'r HeaderValue>,
-    /// `X-HTTP-Method`
     pub(crate) method: Option<&'r HeaderValue>,
     pub(crate) prefer: Option<&'r HeaderValue>,
     pub(crate) transfer_encoding: Option<&'r HeaderValue>,
-    /// Whether `Transfer-Encoding` was sent in several lines.
     pub(crate) is_transfer_encoding_repeated: bool,
-    /// `x-ms-version`
     pub(crate) version: Option<&'r HeaderValue>,
-    /// `x-ms-date`
     pub(crate) x_ms_date: Option<&'r HeaderValue>,
 }
 
@@ -79,39 +72,23 @@ impl<'r> Head<'r> {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Headers<'a> {
-    pub(crate) accept: Option<&'a str>,
-    pub(crate) content_type: Option<&'a str>,
-    pub(crate) if_match: Option<&'a str>,
-    pub(crate) if_none_match: Option<&'a str>,
-    pub(crate) prefer: Option<&'a str>,
-    pub(crate) data_service_version: Option<&'a str>,
-    pub(crate) max_data_service_version: Option<&'a str>,
-    /// Whether the response to a query contains its cost; never for a part of a batch.
-    pub(crate) explain: bool,
+/// Reads the headers on which the operation depends. `accept` is the result of [`joined_accept`].
+pub(crate) fn operation_headers<'r>(head: &Head<'r>, accept: Option<&'r str>) -> Result<Headers<'r>, ServiceError> {
+    let text = |value: Option<&'r HeaderValue>| {
+        value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
+    };
+    Ok(Headers {
+        accept,
+        content_type: text(head.content_type)?,
+        if_match: text(head.if_match)?,
+        if_none_match: text(head.if_none_match)?,
+        prefer: text(head.prefer)?,
+        data_service_version: text(head.data_service_version)?,
+        max_data_service_version: text(head.max_data_service_version)?,
+        explain: head.explain.is_some_and(|value| value == "1"),
+    })
 }
 
-impl<'a> Headers<'a> {
-    /// Reads the headers of a request. `accept` is the result of [`joined_accept`].
-    pub(crate) fn parse(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
-        let text = |value: Option<&'a HeaderValue>| {
-            value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
-        };
-        Ok(Self {
-            accept,
-            content_type: text(head.content_type)?,
-            if_match: text(head.if_match)?,
-            if_none_match: text(head.if_none_match)?,
-            prefer: text(head.prefer)?,
-            data_service_version: text(head.data_service_version)?,
-            max_data_service_version: text(head.max_data_service_version)?,
-            explain: head.explain.is_some_and(|value| value == "1"),
-        })
-    }
-}
-
-/// Returns the `Accept` header, which may have been sent in several lines.
 pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
     let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
     let Some(first) = head.accept else { return Ok(None) };

@@ -1,7 +1,8 @@
 //! A received request: its URL and its head, before authentication.
 
 use super::body::BodyFailure;
-use super::{ConnectionInfo, Failure, Head, Layer};
+use super::{ConnectionInfo, Head};
+use crate::failure::{Failure, Layer};
 use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;
@@ -10,7 +11,6 @@ use std::time::{Instant, SystemTime};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
 
-/// A request whose body has not been read.
 #[derive(Debug)]
 pub(crate) struct IncomingRequest<'r> {
     pub(crate) parts: &'r Parts,
@@ -22,7 +22,6 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) now: SystemTime,
     /// The same moment as a time of day by the clients' clocks, if a test moved the server's clock.
     pub(crate) now_of_clients: Option<SystemTime>,
-    /// The host in the request; empty if there is none.
     pub(crate) host: &'r str,
     pub(crate) raw_query: &'r str,
     pub(crate) options: QueryOptions<'r>,
@@ -64,11 +63,11 @@ impl<'r> IncomingRequest<'r> {
         Err(BodyFailure::FailedAndClose(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
     }
 
-    /// Returns the version that the request names, or `None` if it names none.
+    /// Returns the version that the request names.
     ///
-    /// If the credential is in the URL, the version may also be in the URL; the version of the signature is used if the
-    /// request names no other version (08 §10, which takes precedence over 02 §7: no signature binds a request to the
-    /// version of the signature).
+    /// If the credential is in the URL, the version may also be in the URL. If the request names no version, the
+    /// version of the signature is used (08 §10, which takes precedence over 02 §7: no signature binds a request to
+    /// the version of the signature).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
         let is_signed = options.signature.is_some() && (head.authorization.is_none() || self.is_bound_to_user());
@@ -105,7 +104,7 @@ impl<'r> IncomingRequest<'r> {
         [self.connection.scheme(), "://", self.host, self.target.base_path].concat()
     }
 
-    /// Returns true if the client apparently reads JSON. Used before a format is negotiated.
+    /// Guesses whether the client reads JSON. The guess is used before a format is negotiated.
     pub(crate) fn accepts_json(&self) -> bool {
         let accept = self.head.accept.map(HeaderValue::as_bytes).unwrap_or_default();
         accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))

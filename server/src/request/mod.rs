@@ -1,9 +1,7 @@
 //! A request: its head and body, what the steps of the request path determine about it, and the operation it requests.
 //!
 //! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is the input of one
-//! operation; the context of a part of a batch is derived from the batch's context in one place. `operation.rs`
-//! contains the single table of operations, from which routing, authorization, metrics and documentation are derived.
-//! `memory.rs` limits the memory of bodies.
+//! operation; the context of a part of a batch is derived from the batch's context in one place.
 //!
 //! Code in this folder must not depend on credentials, engines, or how a response is written.
 
@@ -11,11 +9,9 @@ pub(crate) mod body;
 mod connection_info;
 mod context;
 mod credential_kind;
-mod failure;
 mod faults;
 mod head;
 mod incoming;
-pub(crate) mod memory;
 mod operation;
 mod operation_context;
 mod request_id;
@@ -24,9 +20,8 @@ mod route;
 pub(crate) use connection_info::ConnectionInfo;
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
 pub(crate) use credential_kind::CredentialKind;
-pub(crate) use failure::{Failure, Layer};
 pub use faults::{FaultScript, RequestFaults, ScriptedRefusal};
-pub(crate) use head::{Head, Headers, joined_accept};
+pub(crate) use head::{Head, joined_accept, operation_headers};
 pub(crate) use incoming::IncomingRequest;
 pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
 pub(crate) use operation_context::{OperationContext, address_key, resolved, table_of};

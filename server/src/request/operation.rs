@@ -32,7 +32,6 @@ pub(crate) enum Address {
     UserDelegationKey,
 }
 
-/// The content of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PayloadKind {
     /// No body, or one that is not read.
@@ -45,23 +44,18 @@ pub(crate) enum PayloadKind {
     Parts,
 }
 
-/// Whether an operation depends on an `If-Match` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMatch {
     /// The operation is the same with and without the header.
     Any,
-    /// The operation for this method and URL with the header.
     Present,
-    /// The operation for this method and URL without the header.
     Absent,
 }
 
 /// How a request counts against the targets of `--throttle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThrottleUnit {
-    /// The request counts as one.
     Request,
-    /// Each entity that is read or written counts.
     Entity,
 }
 
@@ -84,15 +78,12 @@ pub(crate) struct OperationInfo {
     /// Whether the operation changes something, so that the secondary endpoint rejects it.
     pub(crate) is_write: bool,
     pub(crate) request: PayloadKind,
-    /// The body of a successful response.
     pub(crate) response: PayloadKind,
     /// Whether the response honors `Prefer` and states that it did (02 §2).
     pub(crate) has_preference: bool,
     pub(crate) throttle_unit: ThrottleUnit,
 }
 
-/// Passes the table of operations to a macro.
-///
 /// A row contains the kind and its name, the module of `operations/` that runs it, methods and URL, what a credential
 /// must allow, whether it writes, the bodies of request and response, whether it honors `Prefer`, and its throttling
 /// unit.
@@ -181,12 +172,10 @@ macro_rules! operation_table {
 }
 pub(crate) use operation_table;
 
-/// Returns an action on entities whose keys are not known yet.
 fn entities(table: &str, access: EntityAccess) -> Action<'_> {
     Action::Entities { table, access, key: None }
 }
 
-/// Returns the row of a kind that is not routed.
 const fn without_route(name: &'static str) -> OperationInfo {
     OperationInfo {
         name,
@@ -205,10 +194,8 @@ macro_rules! define_operations {
         route: [$($method:literal),+] $address:ident $if_match:ident, action: $action:expr, is_write: $is_write:literal,
         request: $request:ident, response: $response:ident, has_preference: $has_preference:literal, unit: $unit:ident,
     })+) => {
-        /// An operation without its parameters.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum OperationKind {
-            /// The request was rejected before its operation was known.
             #[default]
             Unknown,
             /// The request that a browser sends before a request to a different origin (CORS).
@@ -222,7 +209,6 @@ macro_rules! define_operations {
             /// All kinds, in the order of [`Self::index`].
             pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, Self::Explorer, $(Self::$kind),+];
 
-            /// Returns the row of the operation.
             pub(crate) fn info(self) -> &'static OperationInfo {
                 match self {
                     Self::Unknown => const { &without_route("Unknown") },

@@ -1,38 +1,32 @@
 //! The input of one operation, which is a whole request or a part of a batch.
 
-use super::memory::RequestMemory;
-use super::{Failure, Headers, Layer, OperationKind, RequestContext};
+use super::{OperationKind, RequestContext};
+use crate::failure::{Failure, Layer};
+use crate::limits::memory::RequestMemory;
 use model::etag::ConditionError;
 use model::key::KeyError;
-use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText, TableName};
+use model::{AccountName, Action, Condition, EntityKey, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
-use wire::batch::PartRequest;
-use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
+use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::payload::{EntityContext, ResponseContext};
 use wire::target::Resource;
-use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
+use wire::{ErrorCode, Format, Headers, QueryOptions, Select, ServiceError, Version};
 
 #[derive(Debug, Clone)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) request: &'a RequestContext<'a>,
-    /// The permissions of the caller, and the account.
     pub(crate) grant: &'a Grant,
     pub(crate) kind: OperationKind,
-    /// The resource in the URL.
     pub(crate) resource: Resource<'a>,
     pub(crate) body: &'a [u8],
-    pub(crate) version: Version,
+    pub(crate) response: ResponseContext<'a>,
     pub(crate) data_service_version: DataServiceVersion,
-    /// Scheme, host and, in path style, account: the start of URLs in responses.
-    pub(crate) base: &'a str,
     pub(crate) domains: &'a [String],
     pub(crate) headers: Headers<'a>,
     pub(crate) options: &'a QueryOptions<'a>,
-    pub(crate) format: Format,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
-    /// The preference in the `Prefer` header.
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
     /// The time at which a query must respond, with a continuation token if it is not finished.
@@ -41,7 +35,7 @@ pub(crate) struct OperationContext<'a> {
 
 impl<'a> OperationContext<'a> {
     pub(crate) fn account(&self) -> &'a AccountName {
-        &self.grant.account
+        self.response.account
     }
 
     /// Returns the table in the URL; empty if there is none.
@@ -57,7 +51,6 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Checks that the credential allows an action on an entity.
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
         self.grant.check(action).map_err(Failure::denied)
     }
@@ -67,27 +60,13 @@ impl<'a> OperationContext<'a> {
         let _is_first = self.request.table_in_body.set(name);
     }
 
-    pub(crate) fn now(&self) -> DateTime {
-        DateTime::from_system_time(self.request.incoming.now)
-    }
-
-    pub(crate) fn response_context(&self) -> ResponseContext<'_> {
-        ResponseContext {
-            base: self.base,
-            account: self.account(),
-            format: self.format,
-            version: self.version,
-            now: self.now(),
-        }
-    }
-
     /// Returns the context for writing entities of the table.
     pub(crate) fn entity_context<'f>(&'f self, select: Option<&'f Select>) -> EntityContext<'f> {
-        EntityContext { response: self.response_context(), table: self.table(), select }
+        EntityContext { response: self.response, table: self.table(), select }
     }
 
     pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
-        self.format.content_type(content)
+        self.response.format.content_type(content)
     }
 
     /// Returns the properties that the client requests, or `None`, which means all, if it specifies none.
@@ -96,7 +75,7 @@ impl<'a> OperationContext<'a> {
     /// it.
     pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
         let Some(list) = self.options.select.as_deref() else { return Ok(None) };
-        if self.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
+        if self.response.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
             return Err(ErrorCode::InvalidInput.into());
         }
         Select::parse(list).map(Some)
@@ -120,102 +99,6 @@ impl<'a> OperationContext<'a> {
             }),
         }
     }
-
-    /// Returns the context of a part of this batch that requests the given operation on the given resource.
-    ///
-    /// Everything else comes from the batch: the caller, the version, the time and the deadline.
-    pub(crate) fn for_part(
-        &self,
-        part: &'a PartRequest<'a>,
-        (kind, resource): (OperationKind, Resource<'a>),
-        options: &'a QueryOptions<'a>,
-    ) -> Result<Self, Failure> {
-        let format = self.part_format(part, options)?;
-        let headers = self.part_headers(part);
-        let preferences = self.part_preferences(&headers, options)?;
-        let body_format = if kind.info().has_body() {
-            resolved(preferences.body_format(headers.content_type, part.body))?
-        } else {
-            format
-        };
-        Ok(Self {
-            kind,
-            resource,
-            body: part.body,
-            data_service_version: preferences.data_service_version,
-            headers,
-            preference: self.part_preference(part),
-            format,
-            body_format,
-            options,
-            ..*self
-        })
-    }
-
-    /// Returns the format of the response to a part. The part determines the format; if it specifies none, the batch
-    /// does (05 §2).
-    ///
-    /// UNVERIFIED (03 §1.3): in versions without Atom, JSON at the minimal level is used if neither the part nor the
-    /// batch names a format.
-    pub(crate) fn part_format(&self, part: &PartRequest<'_>, options: &QueryOptions<'_>) -> Result<Format, Failure> {
-        let headers = self.part_headers(part);
-        let preferences = self.part_preferences(&headers, options)?;
-        let is_silent = headers.accept.is_none_or(|accept| accept.trim().is_empty());
-        if is_silent && options.format.is_none() {
-            let (accept, format) = (self.headers.accept, self.options.format.as_deref());
-            return Ok(FormatPreferences { accept, format, ..preferences }.default_part_format());
-        }
-        resolved(preferences.response_format())
-    }
-
-    /// Returns the preference in the `Prefer` header of a part, for the operation that its method means on an entity.
-    pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
-        let info = match *part.method_overrides.first().unwrap_or(&part.method) {
-            "POST" => OperationKind::InsertEntity.info(),
-            "PUT" | "MERGE" | "PATCH" => OperationKind::InsertOrMergeEntity.info(),
-            _ => return None,
-        };
-        let version = self.part_data_service_version(&self.part_headers(part)).ok()?;
-        info.preference(version, part.prefer)
-    }
-
-    /// Returns the headers of a part. If it has no data service version, the batch's version is used.
-    fn part_headers<'p>(&self, part: &PartRequest<'p>) -> Headers<'p>
-    where
-        'a: 'p,
-    {
-        let has_version = part.data_service_version.is_some() || part.max_data_service_version.is_some();
-        let (data_service_version, max_data_service_version) = if has_version {
-            (part.data_service_version, part.max_data_service_version)
-        } else {
-            (self.headers.data_service_version, self.headers.max_data_service_version)
-        };
-        Headers {
-            accept: part.accept,
-            content_type: part.content_type,
-            if_match: part.if_match,
-            if_none_match: part.if_none_match,
-            prefer: part.prefer,
-            data_service_version,
-            max_data_service_version,
-            explain: false,
-        }
-    }
-
-    fn part_data_service_version(&self, headers: &Headers<'_>) -> Result<DataServiceVersion, ErrorCode> {
-        DataServiceVersion::effective(self.version, headers.data_service_version, headers.max_data_service_version)
-    }
-
-    /// Returns what a part specifies about formats.
-    fn part_preferences<'p>(
-        &self,
-        headers: &Headers<'p>,
-        options: &'p QueryOptions<'_>,
-    ) -> Result<FormatPreferences<'p>, Failure> {
-        let data_service_version = self.part_data_service_version(headers).map_err(Failure::query)?;
-        let (accept, format) = (headers.accept, options.format.as_deref());
-        Ok(FormatPreferences { version: self.version, data_service_version, accept, format })
-    }
 }
 
 pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a, str>> {
@@ -229,7 +112,6 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     }
 }
 
-/// Returns a format, or the failure of a request for a format that the version does not support.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
     format.map_err(|code| Failure::at(Layer::Format, code))
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 use uuid::Uuid;
 
-/// A random 128-bit ID in text form.
+/// A random 128-bit ID, in text form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestId([u8; uuid::fmt::Hyphenated::LENGTH]);
 

@@ -27,8 +27,7 @@ pub(crate) fn effective_method<'h>(
     }
 }
 
-/// Returns the operation that a method on a resource requests. `restype` and `comp` are the query options with these
-/// names.
+/// `restype` and `comp` are the query options with these names.
 pub(crate) fn route(
     method: &Method,
     resource: &Resource<'_>,
@@ -54,7 +53,6 @@ pub(crate) fn route(
     })
 }
 
-/// The methods that the service supports.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DELETE"];
 
 /// Returns the form of a URL, or an error if there is no such URL.

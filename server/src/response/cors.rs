@@ -6,7 +6,7 @@
 //! a request.
 
 use super::OperationResponse;
-use crate::request::{Failure, Layer};
+use crate::failure::{Failure, Layer};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -16,12 +16,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use wire::{ErrorCode, ServiceError};
 
-/// The header value that allows any origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// Responds to a preflight request according to the rules of the account in the URL.
 pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<OperationResponse, Failure> {
     let (Some(origin), Some(method)) = (request.get(ORIGIN), request.get(ACCESS_CONTROL_REQUEST_METHOD)) else {
         let message = "A required CORS header is not present.";
@@ -41,8 +39,6 @@ pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<Operat
     Ok(OperationResponse::preflight(headers))
 }
 
-/// Returns the value that allows credentials.
-///
 /// UNVERIFIED (10 §4): that credentials are allowed by every rule; a sample in the documentation lacks this header.
 fn preflight_credentials() -> HeaderValue {
     TRUE
@@ -70,7 +66,7 @@ pub(crate) fn add_headers(
     is_authenticated: bool,
     headers: &mut HeaderMap,
 ) {
-    // Without an origin the rules apply only to reads (recorded).
+    // Without an origin, the rules apply only to reads (recorded).
     if rules.is_empty() || origin.is_none() && ![Method::GET, Method::HEAD].contains(method) {
         return;
     }

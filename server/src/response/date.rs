@@ -16,8 +16,7 @@ thread_local! {
     static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
 }
 
-/// Returns the value of the header at the given time. A time that HTTP cannot express becomes the nearest one that it
-/// can.
+/// Clamps a time that HTTP cannot express to the nearest time that it can express.
 pub(crate) fn header(now: DateTime) -> HeaderValue {
     let seconds = u64::try_from(now.unix_seconds()).unwrap_or_default().min(SECONDS_MAX);
     LAST.with_borrow_mut(|last| match last {

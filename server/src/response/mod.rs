@@ -12,8 +12,9 @@ pub(crate) use operation_response::OperationResponse;
 pub(crate) use query_cost::QueryCost;
 pub(crate) use segments::Segments;
 
-use crate::request::memory::MemoryPermit;
-use crate::request::{Failure, Layer, RequestContext, ScriptedRefusal};
+use crate::failure::{Failure, Layer};
+use crate::limits::memory::MemoryPermit;
+use crate::request::{RequestContext, ScriptedRefusal};
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE,
@@ -29,7 +30,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
-/// Returns a response that a test scripted. If the request body was not read, the connection is closed.
+/// If the request body was not read, the connection is closed.
 pub(crate) fn scripted_refusal(refusal: &ScriptedRefusal, is_body_read: bool) -> Response<Segments> {
     let mut response = Response::<Segments>::default();
     *response.status_mut() = refusal.status;

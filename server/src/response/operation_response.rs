@@ -10,19 +10,13 @@ use wire::negotiation::Preference;
 #[derive(Debug, Default)]
 pub(crate) struct OperationResponse {
     pub(crate) status: u16,
-    /// The Timestamp of the entity, sent as `ETag`.
     pub(crate) etag: Option<DateTime>,
-    /// The URL of the created table or entity.
     pub(crate) location: Option<Vec<u8>>,
     /// Whether the URL is also sent as `DataServiceId`.
     pub(crate) has_data_service_id: bool,
-    /// The preference that was honored.
     pub(crate) preference: Option<Preference>,
-    /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
-    /// `Content-Type` and body.
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
-    /// Additional headers.
     pub(crate) headers: HeaderMap,
     /// The error that made a batch fail. The status of the response is still 202; the client finds the error in the
     /// body.
@@ -48,7 +42,6 @@ impl OperationResponse {
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// Returns 200 with XML.
     pub(crate) fn xml(document: Vec<u8>) -> Self {
         Self::ok("application/xml", vec![Bytes::from(document)])
     }
@@ -57,7 +50,6 @@ impl OperationResponse {
         Self { status: 202, ..Self::default() }
     }
 
-    /// Returns 200 with the CORS headers of a preflight response.
     pub(crate) fn preflight(headers: HeaderMap) -> Self {
         Self { status: 200, headers, ..Self::default() }
     }

@@ -19,7 +19,6 @@ use std::time::Duration;
 /// The maximum length of the part after the ranges: names, three numbers of at most 20 digits, brackets.
 const REST_BYTES_MAX: usize = 192;
 
-/// The cost of a query. Its key ranges have already been written.
 #[derive(Debug)]
 pub(crate) struct QueryCost {
     json: String,
@@ -45,7 +44,6 @@ impl QueryCost {
         Self { json }
     }
 
-    /// Returns the value of the header after the query has finished.
     pub(crate) fn header(mut self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
         let microseconds = time.as_micros().min(u128::from(u64::MAX));
         push(

@@ -1,7 +1,7 @@
 //! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent.
 
 use crate::limits::connections::RequestInProgress;
-use crate::request::memory::MemoryPermit;
+use crate::limits::memory::MemoryPermit;
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 #[derive(Debug, Default)]
 pub(crate) struct Segments(UnsentBody);
 
-/// The part of a body that has not been sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct UnsentBody {
     /// Contains no empty segments.
@@ -34,7 +33,6 @@ impl Segments {
         Self(UnsentBody { segments, bytes, _memory: memory, request: None })
     }
 
-    /// Keeps the request in progress until the body has been sent.
     pub(crate) fn hold_request(&mut self, request: RequestInProgress) {
         self.0.request = Some(request);
     }

@@ -1,10 +1,11 @@
 //! The operations' access to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
+use crate::failure::Failure;
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
 use crate::rehearsal::Rehearsal;
-use crate::request::{EntityCounts, Failure};
+use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
 use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
 use model::name::TableNameError;
@@ -31,7 +32,7 @@ pub(crate) struct AccountTables<'a, E> {
     entities: EntityCounters,
 }
 
-/// The counters for [`EntityCounts`], updated behind a shared reference. Only one task updates them at a time.
+/// These counters are updated behind a shared reference, by only one task at a time.
 #[derive(Debug, Default)]
 struct EntityCounters {
     examined: AtomicU64,
@@ -39,11 +40,9 @@ struct EntityCounters {
     written: AtomicU64,
 }
 
-/// The reason why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
     Fault(Failure),
-    /// The mutation at this index was refused.
     Refused {
         index: usize,
         failure: Failure,
@@ -61,8 +60,8 @@ impl From<CommitFailure> for Failure {
 }
 
 impl<'a, E: Engine> AccountTables<'a, E> {
-    /// Creates the tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for accounts.
-    /// Otherwise, it specifies whether the server also keeps metrics for the secondary endpoint.
+    /// `has_secondary_metrics` is `None` if the server keeps no metrics for accounts. Otherwise, it specifies whether
+    /// the server also keeps metrics for the secondary endpoint.
     pub(crate) fn new(
         engine: &'a E,
         account: &'a AccountName,
@@ -75,7 +74,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Self { engine, account, throttle, rehearsal, quota, metrics_tables, entities: EntityCounters::default() }
     }
 
-    /// Returns how many entities the operation has processed so far.
     pub(crate) fn entities(&self) -> EntityCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let EntityCounters { examined, returned, written } = &self.entities;
@@ -87,7 +85,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         self.entities.returned.fetch_add(returned, Ordering::Relaxed);
     }
 
-    /// Counts a request that does not concern entities.
     pub(crate) fn admit_request(&self) -> Result<(), Failure> {
         self.throttle.map_or(Ok(()), |throttle| throttle.admit_request(self.account))
     }
@@ -105,9 +102,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TableKey { account: self.account.clone(), name }
     }
 
-    /// Returns the table of an operation on entities or policies.
-    ///
-    /// UNVERIFIED (01 §2): the error code for the reserved name and for metrics tables; here, both are treated as
+    /// UNVERIFIED (01 §2): the error code for the reserved name and for metrics tables. Here, both are treated as
     /// tables that do not exist.
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
@@ -128,7 +123,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Err(Failure::query(ErrorCode::TableNotFound))
     }
 
-    /// Returns the table whose entities are read or deleted. It may be a metrics table.
     fn table_or_metrics(&self, name: &str) -> Result<TableKey, Failure> {
         self.metrics_table(name).map_or_else(|| self.table(name), |name| Ok(self.key_of(name)))
     }
@@ -138,12 +132,10 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TablePages::new(self.engine, self.account, from)
     }
 
-    /// Returns the maximum number of tables for a page that could contain up to `limit` tables.
     pub(crate) fn page_limit(&self, limit: usize, is_first: bool) -> usize {
         self.rehearsal.map_or(limit, |rehearsal| rehearsal.table_page_limit(limit, is_first))
     }
 
-    /// Returns the name of a table in its original spelling, or `None` if there is no such table.
     pub(crate) async fn spelling(&self, name: &str) -> Result<Option<TableName>, Failure> {
         if let Some(name) = self.metrics_table(name) {
             return Ok(Some(name));
@@ -199,7 +191,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         })
     }
 
-    /// Returns the service properties of the account that are in effect.
     pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
         if let Some(earlier) = self.rehearsal.and_then(|rehearsal| rehearsal.earlier_properties(self.account)) {
             return Ok(earlier);
@@ -233,7 +224,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(record)
     }
 
-    /// Passes a page of entities to the sink.
     pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
         let table = self.table_or_metrics(name)?;
         let admitted = match self.throttle {

@@ -1,10 +1,9 @@
 //! The rules for metrics tables: clients can read them and delete entities from them (specification 10 §8).
 
-use crate::request::Failure;
+use crate::failure::Failure;
 use model::{MetricsTable, Mutation, TableName};
 use wire::ErrorCode;
 
-/// The metrics tables of each account.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricsTables {
     /// Whether the secondary endpoint, whose requests have their own metrics tables, is served.
@@ -12,7 +11,6 @@ pub(super) struct MetricsTables {
 }
 
 impl MetricsTables {
-    /// Returns the metrics table with the given name, if there is one.
     pub(super) fn table(self, name: &str) -> Option<TableName> {
         let table = MetricsTable::from_name(name).filter(|table| self.has_secondary || !table.is_secondary());
         table.map(TableName::from_metrics_table)
@@ -27,8 +25,6 @@ pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Fail
     }
 }
 
-/// Returns the failure for writing to a metrics table or deleting one.
-///
 /// UNVERIFIED (10 §8): the error code.
 pub(super) fn read_only_failure() -> Failure {
     Failure::service(ErrorCode::AuthorizationFailure)

@@ -1,5 +1,6 @@
 //! One log event for each request, with the target `rowhouse::access` and the level debug. `--log
-//! info,rowhouse::access=debug` turns it on. It is off by default to keep the log of a busy server readable.
+//! info,rowhouse::access=debug` turns these events on. They are off by default to keep the log of a busy server
+//! readable.
 //!
 //! An event contains only fields of a [`RequestSummary`], and therefore no credential, no signature and no query part
 //! of a URL.

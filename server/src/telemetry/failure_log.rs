@@ -4,7 +4,8 @@
 //! Each event that is left out is counted in a later event. Metrics count every request.
 
 use crate::clock;
-use crate::request::{Failure, RequestContext};
+use crate::failure::Failure;
+use crate::request::RequestContext;
 use model::limits::{DENIALS_LOGGED_AT_ONCE_MAX, DENIALS_LOGGED_PER_SECOND, DENIALS_SUMMARY_SECONDS};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,6 @@ use tracing::{debug, error, info};
 /// The time in which the rate allows one event.
 const INTERVAL: Duration = Duration::from_millis(1000 / DENIALS_LOGGED_PER_SECOND as u64);
 
-/// Logs the causes of failures, which are not sent to clients.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     /// The time at which the rate will have allowed all events so far; `None` before the first event.
@@ -39,7 +39,6 @@ impl FailureLog {
         }
     }
 
-    /// Returns true if the rate allows an event for a request without a valid credential.
     fn admits(&self, now: Instant) -> bool {
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         let start = paid_until.unwrap_or(now).max(now);
@@ -62,7 +61,6 @@ impl FailureLog {
         });
     }
 
-    /// Logs how many events were left out since the last report.
     pub(crate) fn log_suppressed(&self) {
         let count = self.suppressed.swap(0, Ordering::Relaxed);
         if count > 0 {

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 use wire::ErrorCode;
 
-/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Responded {
@@ -26,7 +25,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the status of the response, or 0 if there is none.
+    /// Returns 0 if there is no response.
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Responded { status, .. } => status,
@@ -51,7 +50,6 @@ pub(crate) struct RequestSummary<'a> {
     /// The part of the duration spent waiting for the client's body.
     pub(crate) body_wait: Duration,
     pub(crate) operation: OperationKind,
-    /// The addressed account, if this server has it.
     pub(crate) account: Option<&'a AccountName>,
     pub(crate) is_secondary: bool,
     /// The table as the request spells it; it may not exist.
@@ -68,7 +66,6 @@ pub(crate) struct RequestSummary<'a> {
     pub(crate) response_bytes: u64,
     pub(crate) entities: EntityCounts,
     pub(crate) method: &'a str,
-    /// The path without the query part.
     pub(crate) path: &'a str,
     pub(crate) request_id: &'a str,
     pub(crate) client_request_id: Option<&'a HeaderValue>,

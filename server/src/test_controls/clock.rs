@@ -39,7 +39,6 @@ pub struct TestClock(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notifies its receivers of every change of the state.
     moves: watch::Sender<()>,
 }
 
@@ -68,7 +67,6 @@ impl State {
         }
     }
 
-    /// Returns a clock that continues from the given time.
     fn running_from(time: DateTime) -> Self {
         Self::Running { ahead: time.ticks() - SystemClock.now().ticks() }
     }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Resets a running server to an earlier state of its data.
 pub struct TestData {
     pub(crate) clock: TestClock,
-    /// The checkpoints of the engine.
     pub(crate) engine: MemoryCheckpoints<TestClock>,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
@@ -50,14 +49,12 @@ impl TestData {
         self.forget_requests(None);
     }
 
-    /// Removes all data of an account.
     pub(crate) fn clear_account(&self, account: &AccountName) {
         self.engine.clear_account(account);
         self.forget_changes(Some(account));
         self.forget_requests(Some(account));
     }
 
-    /// Discards the state derived from the data of one account, or of all accounts.
     fn forget_changes(&self, account: Option<&AccountName>) {
         self.quotas.forget_usage(account);
         if let Some(rehearsal) = &self.rehearsal {

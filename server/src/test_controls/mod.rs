@@ -38,7 +38,6 @@ pub struct TestControlSettings {
 pub(crate) enum ControlError {
     Invalid(String),
     NotFound(String),
-    /// The request conflicts with the current state.
     Conflict(String),
 }
 
@@ -52,7 +51,6 @@ pub(crate) struct TestAccount {
 /// A change of the clock. The fields that are set are applied in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ClockChange {
-    /// Whether to return to the time of the operating system.
     pub(crate) is_system: bool,
     /// The time to set. The clock then stops at this time.
     pub(crate) now: Option<DateTime>,
@@ -64,7 +62,6 @@ pub(crate) struct TestControls {
     endpoint: String,
     data: TestData,
     accounts: Arc<Live<Accounts>>,
-    /// The state when the server became ready.
     initial: (MemoryCheckpoint, Arc<Accounts>),
     state: Mutex<TestState>,
 }
@@ -97,7 +94,6 @@ impl TestControls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time that the clock shows, and whether it is stopped.
     pub(crate) fn clock(&self) -> (DateTime, bool) {
         let clock = &self.data.clock;
         (DateTime::from_system_time(clock.now()), clock.is_stopped())
@@ -153,7 +149,6 @@ impl TestControls {
         Ok(TestAccount { name: name.to_string(), key, endpoint })
     }
 
-    /// Removes an account that a test has added, with its data.
     pub(crate) fn delete_account(&self, name: &str) -> Result<(), ControlError> {
         let mut state = self.state();
         let accounts = self.accounts.current();
@@ -177,7 +172,6 @@ impl TestControls {
         state.snapshots.values_mut().for_each(|snapshot| snapshot.clear_account(account));
     }
 
-    /// Takes a snapshot of all accounts and returns its name.
     pub(crate) fn take_snapshot(&self) -> Result<String, ControlError> {
         let mut state = self.state();
         if state.snapshots.len() >= TEST_SNAPSHOTS_MAX {
@@ -190,7 +184,6 @@ impl TestControls {
         Ok(number.to_string())
     }
 
-    /// Returns the names of the snapshots, from the oldest to the newest.
     pub(crate) fn snapshots(&self) -> Vec<String> {
         self.state().snapshots.keys().map(u64::to_string).collect()
     }
@@ -208,7 +201,6 @@ impl TestControls {
         removed.map(drop).ok_or_else(|| no_snapshot(snapshot))
     }
 
-    /// Restores the state from when the server became ready.
     pub(crate) fn reset(&self) {
         let mut state = self.state();
         let (checkpoint, accounts) = &self.initial;
@@ -229,7 +221,7 @@ fn account_name(text: &str) -> Result<AccountName, ControlError> {
     })
 }
 
-/// Parses the number of a snapshot. Accepts only the form that is returned to clients.
+/// Accepts only the form that is returned to clients.
 fn number_of(snapshot: &str) -> Option<u64> {
     snapshot.parse().ok().filter(|number: &u64| number.to_string() == snapshot)
 }

@@ -9,34 +9,29 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// The name of the environment variable that enables the tests on Citus if its value is `1`.
+/// The environment variable that enables the tests on Citus if its value is `1`.
 pub const WITH_CITUS: &str = "WITH_CITUS";
 
-/// A running cluster with numbered nodes; the coordinator is 0. The cluster stops when the test binary exits, even
-/// after a crash.
+/// A running cluster with numbered nodes; the coordinator is 0. The cluster stops when the test binary exits, even if
+/// the binary crashes.
 #[derive(Debug)]
 pub struct CitusCluster {
-    /// The folder of the PostgreSQL programs.
     programs: String,
-    /// The number of workers in a new database.
     workers: usize,
     nodes: Mutex<Vec<Node>>,
     databases: AtomicU32,
-    /// Pipes for commands to the script and for its responses. The script exits when its standard input is closed.
+    /// The script exits when its standard input is closed.
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     _script: Child,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
-    /// Host and port.
     address: String,
-    /// The ID of the server process.
     process: String,
 }
 
 impl Node {
-    /// Parses a node as written by the script.
     fn parse(word: &str) -> Self {
         let (address, process) = word
             .trim()
@@ -79,7 +74,6 @@ impl CitusCluster {
         Some(Self { programs, workers, nodes, databases: AtomicU32::new(0), pipes, _script: child })
     }
 
-    /// Sends a command to the script and returns its response.
     fn command(&self, command: &str) -> String {
         let mut pipes = self.pipes.lock().unwrap();
         let (commands, answers) = &mut *pipes;

@@ -13,17 +13,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The exit code of the script if PostgreSQL is not installed.
+/// The exit code of the scripts if PostgreSQL or Citus is not installed.
 const MISSING: i32 = 77;
 
-/// A running PostgreSQL server. It stops when the test binary exits, even after a crash.
+/// A running PostgreSQL server. It stops when the test binary exits, even if the binary crashes.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The URL of its first database.
     url: String,
-    /// The folder of the PostgreSQL programs.
     programs: String,
-    /// The URL of the first database on the standby, if there is a standby.
     standby: Option<String>,
     databases: AtomicU32,
     /// The script exits when its standard input is closed.
@@ -43,7 +40,7 @@ impl Drop for OpenTransaction {
     }
 }
 
-/// Runs a script of the repository. The script's first line of output signals that it is ready, and the script exits
+/// Runs a script of the repository. The first line that the script writes signals that it is ready. The script exits
 /// when its standard input is closed.
 fn script(name: &str, arguments: &[&str]) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
@@ -111,7 +108,7 @@ impl Cluster {
         processes::freeze(&self.process())
     }
 
-    /// Returns the ID of the server process, which changes on a restart.
+    /// Returns the ID of the server process. It changes when the server restarts.
     fn process(&self) -> String {
         self.sql("postgres", "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
     }

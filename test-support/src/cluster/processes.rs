@@ -14,18 +14,16 @@ impl Drop for FrozenServer {
     }
 }
 
-/// Kills a server process and all its children together, as if its machine were lost.
+/// Kills a server process and all its children together.
 pub(super) fn kill(server: &str) {
     signal_family("-9", server);
 }
 
-/// Pauses a server process and all its children until the returned value is dropped, so that the server accepts
-/// connections but does not respond.
 pub(super) fn freeze(server: &str) -> FrozenServer {
     FrozenServer(signal_family("-STOP", server))
 }
 
-/// Sends a signal to a server process and then to its children, since the process can no longer start new ones. Returns
+/// Sends a signal to a server process first, so that it cannot start more children, and then to its children. Returns
 /// the IDs of all these processes.
 fn signal_family(name: &str, server: &str) -> Vec<String> {
     let mut family = vec![server.to_owned()];
@@ -48,12 +46,10 @@ fn children(parent: &str) -> Vec<String> {
     pairs.filter(|(_, of)| of.trim() == parent).map(|(process, _)| process.to_owned()).collect()
 }
 
-/// Sends a signal to processes, some of which may have exited.
 fn signal(name: &str, processes: &[String]) {
     Command::new("kill").arg(name).args(processes).stderr(Stdio::null()).status().unwrap();
 }
 
-/// Runs statements with psql in the database at the given URL, and returns their output.
 pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
@@ -62,7 +58,6 @@ pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the statements of a file with psql in the database at the given URL.
 pub(super) fn load(programs: &str, url: &str, file: &Path) {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());

@@ -4,9 +4,9 @@ use server::RequestTotals;
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// The cost of requests to a server: their number, the bytes transferred, and the number of entities processed.
+/// The cost of requests: their number, the bytes transferred, and the number of entities processed.
 ///
-/// All of them are counts, so they are the same in every run. The cost of a program is the difference between two of
+/// All values are counts, so they are the same in every run. The cost of a program is the difference between two of
 /// these values:
 ///
 /// ```
@@ -80,7 +80,7 @@ impl Add for Costs {
     }
 }
 
-/// Writes the requests and entities as one readable line.
+/// Writes the numbers of requests and entities as one readable line.
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, entities_examined, entities_returned, entities_written, .. } = self;

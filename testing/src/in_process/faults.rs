@@ -1,6 +1,6 @@
 //! Faults that a test injects into chosen requests.
 //!
-//! This module must not know how the server carries them out.
+//! This module must not know how the server applies them.
 
 use http::{Method, StatusCode};
 use server::{FaultScript, RequestFaults, ScriptedRefusal};
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 /// A fault, and the requests that it affects: the next request, unless other methods select others.
 ///
-/// [`method`](Self::method) and [`path`](Self::path) select requests, [`nth`](Self::nth) skips the first of these, and
-/// [`times`](Self::times) affects several. Several faults can affect a request: it waits for the sum of their delays,
-/// then gets the status of the fault that was injected first. Each attempt of a client that retries is a request.
+/// [`method`](Self::method) and [`path`](Self::path) select requests, [`nth`](Self::nth) skips the first of the
+/// selected requests, and [`times`](Self::times) affects several of them. Several faults can affect a request: it waits
+/// for the sum of their delays, and then gets the status of the fault that was injected first. Each attempt of a client
+/// that retries counts as a separate request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,9 +40,7 @@ pub struct Fault {
     effect: Effect,
     method: Option<String>,
     path: Option<String>,
-    /// The number of selected requests that are skipped before the first affected one.
     skip: u64,
-    /// The number of requests that are still to be affected.
     times: u64,
 }
 
@@ -53,8 +52,9 @@ enum Effect {
 }
 
 impl Fault {
-    /// Responds with a status instead of executing the request: without a body, like a proxy, or with an error code of
-    /// the service ([`code`](Self::code)). Such a request is not part of the [costs](crate::TestServer::costs).
+    /// Responds with a status instead of executing the request. The response has no body, like the response of a proxy,
+    /// unless [`code`](Self::code) sets an error code of the service. Such a request is not part of the
+    /// [costs](crate::TestServer::costs).
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Fault {
         Self::new(Effect::Delay(delay))
     }
 
-    /// Sets the error code in the response of [`Fault::status`]. Other faults have none.
+    /// Sets the error code in the response of [`Fault::status`]. Other faults have no error code.
     ///
     /// A client may retry inserts after `ServerBusy`, which means that nothing was executed, but not after a status
     /// without a code.
@@ -173,7 +173,6 @@ impl Fault {
         Self { effect, method: None, path: None, skip: 0, times: 1 }
     }
 
-    /// Counts a request. Returns the effect on it, if any.
     fn meet(&mut self, method: &Method, path: &str) -> Option<&Effect> {
         let is_selected = self.method.as_deref().is_none_or(|wanted| wanted == method.as_str())
             && self.path.as_deref().is_none_or(|part| path.contains(part));
@@ -189,7 +188,6 @@ impl Fault {
     }
 }
 
-/// The faults of a server, in the order in which they were injected. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct FaultQueue(Arc<Mutex<Vec<Fault>>>);
 

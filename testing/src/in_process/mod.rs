@@ -24,7 +24,7 @@ use std::time::Duration;
 use thread::{Options, ServerThread, StartReport, Storage};
 use tokio::sync::oneshot;
 
-/// The time after which a query responds with a continuation token. The program has the same default.
+/// The time after which a query responds with a continuation token. The program `rowhouse` has the same default.
 const QUERY_TIME: Duration = Duration::from_secs(5);
 
 /// A running server. It stops when it is dropped.
@@ -42,13 +42,12 @@ const QUERY_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct TestServer {
     address: SocketAddr,
-    /// Names and keys; the first is the development account.
+    /// The first account is the development account.
     accounts: Vec<(String, String)>,
     clock: TestClock,
     metrics: Arc<Metrics>,
     states: SnapshotStore,
     faults: FaultQueue,
-    /// `None` after the server was stopped.
     thread: Option<ServerThread>,
 }
 
@@ -80,7 +79,7 @@ impl TestServer {
         Self::builder().start_blocking()
     }
 
-    /// Returns the settings of a server to be started.
+    /// Returns a builder for a server with other settings.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -190,7 +189,7 @@ impl TestServer {
     }
 
     /// Returns the cost of all requests since the server started. A request is counted before its client receives the
-    /// response, so once a program has the response, its request is included.
+    /// response, so the cost includes every request whose response has arrived.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -225,8 +224,8 @@ impl TestServer {
     /// Restores a snapshot in the same short time. The snapshot remains usable. A concurrent transaction takes effect
     /// either before the restore or after it.
     ///
-    /// Entities have the Timestamps and ETags of the snapshot again. New Timestamps are later than all that were issued
-    /// before. The clock does not change. Fails if the data is on disk.
+    /// Entities have the Timestamps and ETags of the snapshot again. New Timestamps are later than all earlier ones.
+    /// The clock does not change. Fails if the data is on disk.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -254,7 +253,7 @@ impl TestServer {
         self.states.reset()
     }
 
-    /// Adds a fault. It counts requests that arrive from now on. See [`Fault`].
+    /// Adds a fault. The fault counts requests that arrive from now on. See [`Fault`].
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -297,8 +296,7 @@ impl TestServer {
         self.faults.clear();
     }
 
-    /// Stops the server, as dropping it does, but returns an error if its data could not be closed. Blocks the thread
-    /// for a moment.
+    /// Stops the server, as dropping it does, but returns an error if its data could not be closed.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -451,7 +449,7 @@ impl TestServerBuilder {
     /// seconds.
     ///
     /// If the time is zero, a query responds after the first entity that it examines, whether or not the entity
-    /// matches. A test can thus check that its program continues queries, even after a page without entities.
+    /// matches. Such pages can be empty. Use this to check that a program continues queries.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -508,7 +506,7 @@ impl TestServerBuilder {
         self
     }
 
-    /// Adds a fault. It counts requests from the first one on. See [`Fault`].
+    /// Adds a fault. The fault counts requests from the first one on. See [`Fault`].
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -529,7 +527,7 @@ impl TestServerBuilder {
 
     /// Starts the server, and returns once it accepts requests. Works on every runtime, including single-threaded ones.
     ///
-    /// Fails if an account or the list of conditions is invalid, or if the data cannot be opened.
+    /// Fails if an account or the list of conditions is invalid, or if the data on disk cannot be opened.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,3 @@
-//! Saved states of a server.
-
 use crate::error::Error;
 use anyhow::anyhow;
 use engine::MemoryCheckpoint;
@@ -21,7 +19,6 @@ use server::TestData;
 #[derive(Debug, Clone)]
 pub struct Snapshot(MemoryCheckpoint);
 
-/// Saves and restores the states of a server.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     /// `None` if the data is on disk.
@@ -29,7 +26,6 @@ pub(crate) struct SnapshotStore {
 }
 
 impl SnapshotStore {
-    /// Creates the states of a server that is about to start.
     pub(crate) fn new(data: Option<TestData>) -> Self {
         let memory = data.map(|data| {
             let initial = Snapshot(data.take());

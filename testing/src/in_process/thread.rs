@@ -1,5 +1,5 @@
-//! The thread of a server, with its own runtime. The server therefore works on whatever runtime the test uses, and
-//! responds while the test blocks its thread.
+//! The thread of a server, with its own runtime. The server therefore works with any runtime, and responds while the
+//! test blocks its own thread.
 //!
 //! This module must not depend on the URLs of accounts or on the builder's interface.
 
@@ -22,13 +22,11 @@ use tokio::sync::oneshot;
 /// Memory limit for blocks read from disk, in bytes. The memory is allocated as needed.
 #[cfg(feature = "embedded")]
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// The interval between syncs. Test data need not survive a power loss.
+/// The interval is long enough, because test data need not survive a power loss.
 #[cfg(feature = "embedded")]
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// The grace period for requests in flight on shutdown.
 const SHUTDOWN_TIME: Duration = Duration::from_millis(100);
 
-/// The location of the data.
 #[derive(Debug)]
 pub(crate) enum Storage {
     Memory,
@@ -38,28 +36,24 @@ pub(crate) enum Storage {
     TemporaryFolder,
 }
 
-/// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Names and keys; the first is the development account.
+    /// The first account is the development account.
     pub(crate) accounts: Vec<(String, String)>,
     pub(crate) storage: Storage,
     pub(crate) clock: TestClock,
     pub(crate) query_time: Duration,
     pub(crate) targets: Option<Targets>,
-    /// The list of rehearsed conditions, if any.
     pub(crate) rehearsal: Option<String>,
     pub(crate) faults: FaultQueue,
 }
 
-/// The thread of a server.
 #[derive(Debug)]
 pub(crate) struct ServerThread {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
-/// The report of a server's thread once the server accepts requests.
 #[derive(Debug)]
 pub(crate) struct StartReport {
     pub(crate) address: SocketAddr,
@@ -69,8 +63,7 @@ pub(crate) struct StartReport {
 }
 
 impl ServerThread {
-    /// Starts a server, which reports its address once it accepts requests. If it cannot start, its thread exits
-    /// without a report.
+    /// Reports once the server accepts requests. If the server cannot start, its thread exits without a report.
     pub(crate) fn start(options: Options, report: impl FnOnce(StartReport) + Send + 'static) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("rowhouse-testing".to_owned());
@@ -78,7 +71,6 @@ impl ServerThread {
         Ok(Self { stop, thread })
     }
 
-    /// Stops the server if it is still running, and returns its result.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         // If the server has already stopped, the receiver has been dropped, and the result contains the reason.
         let _is_running = self.stop.send(());
@@ -86,7 +78,6 @@ impl ServerThread {
     }
 }
 
-/// Runs a server until it is stopped.
 fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {

@@ -1,5 +1,3 @@
-//! Tests that the test's clock sets the server's time of day.
-
 use super::*;
 use model::DateTime;
 use test_support::{ACCOUNT, KEY};

@@ -1,10 +1,7 @@
-//! Tests of request costs, which are counts.
-
 use super::*;
 use rowhouse_testing::Costs;
 use test_support::transact;
 
-/// Returns the numbers of requests, and of entities examined, returned and written.
 fn counts(costs: Costs) -> [u64; 4] {
     [costs.requests, costs.entities_examined, costs.entities_returned, costs.entities_written]
 }

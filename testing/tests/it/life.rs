@@ -1,5 +1,3 @@
-//! Tests of the startup and the shutdown of a server.
-
 use super::*;
 use std::net::TcpStream;
 

@@ -1,4 +1,4 @@
-//! Tests of the in-process server, which they use as real tests do.
+//! Tests of the in-process server.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 use test_support::{Account, Client, Response};
 
-/// A client of the development account whose requests have the date of a given clock.
 struct DatedClient<'s> {
     server: &'s TestServer,
     client: Client,
@@ -29,7 +28,6 @@ impl<'s> DatedClient<'s> {
         Self { server, client: Client::connect(&server.address().to_string()).unwrap() }
     }
 
-    /// Sends a request with the server's date.
     fn request(&mut self, method: &str, path: &str, body: &Value) -> Response {
         let now = self.server.clock().now();
         self.request_at(now, method, path, body)
@@ -45,7 +43,6 @@ impl<'s> DatedClient<'s> {
         assert_eq!(self.request("POST", "/Tables", &json!({ "TableName": name })).status, 201);
     }
 
-    /// Inserts an entity and returns it as stored by the server.
     fn insert(&mut self, table: &str, entity: &Value) -> Value {
         let inserted = self.request("POST", &format!("/{table}"), entity);
         assert_eq!(inserted.status, 201, "{inserted:?}");
@@ -63,7 +60,6 @@ fn anonymous(server: &TestServer, path_and_query: &str) -> u16 {
     client.receive_head().unwrap().status
 }
 
-/// Returns a time of day on 1 July 2031.
 fn july(hours: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_940_630_400 + hours * 3600)
 }

@@ -1,5 +1,3 @@
-//! Tests of the builder's settings.
-
 use super::*;
 
 #[test]

@@ -1,5 +1,3 @@
-//! Tests of saving and restoring snapshots.
-
 use super::*;
 
 fn rows(client: &mut DatedClient<'_>) -> usize {

@@ -1,5 +1,3 @@
-//! The options of `rowhouse backup` and `rowhouse restore`.
-
 use crate::store_url::StoreUrl;
 use clap::Args;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Creates a backup from a snapshot: splits the entities into chunks, stores the new ones, and adds the manifest.
 //!
 //! Memory is bounded: only a few chunks wait for the threads that hash, compress and write them. If more chunks would
-//! have to wait, reading the snapshot pauses.
+//! have to wait, the reader of the snapshot pauses.
 
 use super::repository::{
     BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, TableContent,
@@ -17,9 +17,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// The number of threads that hash, compress and write. They mostly wait for the disk.
+/// The threads mostly wait for the disk.
 const WRITER_THREADS: usize = 4;
-/// The maximum number of chunks that wait for a writer thread.
 const WAITING_CHUNKS_MAX: usize = 8;
 
 #[derive(Debug, Default)]
@@ -31,14 +30,12 @@ pub(super) struct BackupSummary {
     pub(super) bytes: u64,
     pub(super) chunks: u64,
     pub(super) new_chunks: u64,
-    /// The total size of the files of new chunks, in bytes.
     pub(super) new_bytes: u64,
 }
 
-/// The index of a table, and the index of a chunk in it.
 type ChunkPosition = (usize, usize);
 
-/// Creates a backup from a snapshot. Setting `stop` cancels this with an error.
+/// Setting `stop` cancels the backup with an error.
 pub(super) fn create(
     input: impl Read,
     repository: &Repository,
@@ -61,7 +58,6 @@ pub(super) fn create(
     })
 }
 
-/// Stores chunks, as one of the writer threads.
 fn store_chunks(
     repository: &Repository,
     waiting: &Mutex<Receiver<(ChunkPosition, ChunkContent)>>,
@@ -76,18 +72,17 @@ fn store_chunks(
     }
 }
 
-/// A backup being assembled while its snapshot arrives.
 struct BackupBuilder {
     /// `None` once all chunks have been sent.
     jobs: Option<SyncSender<(ChunkPosition, ChunkContent)>>,
     stored: Receiver<anyhow::Result<(ChunkPosition, StoredChunk)>>,
-    /// The chunks of each table; a chunk is `None` until it is stored.
+    /// `None` until the chunk is stored.
     chunks: Vec<Vec<Option<ChunkEntry>>>,
     summary: BackupSummary,
 }
 
 impl BackupBuilder {
-    /// Reads the whole snapshot. Returns the manifest, which does not contain the chunks yet.
+    /// The returned manifest does not contain the chunks yet.
     fn receive(&mut self, input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<BackupManifest> {
         let mut frames = FrameReader::new(input);
         let header = frames.header()?;
@@ -148,7 +143,6 @@ impl BackupBuilder {
         Ok(())
     }
 
-    /// Passes a chunk of the last table to the writer threads, and records the chunks that they have stored.
     fn send(&mut self, content: ChunkContent) -> anyhow::Result<()> {
         let table = self.chunks.len().saturating_sub(1);
         let chunks = self.chunks.last_mut().context("a chunk before the first table")?;
@@ -174,7 +168,6 @@ impl BackupBuilder {
         Ok(())
     }
 
-    /// Waits until all chunks are stored, and adds the manifest.
     fn finish(mut self, mut manifest: BackupManifest, repository: &Repository) -> anyhow::Result<BackupSummary> {
         self.jobs = None;
         while let Ok(result) = self.stored.recv() {

@@ -20,14 +20,12 @@ struct BackupTable {
 
 struct PageEnd {
     next: Continuation,
-    /// The index of the chunk in which the next page begins.
     index: usize,
     content: Vec<u8>,
 }
 
 pub(super) struct BackupSource {
     repository: Repository,
-    /// The tables, by account and case-folded name.
     tables: HashMap<(AccountName, String), BackupTable>,
 }
 

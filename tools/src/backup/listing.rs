@@ -1,5 +1,3 @@
-//! Lists the backups in a repository, as text and as JSON.
-
 use super::repository::{BackupManifest, Repository};
 use crate::terminal::HumanCount;
 use serde_json::{Value, json};
@@ -9,13 +7,12 @@ use std::fmt::Write as _;
 #[derive(Debug)]
 pub(super) struct ListedBackup {
     id: String,
-    /// The backup's manifest, or a description of the damage.
     manifest: Result<BackupManifest, String>,
-    /// The size of the chunks that no earlier backup contains, in bytes.
+    /// The size of the chunks that no earlier backup contains.
     added_bytes: u64,
 }
 
-/// Returns all backups, oldest first.
+/// Returns the oldest backup first.
 pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>> {
     let mut seen = HashSet::new();
     let mut backups = Vec::new();
@@ -48,7 +45,6 @@ pub(super) fn text(backups: &[ListedBackup]) -> String {
     text
 }
 
-/// Formats each backup as one line of JSON.
 pub(super) fn json(backups: &[ListedBackup]) -> String {
     let mut text = String::new();
     for backup in backups {

@@ -1,9 +1,8 @@
 //! `rowhouse backup` and `rowhouse restore`: snapshots of all data in a data folder, kept in a repository to which each
 //! backup adds only the data that has changed.
 //!
-//! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`.
-//! `read.rs` reads the chunks for `restore.rs`, and `endpoint.rs` reads them for a copy. `docs/backup-format.md`
-//! describes the files. This module must not know how an engine stores its data.
+//! `docs/backup-format.md` describes the files of the repository. This module must not know how an engine stores its
+//! data.
 
 mod args;
 mod create;
@@ -78,7 +77,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
         (Some(count), Some(repository)) => repository.remove_old(usize::try_from(count)?, &summary.id),
         _ => Ok(RemovalSummary::default()),
     };
-    // The backup is complete, even if removing old backups fails.
+    // The backup is complete even if removing old backups fails.
     let removed = removal.as_ref().copied().unwrap_or_default();
     if args.json {
         print(&format_args!("{}\n", summary_json(&summary, removed, began)))?;
@@ -192,10 +191,10 @@ fn parse_instant(text: &str) -> anyhow::Result<DateTime> {
     DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a valid time: write it like 2031-03-01T09:30:00Z"))
 }
 
-/// Returns true if a path is inside a folder. Neither has to exist.
+/// Neither the path nor the folder has to exist.
 fn is_inside(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
-    // The ancestors of a relative path do not reach above the current folder.
+    // A relative path does not contain the ancestors of the current folder.
     let Ok(path) = std::path::absolute(path) else { return false };
     let existing = path.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
     existing.is_some_and(|path| path.starts_with(&folder))

@@ -8,19 +8,16 @@ use model::DateTime;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// The maximum number of chunks that are read in advance.
 const CHUNKS_AHEAD_MAX: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BackupChoice {
     Latest,
     Named(String),
-    /// The newest backup from the given time or earlier.
     At(DateTime),
 }
 
 impl BackupChoice {
-    /// Returns the name and the manifest of the backup.
     pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<(String, BackupManifest)> {
         let ids = repository.backups()?;
         match self {
@@ -30,7 +27,7 @@ impl BackupChoice {
                 Ok((id.clone(), repository.manifest(id)?))
             }
             Self::At(instant) => {
-                // The names contain the times, so backups after that time need not be read and may be damaged.
+                // The names contain the times, so later backups are not read, even if they are damaged.
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
                 let id = id.with_context(|| {
@@ -44,7 +41,7 @@ impl BackupChoice {
     }
 }
 
-/// Reads a table, and passes its entities to the sink in order: the key inside the table, and the record.
+/// Passes the entities of a table to the sink in order, each as its key inside the table and its record.
 ///
 /// The hashes, the key order, each key and each record are checked before the sink sees an entity; the counts are
 /// checked afterwards.
@@ -81,7 +78,6 @@ pub(super) fn each_entity_of_table(
     Ok(())
 }
 
-/// Reads the chunks of a table in order, a few of them in advance.
 fn each_chunk(
     repository: &Repository,
     table: &TableContent,
@@ -92,7 +88,7 @@ fn each_chunk(
         scope.spawn(move || {
             for entry in &table.chunks {
                 if ahead.send((entry, repository.chunk(entry))).is_err() {
-                    // The receiver has stopped because of an error.
+                    // The receiver stopped because of an error.
                     return;
                 }
             }

@@ -1,5 +1,3 @@
-//! Restores a backup into a new data folder.
-
 use super::read::each_entity_of_table;
 use super::repository::{BackupManifest, Repository};
 use super::selection::RestoreSelection;
@@ -16,7 +14,7 @@ pub(super) struct RestoreSummary {
     pub(super) entities: u64,
 }
 
-/// Restores into a folder. Setting `stop` cancels this with an error; servers then refuse the folder.
+/// Setting `stop` cancels the restore with an error. Servers then refuse the folder.
 pub(super) fn restore(
     repository: &Repository,
     manifest: &BackupManifest,

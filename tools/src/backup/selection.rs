@@ -1,5 +1,3 @@
-//! The tables of a backup that are to be restored, and their new names.
-
 use super::repository::{BackupManifest, TableContent};
 use crate::names::{parse_account, parse_table};
 use anyhow::{bail, ensure};
@@ -7,16 +5,15 @@ use engine::SnapshotTable;
 use model::{AccountName, TableName};
 use std::collections::HashSet;
 
-/// A value of `--table`: a table, and its new name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TableRequest {
-    /// `None` if only one account may have a table with this name.
+    /// `None` if the account is not given. In that case, only one account may have a table with this name.
     account: Option<AccountName>,
     name: TableName,
     new_name: TableName,
 }
 
-/// The values of `--table`; if there are none, all tables are restored.
+/// If there are no requests, all tables are restored.
 #[derive(Debug, Default)]
 pub(super) struct RestoreSelection(Vec<TableRequest>);
 
@@ -27,7 +24,6 @@ pub(super) struct RestoredTable<'m> {
 }
 
 impl RestoreSelection {
-    /// Parses values such as `Cars`, `Cars=Old` and `account/Cars=Old`.
     pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let parse = |text: &String| {
             let (old, new) = text.split_once('=').unwrap_or((text, ""));
@@ -41,12 +37,12 @@ impl RestoreSelection {
         texts.iter().map(parse).collect::<anyhow::Result<_>>().map(Self)
     }
 
-    /// Returns true if everything is restored under its own name.
+    /// Returns true if everything is restored under its original name.
     pub(super) fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the tables to restore. Each request must match exactly one table, and new names must be distinct.
+    /// Each request must match exactly one table, and the new names must be distinct.
     pub(super) fn choose<'m>(&self, manifest: &'m BackupManifest) -> anyhow::Result<Vec<RestoredTable<'m>>> {
         let mut tables = Vec::new();
         for content in &manifest.tables {

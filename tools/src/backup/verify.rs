@@ -1,5 +1,3 @@
-//! Verifies a repository: reads all its backups, and lists the problems it finds.
-
 use super::repository::{BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity};
 use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, Progress, print, print_line};
@@ -14,15 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default, Serialize)]
 struct VerificationReport {
     backups: u64,
-    /// The number of distinct chunks.
     chunks: u64,
-    /// The total size of the chunks' files.
     bytes: u64,
-    /// The damaged backups, with the problems of each.
     damaged: BTreeMap<String, Vec<String>>,
 }
 
-/// The facts about a chunk that later checks need.
 #[derive(Debug)]
 struct ChunkSummary {
     first: Vec<u8>,
@@ -31,7 +25,7 @@ struct ChunkSummary {
     latest: DateTime,
 }
 
-/// A verification. Each chunk is read once, however many backups share it.
+/// Each chunk is read once, however many backups share it.
 struct Verification<'a> {
     repository: &'a Repository,
     progress: &'a Progress,
@@ -40,7 +34,7 @@ struct Verification<'a> {
     bytes: u64,
 }
 
-/// Verifies all backups in a repository, and prints the problems. Returns true if there are no problems.
+/// Prints the problems. Returns true if there are no problems.
 pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
     let repository = Repository::open(path)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
@@ -103,8 +97,7 @@ impl Verification<'_> {
         Ok(problems)
     }
 
-    /// Reads the chunks of a table that have not been read yet. Damage is recorded; an error means that the command
-    /// was stopped.
+    /// Reads only chunks that have not been read yet. Damage is recorded. An error means that the command was stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
         for entry in &table.chunks {
             if !self.chunks.contains_key(&entry.sha256) {
@@ -118,8 +111,8 @@ impl Verification<'_> {
         Ok(())
     }
 
-    /// Checks the chunks of a table against each other and against the manifest, whose totals have already been
-    /// checked.
+    /// Compares the chunks of a table with each other and with the manifest. The totals of the manifest have already
+    /// been checked.
     fn table(&self, table: &TableContent, latest: DateTime) -> anyhow::Result<()> {
         let mut last: Option<&[u8]> = None;
         for entry in &table.chunks {
@@ -135,7 +128,6 @@ impl Verification<'_> {
     }
 }
 
-/// Checks all entities of a chunk.
 fn summarize(content: &[u8]) -> anyhow::Result<ChunkSummary> {
     let mut summary: Option<ChunkSummary> = None;
     each_entity(content, |entity| {

@@ -1,21 +1,18 @@
-//! The options that select a service and a credential.
-
 use crate::endpoints::{EndpointOption, Location, read_location};
 use anyhow::{Context, bail};
 use clap::Args;
 use client::{DEVELOPMENT_ENDPOINT, RetryPolicy, TableService};
 use std::path::PathBuf;
 
-/// The maximum number of attempts of an operation. It is low because a person is waiting for the result.
+/// The number is low because a person is waiting for the result.
 const INTERACTIVE_ATTEMPTS_MAX: u32 = 3;
 
-/// The variable that replaces `--endpoint`.
 const ENDPOINT_VARIABLE: &str = "ROWHOUSE_ENDPOINT";
 
-/// Variables that may contain a connection string; the first one that is set is used.
+/// The first variable that is set is used.
 const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 
-/// The end of the help of every command.
+/// The macro's text ends the help of every command.
 macro_rules! connection_help {
     () => {
         "\
@@ -58,7 +55,7 @@ pub(super) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// Returns the service. Nothing is sent yet.
+    /// Returns a client without sending anything.
     pub(super) fn service(&self) -> anyhow::Result<TableService> {
         let variable = |name: &str| std::env::var(name).ok();
         let (origin, text) = match (&self.endpoint, &self.connection_string_file) {
@@ -88,7 +85,6 @@ impl ConnectionArgs {
     }
 }
 
-/// Returns the first variable with a nonempty connection string, and that string.
 fn connection_string(variable: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
     let found = CONNECTION_STRING_VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
     found.into_iter().find(|(_, text)| !text.trim().is_empty())

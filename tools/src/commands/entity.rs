@@ -263,12 +263,11 @@ fn check_condition(etag: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Converts the value of an option that has already been checked.
+/// The value of the option has already been checked.
 fn condition(etag: &str) -> IfMatch {
     if etag == "*" { IfMatch::Any } else { IfMatch::ETag(ETag::from(etag)) }
 }
 
-/// Passes the entities to `take` page by page, up to a total of `top`.
 async fn each_page(
     service: &TableService,
     table: &str,

@@ -2,7 +2,7 @@
 //!
 //! Each page is laid out separately, so the first entities appear immediately and at most one page is in memory. The
 //! header is repeated when the columns change. The library aligns and truncates cells by the display width of their
-//! characters. This module decides which columns to show; if it showed too many, the library would wrap cells in
+//! characters. This module decides which columns to show, because with too many columns the library would wrap cells in
 //! columns that are one character wide.
 
 use crate::formats::{Columns, write_value};
@@ -14,24 +14,20 @@ use model::limits::SHOWN_COLUMN_CHARS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use std::fmt::Write as _;
 
-/// The number of spaces between columns.
 const GAP: u16 = 2;
 
-/// Lays out entities page by page.
 #[derive(Debug, Default)]
 pub(super) struct EntityTable {
     /// `None` for unlimited width.
     width: Option<usize>,
-    /// The names of the columns in the last header; `widths` contains their widths.
+    /// The columns of the last header. `widths` contains their widths.
     header: Vec<String>,
     widths: Vec<usize>,
-    /// The names of columns that were left out.
     left_out: Vec<String>,
     entities: u64,
 }
 
 impl EntityTable {
-    /// Returns a table of at most the given width.
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { width, ..Self::default() }
     }
@@ -47,7 +43,7 @@ impl EntityTable {
         let names = [PARTITION_KEY, ROW_KEY].into_iter().chain(columns.names().iter().map(String::as_str));
         let mut names: Vec<String> = names.chain([TIMESTAMP]).map(|name| escaped(name).into_owned()).collect();
         let mut table = Table::new();
-        // A word delimiter that no cell contains, so that cells can be cut inside words.
+        // No cell contains this word delimiter, so the library can cut cells inside words.
         table.load_style(presets::NOTHING).set_delimiter('\0').add_row(names.clone());
         for entity in entities {
             let mut row = Row::from(cells(entity, &columns));
@@ -85,7 +81,6 @@ impl EntityTable {
         self.entities += entities.len() as u64;
     }
 
-    /// Returns the last line.
     pub(super) fn footer(&self) -> String {
         let entities = if self.entities == 1 { "1 entity".to_owned() } else { format!("{} entities", self.entities) };
         if self.left_out.is_empty() {
@@ -95,7 +90,7 @@ impl EntityTable {
         format!("({entities}; no room for {names}: choose columns with --select, or show all with --output jsonl)\n")
     }
 
-    /// Removes all columns from the first one that does not fit. The keys are always shown.
+    /// Removes the first column that does not fit, and all columns after it. The keys are always shown.
     fn leave_out(&mut self, names: &mut Vec<String>, widths: &mut Vec<usize>) {
         let Some(width_max) = self.width else { return };
         let ends = widths.iter().scan(0, |end, width| {
@@ -112,7 +107,6 @@ impl EntityTable {
     }
 }
 
-/// Formats one entity, with a line for each property: name, type and value.
 pub(super) fn one_entity(entity: &PropertyBag) -> String {
     let mut rows = vec![
         (PARTITION_KEY.to_owned(), "", escaped(entity.key.partition.as_str()).into_owned()),
@@ -141,7 +135,7 @@ fn cells(entity: &PropertyBag, columns: &Columns) -> Vec<String> {
     let values = arranged.iter().map(|property| property.as_ref().and_then(|property| property.value().ok()));
     cells.extend(values.map(|value| value.map(cell).unwrap_or_default()));
     cells.push(timestamp(entity));
-    // One extra character is enough for the library to truncate the cell; it is slow with long cells.
+    // One extra character is enough to make the library truncate the cell. Longer cells would make the library slow.
     cells.iter().map(|cell| cell.chars().take(SHOWN_COLUMN_CHARS_MAX + 1).collect()).collect()
 }
 

@@ -44,7 +44,7 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
     Ok(properties)
 }
 
-/// Parses `--json`: an object, an array of objects, or either of these from standard input.
+/// Accepts an object, an array of objects, or either of these from standard input.
 ///
 /// A single object may omit keys that are given on the command line.
 pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<PropertyBag>> {
@@ -80,7 +80,7 @@ fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<PropertyBag> {
     for (name, given) in [(PARTITION_KEY, &key.partition), (ROW_KEY, &key.row)] {
         match members.get(name).map(|known| known.as_str()) {
             None => missing.push(format!("{}:{}", serde_json::json!(name), serde_json::json!(given.as_str()))),
-            // The reader reports a key that is not a string.
+            // The entity parser reports a key that is not a string.
             Some(None) => {}
             Some(known) => ensure!(
                 known == Some(given.as_str()),
@@ -88,7 +88,7 @@ fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<PropertyBag> {
             ),
         }
     }
-    // Keys are added at the end, so that the columns in errors refer to the given text.
+    // Add keys at the end, so that the columns in errors refer to the given text.
     if let Some(open) = whole.trim_end().strip_suffix('}').filter(|_| !missing.is_empty()) {
         let comma = if members.is_empty() { "" } else { "," };
         whole = format!("{open}{comma}{}}}", missing.join(","));

@@ -1,8 +1,6 @@
 //! `rowhouse table` and `rowhouse entity`: single operations on a service, for scripts and for people.
 //!
-//! `connection.rs` selects the service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them, and
-//! `service_error.rs` turns errors into messages and exit codes. This module must not depend on any endpoint except a
-//! service.
+//! This module must not depend on any endpoint except a service.
 
 mod connection;
 mod entity;
@@ -30,7 +28,7 @@ pub fn run_entity(args: &EntityArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
-    // One thread is enough for one operation, and starts faster.
+    // One thread is enough for one operation, and a runtime with one thread starts faster.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting")?;
     match runtime.block_on(work) {
         Ok(()) => Ok(ExitCode::SUCCESS),

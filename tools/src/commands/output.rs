@@ -22,7 +22,7 @@ pub(super) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// Returns the chosen format. By default, this is a table on a terminal and JSON Lines elsewhere.
+    /// The default is a table on a terminal, and JSON Lines elsewhere.
     pub(super) fn or_default(chosen: Option<Self>) -> Self {
         chosen.unwrap_or(if std::io::stdout().is_terminal() { Self::Table } else { Self::Jsonl })
     }
@@ -33,13 +33,12 @@ pub(super) fn write_out(text: &[u8]) -> anyhow::Result<()> {
     out.write_all(text).and_then(|()| out.flush()).context("writing to standard output")
 }
 
-/// Returns standard output for CSV, whose strings are not escaped.
+/// Strings in CSV are not escaped, so they could control a terminal.
 fn csv_out() -> TerminalSafeWriter<StdoutLock<'static>> {
     let out = std::io::stdout();
     TerminalSafeWriter { is_terminal: out.is_terminal(), out: out.lock() }
 }
 
-/// Returns the width of the terminal, if the output is a terminal.
 fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -55,7 +54,6 @@ pub(super) enum EntityOutput {
 }
 
 impl EntityOutput {
-    /// Returns an output without entities. Nothing is written yet.
     pub(super) fn new(format: OutputFormat) -> anyhow::Result<Self> {
         Ok(match format {
             OutputFormat::Table => Self::Table(EntityTable::new(width())),
@@ -91,7 +89,6 @@ impl EntityOutput {
         write_out(&text)
     }
 
-    /// Writes the closing text after the last page.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self {
             Self::Table(table) => write_out(table.footer().as_bytes()),
@@ -129,7 +126,7 @@ fn line(out: &mut Vec<u8>, entity: &PropertyBag) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces the `\u` escapes in JSON with the characters, except those that could control a terminal.
+/// Keeps the escapes of characters that could control a terminal.
 fn unescaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut rest = json;
@@ -137,7 +134,7 @@ fn unescaped(json: &str) -> String {
         text.push_str(plain);
         let units: Vec<u16> = escape.split('\\').map_while(unit).take(2).collect();
         let first = char::decode_utf16(units).next().and_then(Result::ok);
-        // ASCII characters are escaped only where JSON requires it.
+        // ASCII characters are escaped only where JSON requires it, so keep these escapes.
         let length = if let Some(c) = first.filter(|c| !c.is_ascii() && !is_control_character(*c)) {
             text.push(c);
             UNIT_BYTES * c.len_utf16() + c.len_utf16() - 1
@@ -156,7 +153,6 @@ fn unescaped(json: &str) -> String {
 /// The length of an escape after its backslash, such as `u65e5`.
 const UNIT_BYTES: usize = 5;
 
-/// Parses the UTF-16 code unit of an escape without its backslash.
 fn unit(escape: &str) -> Option<u16> {
     u16::from_str_radix(escape.strip_prefix('u')?.get(..UNIT_BYTES - 1)?, 16).ok()
 }

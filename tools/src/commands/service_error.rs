@@ -1,22 +1,17 @@
-//! Converts errors of a service to messages and exit codes.
-
 use crate::terminal::escaped;
 use anyhow::anyhow;
 use client::{Error, ErrorKind, Refusal, TableService};
 
-/// The exit code if the table or the entity does not exist.
 const EXIT_NOT_FOUND: u8 = 4;
-/// The exit code if the table or the entity already exists, or has a different `ETag`.
 const EXIT_CONFLICT: u8 = 5;
 
-/// An error of a service. Its message names the service, and gives advice.
+/// The message names the service and gives advice.
 #[derive(Debug)]
 pub(super) struct ServiceError {
     endpoint: String,
     error: Error,
 }
 
-/// Adds the service to its errors.
 pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
     let endpoint = service.endpoint().to_string();
     move |error| anyhow!(ServiceError { endpoint: endpoint.clone(), error })
@@ -77,7 +72,6 @@ pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref::<ServiceError>().map_or(1, ServiceError::exit_code)
 }
 
-/// Returns true if a table or an entity does not exist.
 pub(super) fn is_not_found(error: &anyhow::Error) -> bool {
     exit_code(error) == EXIT_NOT_FOUND
 }

@@ -99,13 +99,12 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Parses all names before the first one is used.
+/// Parses all names, so that nothing is done if one of them is invalid.
 fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
     names.iter().map(|name| parse_table(name)).collect()
 }
 
-/// Checks the name of a table to read. It may be one of the service's own tables, such as `$MetricsCapacityBlob`,
-/// which no client can create.
+/// Also accepts the service's own tables, such as `$MetricsCapacityBlob`, which no client can create.
 pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {

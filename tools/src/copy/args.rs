@@ -1,5 +1,3 @@
-//! The options of `rowhouse copy`.
-
 use clap::Args;
 use std::path::PathBuf;
 
@@ -35,7 +33,7 @@ because the target sets them. Do not write to either side during the copy.
 After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The \
 exit code is 0 if everything was copied and both sides are equal, and 1 otherwise.";
 
-/// The default of `--parallel`, the maximum number of concurrent transactions.
+/// The default of `--parallel`.
 pub(super) const PARALLEL_DEFAULT: u16 = 16;
 
 /// The options of `copy` as given, without validation or defaults.

@@ -1,7 +1,6 @@
 //! `rowhouse copy`: copies all data from one endpoint to another, between engines and services.
 //!
-//! `plan.rs` determines what to copy, `transfer.rs` copies it, `state.rs` records the progress, and `verify.rs`
-//! compares both sides after the copy. This module must not know what kinds of endpoints it works on.
+//! This module must not know what kinds of endpoints it works on.
 
 mod args;
 mod plan;
@@ -60,7 +59,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
         with_verification: !args.no_verify,
     };
     let is_equal = run.run(plan, stop).await;
-    // Both are closed, even if the copy failed.
+    // Close both endpoints, even if the copy failed.
     let (from_closed, to_closed) = (from.close().await, to.close().await);
     let is_equal = is_equal?;
     from_closed.context("closing --from")?;
@@ -68,10 +67,8 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     Ok(is_equal)
 }
 
-/// A copy of tables and their policies into new or empty tables. Both sides are compared after the copy.
 #[derive(Debug)]
 pub(crate) struct RestoreCopy<'a> {
-    /// The endpoint to copy into, in the format of `--into`.
     pub(crate) into: &'a str,
     pub(crate) key_file: Option<&'a Path>,
     /// The name of the source in the state file.
@@ -111,7 +108,6 @@ struct CopyRun {
     to: Arc<dyn Endpoint>,
     /// `None` if nothing is copied.
     state: Option<Arc<CopyState>>,
-    /// The maximum number of concurrent transactions.
     parallel: u16,
     overwrite: bool,
     with_policies: bool,
@@ -120,7 +116,7 @@ struct CopyRun {
 }
 
 impl CopyRun {
-    /// Copies and verifies until this is done or a signal stops it. Returns true if both sides are equal.
+    /// Returns true if both sides are equal. A signal stops the copy.
     async fn run(
         &self,
         plan: impl Future<Output = anyhow::Result<Plan>>,

@@ -6,7 +6,6 @@ use engine::TableKey;
 use model::AccountName;
 use std::collections::HashSet;
 
-/// A table to copy, and its target.
 #[derive(Debug, Clone)]
 pub(crate) struct TableCopy {
     pub(crate) from: TableKey,
@@ -14,7 +13,7 @@ pub(crate) struct TableCopy {
 }
 
 impl TableCopy {
-    /// Returns the name of the table in the state file, which consists of the account and the table of the source.
+    /// Returns the name of the table in the state file: the account and the table of the source.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.from.account, self.from.name)
     }
@@ -22,7 +21,7 @@ impl TableCopy {
 
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The accounts of the source, each with the corresponding account of the target.
+    /// Each account of the source, with the corresponding account of the target.
     pub(super) accounts: Vec<(AccountName, AccountName)>,
     pub(super) tables: Vec<TableCopy>,
 }
@@ -35,8 +34,7 @@ pub(super) struct CopySelection {
 }
 
 impl Plan {
-    /// Selects the given tables. If the target has only one account, they are copied into that account. Targets must
-    /// be distinct.
+    /// If the target has only one account, all tables are copied into that account. The targets must be distinct.
     pub(super) fn from_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
         for table in &mut tables {
@@ -52,7 +50,6 @@ impl Plan {
         Ok(Self { accounts: accounts.into_iter().collect(), tables })
     }
 
-    /// Finds the tables of the source, and determines the target of each.
     pub(super) async fn make(from: &dyn Source, to: &dyn Source, selection: &CopySelection) -> anyhow::Result<Self> {
         let accounts = accounts(from, to, selection).await?;
         let mut tables = Vec::new();

@@ -3,7 +3,8 @@
 //! Invariants:
 //!
 //! 1. A table is recorded before anything is written to it, so that a resumed copy recognizes its own work.
-//! 2. What the file counts as written has been written: it is updated after the target has acknowledged a page.
+//! 2. Everything that the file counts as written has been written, because the file is updated after the target has
+//!    acknowledged a page.
 
 use super::plan::TableCopy;
 use crate::state_file::{Command, Save, StateFile};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 
 pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "choose a different file with --state" };
 
-/// The endpoints of a copy, without secrets.
+/// Must not contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CopyEndpoints {
     pub(super) from: String,
@@ -25,7 +26,7 @@ pub(super) struct CopyEndpoints {
 pub(super) struct CopyProgress {
     pub(super) is_done: bool,
     pub(super) entities: u64,
-    /// The position where the next page begins; `None` for the first page.
+    /// The position at which the next page begins. `None` for the first page.
     next_partition: Option<String>,
     next_row: Option<String>,
 }
@@ -40,7 +41,7 @@ impl CopyProgress {
 pub(super) type CopyState = StateFile<CopyEndpoints, CopyProgress>;
 
 impl CopyState {
-    /// Reads the state file, if it exists. Without a given path, uses the default path for these endpoints.
+    /// The default path of the file depends on the endpoints.
     pub(super) fn open(path: Option<PathBuf>, endpoints: CopyEndpoints) -> anyhow::Result<Self> {
         let path = path.unwrap_or_else(|| COMMAND.default_path(&endpoints.from, &endpoints.to));
         let shown = path.display().to_string();
@@ -56,7 +57,7 @@ impl CopyState {
         })
     }
 
-    /// Discards the progress of a table, so that it is copied from the beginning.
+    /// The table will be copied from the beginning.
     pub(super) fn forget(&self, table: &TableCopy) -> anyhow::Result<()> {
         let name = table.name();
         if self.table(&name).is_some() {
@@ -73,8 +74,7 @@ impl CopyState {
         })
     }
 
-    /// Records that a page was written, and where the next page begins. If there is no next page, the table is
-    /// complete.
+    /// Records that a page was written. If there is no next page, the table is complete.
     pub(super) fn advance(&self, table: &TableCopy, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
         self.update(Save::WhenDue, |_, tables| {
             let table = tables.entry(table.name()).or_default();

@@ -1,7 +1,7 @@
 //! Copies tables: several in parallel, page by page, with the transactions of a page in parallel.
 //!
-//! Memory is bounded: each table that is being copied has at most two pages in memory, one being written and one being
-//! read.
+//! Memory is bounded: each table that is being copied has at most two pages in memory. One of them is being written,
+//! and the other is being read.
 
 use super::plan::{Plan, TableCopy};
 use super::state::CopyState;
@@ -19,7 +19,6 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// The maximum number of tables in an error message.
 const NAMED_TABLES_MAX: usize = 5;
 
 pub(super) struct Transfer {
@@ -31,7 +30,7 @@ pub(super) struct Transfer {
     pub(super) with_policies: bool,
 }
 
-/// Returns the case-folded names of the tables of each target account.
+/// The names are case-folded.
 pub(super) async fn target_tables(
     to: &dyn Source,
     plan: &Plan,
@@ -44,14 +43,14 @@ pub(super) async fn target_tables(
     Ok(all)
 }
 
-/// Refuses a target whose tables contain entities that this copy did not write, and records the tables as started.
+/// Refuses a target whose tables contain entities that this copy did not write. Records the tables as started.
 pub(super) async fn prepare(to: &dyn Endpoint, state: &CopyState, plan: &Plan, overwrite: bool) -> anyhow::Result<()> {
     let existing = target_tables(to, plan).await?;
     let mut full = Vec::new();
     for table in &plan.tables {
         let exists = existing.get(&table.to.account).is_some_and(|tables| tables.contains(table.to.name.folded()));
         if !exists {
-            // The table no longer exists, and with it the data that an earlier run wrote.
+            // The table no longer exists, so the data that an earlier run wrote is gone as well.
             state.forget(table)?;
         } else if state.table(&table.name()).is_none() && !overwrite && !is_empty(to, &table.to).await? {
             full.push(table.to.name.as_str());
@@ -124,7 +123,7 @@ impl Transfer {
         }
     }
 
-    /// Writes a page. When this returns, the target has acknowledged the whole page.
+    /// When this returns, the target has acknowledged the whole page.
     async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(entities, |entity| entity) {

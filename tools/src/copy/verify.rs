@@ -1,7 +1,7 @@
-//! Compares both sides: reads each table on both sides in order and merges the two.
+//! Compares both sides: reads each table on both sides in key order and merges the two streams.
 //!
-//! Everything is compared except Timestamps and `ETags`. Entities that exist only in the target are differences;
-//! tables that exist only in the target are not.
+//! Everything is compared except Timestamps and `ETags`. An entity that exists only in the target is a difference, but
+//! a table that exists only in the target is not.
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;
@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// The maximum number of differences that are listed. All differences are counted.
+/// Further differences are counted, but not listed.
 const LISTED_MAX: usize = 10;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Differences {
         self.count == 0
     }
 
-    /// Returns a line for each listed difference, and a line with the number of other differences.
+    /// The last line contains the number of differences that are not listed.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let more = Some(self.count - self.listed.len() as u64).filter(|more| *more > 0);
         self.listed.iter().cloned().chain(more.map(|more| format!("and {more} more")))
@@ -81,7 +81,6 @@ impl Comparison {
         for_each_table(&plan.tables, |table| &table.from.name, compare).await
     }
 
-    /// Returns the differences found so far.
     pub(super) fn take_differences(&self) -> Differences {
         std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -134,7 +133,7 @@ fn describe(key: &EntityKey) -> String {
     format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
 }
 
-/// The entities of a table in order. One page is read in advance.
+/// One page of entities is read in advance.
 struct Entities {
     pages: mpsc::Receiver<anyhow::Result<Page>>,
     current: std::vec::IntoIter<PropertyBag>,
@@ -165,7 +164,7 @@ impl Entities {
         Self { pages, current: Vec::new().into_iter(), last_key: None, side }
     }
 
-    /// Returns the next entity, with its key as bytes, which sort in entity order.
+    /// The keys are returned as bytes, which sort in entity order.
     async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, PropertyBag)>> {
         loop {
             if let Some(entity) = self.current.next() {

@@ -1,13 +1,11 @@
-//! Compares two entities, and describes how they differ.
-
 use client::PropertyBag;
 use model::EdmValue;
 use model::record::Property;
 
-/// Returns how one of two entities with the same keys differs from the other, or `None` if they are equal.
+/// Returns the difference between two entities with the same keys, or `None` if they are equal.
 ///
-/// The order of properties does not matter, nor does the sign of zero, which JSON does not preserve. Values are user
-/// data and are not part of the message.
+/// Ignores the order of properties, and the sign of zero, which JSON does not preserve. The message contains no values,
+/// because they are user data.
 pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String> {
     if from.properties == to.properties {
         return None;
@@ -47,7 +45,7 @@ pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String>
 
 fn is_same_value(one: &Property<'_>, other: &Property<'_>) -> bool {
     if let (Ok(EdmValue::Double(one)), Ok(EdmValue::Double(other))) = (one.value(), other.value()) {
-        // Adding zero removes the sign of a zero. The service has only one NaN.
+        // Adding zero removes the sign of zero. The service has only one NaN.
         let bits = |double: f64| if double.is_nan() { f64::NAN.to_bits() } else { (double + 0.0).to_bits() };
         return bits(one) == bits(other);
     }

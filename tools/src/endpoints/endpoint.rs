@@ -8,19 +8,16 @@ use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 use std::sync::Arc;
 
-/// Selects entities of a table, and their properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
-    /// An expression in the filter language; `None` selects all entities.
+    /// An expression in the filter language. `None` selects all entities.
     pub(crate) filter: Option<String>,
     /// The custom properties to read; an empty list means all. Keys and Timestamp are always read.
     pub(crate) select: Vec<String>,
 }
 
-/// How an entity is written, depending on whether it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// The entity must not exist.
     Insert,
     /// All properties are replaced; a missing entity is inserted.
     Replace,
@@ -28,19 +25,16 @@ pub(crate) enum WriteMode {
     Merge,
 }
 
-/// A page of the entities of a table, in key order.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// The entities. A page may be empty even if more pages follow.
+    /// A page may be empty even if more pages follow.
     pub(crate) entities: Vec<PropertyBag>,
-    /// The position where the next page begins; `None` for the last page.
+    /// `None` for the last page.
     pub(crate) next: Option<Continuation>,
 }
 
-/// A table that is read in pages.
 #[async_trait]
 pub(crate) trait PageReader: Send + Sync {
-    /// Returns a page of at most `limit` entities.
     async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page>;
 }
 
@@ -56,7 +50,6 @@ impl PageReader for SourceTable {
     }
 }
 
-/// An endpoint that tables can be read from.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
     /// Returns the only account that the endpoint can have, or `None` if it accepts any account.
@@ -64,7 +57,6 @@ pub(crate) trait Source: Send + Sync {
     /// Returns the accounts that have tables or service properties.
     async fn accounts(&self) -> anyhow::Result<Vec<AccountName>>;
     async fn tables(&self, account: &AccountName) -> anyhow::Result<Vec<TableName>>;
-    /// Returns a page of at most `limit` entities.
     async fn page(
         &self,
         table: &TableKey,
@@ -78,10 +70,9 @@ pub(crate) trait Source: Send + Sync {
     async fn close(&self) -> anyhow::Result<()>;
 }
 
-/// An endpoint that tables can be read from and written to. Every write can safely be retried.
+/// Every write can safely be retried.
 #[async_trait]
 pub(crate) trait Endpoint: Source {
-    /// Creates a table if it does not exist.
     async fn create_table(&self, table: &TableKey) -> anyhow::Result<()>;
     /// Writes up to 100 distinct entities of one partition.
     async fn write(
@@ -90,7 +81,6 @@ pub(crate) trait Endpoint: Source {
         entities: Vec<PropertyBag>,
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome>;
-    /// Returns one entity, or `None` if it does not exist.
     async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>>;
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()>;
     async fn set_properties(&self, account: &AccountName, properties: ServiceProperties) -> anyhow::Result<()>;
@@ -98,7 +88,6 @@ pub(crate) trait Endpoint: Source {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
-    /// All entities have been written.
     Done,
     /// Some of the entities to insert already exist, perhaps from an earlier attempt. Some of the other entities may
     /// have been written.

@@ -1,5 +1,3 @@
-//! A storage engine as an endpoint.
-
 use super::endpoint::{Endpoint, Source, WriteOutcome};
 use super::endpoint::{Page, Query, WriteMode};
 use crate::clock;
@@ -159,7 +157,7 @@ fn mutation(entity: PropertyBag, mode: WriteMode) -> Mutation {
     }
 }
 
-/// Parses a filter as a service does; an empty string means no filter.
+/// An empty string means no filter, as in a service.
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
     wire::filter::parse_optional(text).map_err(|_| {
         anyhow!(
@@ -169,10 +167,9 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
     })
 }
 
-/// Copies the entities of a page.
 struct PageSink {
     entities: Vec<PropertyBag>,
-    /// The total size of the stored records, which bounds the memory of the page.
+    /// The size of the page, which bounds its memory.
     bytes: usize,
     select: Vec<String>,
     is_damaged: bool,
@@ -191,8 +188,7 @@ impl EntitySink for PageSink {
     }
 }
 
-/// Copies an entity with the selected properties, or with all properties if none are selected. Returns `None` if its
-/// record is damaged.
+/// If `select` is empty, copies all properties. Returns `None` if the record is damaged.
 pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<PropertyBag> {
     let partition = KeyText::new(&entity.key.partition).ok()?;
     let row = KeyText::new(&entity.key.row).ok()?;
@@ -201,8 +197,7 @@ pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<
     Some(PropertyBag { key: EntityKey { partition, row }, properties: properties.into(), timestamp, etag: None })
 }
 
-/// Returns the properties of a record in the order in which a service returns them: sorted by name if some are
-/// selected.
+/// Returns properties in the order of a service: sorted by name if some are selected.
 fn properties(record: RecordView<'_>, select: &[String]) -> Option<RecordBuilder> {
     let mut properties = RecordBuilder::default();
     for property in record.properties() {

@@ -1,5 +1,3 @@
-//! Parses `--from`, `--to`, `--into`, `--endpoint` and the corresponding secrets.
-//!
 //! Invariant: no secret becomes part of an error or of a location's name.
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -7,25 +5,22 @@ use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY}
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The beginnings of secrets in URLs and connection strings. A path that contains one of them is not accepted as a data
-/// folder, because the name of a data folder is shown.
+/// The beginnings of secrets. A path that contains one of them is not accepted as a data folder, because the name of a
+/// data folder is shown.
 const SECRET_OPTIONS: [&str; 4] = ["password=", "accountkey=", "sharedaccesssignature=", "sig="];
 
-/// An option that selects an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndpointOption {
-    /// `--from`, the source of a copy or an export.
     From,
-    /// `--to`, the target of a copy or an import.
     To,
-    /// The service for `rowhouse table` and `rowhouse entity`, and the option or variable that selected it.
+    /// The service for `rowhouse table` and `rowhouse entity`. The string is the option or variable that selected the
+    /// service.
     Endpoint(&'static str),
-    /// `--into`, the target of a restore.
     Into,
 }
 
 impl EndpointOption {
-    /// Returns the variable that contains the secret for this endpoint. No option contains the secret itself.
+    /// The option itself never contains the secret; a variable or a file does.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
@@ -35,7 +30,6 @@ impl EndpointOption {
         }
     }
 
-    /// Returns the option that names a file with the secret for this endpoint.
     pub(crate) fn key_file_option(self) -> &'static str {
         match self {
             Self::From => "--from-key-file",
@@ -57,9 +51,8 @@ impl fmt::Display for EndpointOption {
     }
 }
 
-/// An endpoint that is not open yet.
 pub(crate) enum Location {
-    /// A data folder, as an absolute path.
+    /// An absolute path.
     Folder(PathBuf),
     /// A database that speaks the PostgreSQL protocol.
     Database { url: String, password: Option<String> },
@@ -138,14 +131,14 @@ impl Location {
     }
 }
 
-/// Shows only the name: the rest contains secrets.
+/// Shows only the name, because the rest contains secrets.
 impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Shows the name of the location without any secret, as used in state files.
+/// Shows the location without secrets. State files use this form.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -156,7 +149,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Returns the URL of an account, given the URL of a signature for one table, which ends with the table's name.
+/// The URL of a signature for one table ends with the table's name.
 fn without_table(url: &str) -> String {
     let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
     let table = query.split('&').find_map(|option| option.strip_prefix("tn=")).unwrap_or_default();
@@ -166,9 +159,9 @@ fn without_table(url: &str) -> String {
     }
 }
 
-/// Returns the URL of a database without its password, and without its options, which may contain another password.
+/// Removes the password, and also the options, which may contain another password.
 ///
-/// The URL has been checked: only the separator after the user and password can be an `@`.
+/// The URL has been checked, so the only `@` is the separator after the user and password.
 fn without_password(url: &str) -> String {
     let until = |text: &str, end: char| text.split(end).next().unwrap_or_default().to_owned();
     let url = until(url, '?');
@@ -178,7 +171,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Returns the absolute path with links resolved. The result is the same before and after the folder is created.
+/// Resolves links. The result is the same before and after the folder is created.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if let Ok(existing) = std::fs::canonicalize(path) {
         return Ok(existing);

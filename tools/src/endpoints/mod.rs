@@ -1,8 +1,6 @@
 //! Endpoints (data folders, databases and services), and the code shared by the commands that read and write them.
 //!
-//! `location.rs` parses the option that selects an endpoint, `open.rs` opens it, and `endpoint.rs` is the interface
-//! that commands see. `ranges.rs` splits a table for parallel reading. This module must not know which command works
-//! on an endpoint.
+//! This module must not know which command works on an endpoint.
 
 mod compare;
 mod endpoint;

@@ -1,5 +1,3 @@
-//! Opens the endpoint that an option selects.
-
 use super::endpoint::{Endpoint, Source};
 use super::engine::EngineEndpoint;
 use super::location::{EndpointOption, Location};
@@ -15,19 +13,18 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block only once.
+/// The size of the cache for each data folder, in bytes. A small cache is enough, because a scan reads each block only
+/// once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The maximum number of attempts of an operation on a service. It is high so that completed work is not lost.
+/// The number is high, so that a failing operation does not end a long copy.
 const COPY_ATTEMPTS_MAX: u32 = 10;
 
-/// The maximum size of a key file.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The number of database connections for reading, in addition to the connections for transactions.
+/// These connections are in addition to the connections for transactions.
 const READING_CONNECTIONS: usize = 8;
 
-/// Returns the requested account of an endpoint or, if none is requested, its only account.
 pub(crate) async fn choose_account(
     option: EndpointOption,
     endpoint: &dyn Source,
@@ -49,7 +46,7 @@ pub(crate) async fn choose_account(
     }
 }
 
-/// Formats the names of accounts for messages.
+/// Formats the names for messages.
 pub(crate) fn list_accounts(accounts: &[AccountName]) -> String {
     if accounts.is_empty() {
         return "none".to_owned();
@@ -57,7 +54,7 @@ pub(crate) fn list_accounts(accounts: &[AccountName]) -> String {
     accounts.iter().map(AccountName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses a location, and reads the secret in its variable or its file.
+/// Reads the secret from its variable or its file.
 pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option<&Path>) -> anyhow::Result<Location> {
     let variable = std::env::var(option.key_variable()).ok();
     let secret = match (variable, key_file) {
@@ -99,7 +96,7 @@ fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Opens an endpoint. To add an engine, add an arm here that wraps it in an [`EngineEndpoint`].
+/// To add an engine, add an arm here that wraps it in an [`EngineEndpoint`].
 pub(crate) async fn open_endpoint(
     option: EndpointOption,
     location: Location,
@@ -108,7 +105,6 @@ pub(crate) async fn open_endpoint(
 ) -> anyhow::Result<Arc<dyn Endpoint>> {
     Ok(match location {
         Location::Database { url, password } => {
-            // One connection for each concurrent transaction, and additional connections for reading.
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
             let options = PostgresOptions { url, password, connections_max, distribute: false };
             Arc::new(EngineEndpoint(

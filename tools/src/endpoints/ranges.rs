@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 pub(crate) use client::key_ranges::EntityRange;
 
-/// Splits the part of a table that a filter can match into ranges, for `parallel` concurrent readers.
 pub(crate) async fn split(
     table: &Arc<dyn PageReader>,
     filter: Option<&str>,
@@ -17,7 +16,6 @@ pub(crate) async fn split(
     key_ranges::split(&Keys(Arc::clone(table)), filter, parallel).await
 }
 
-/// The keys of a table.
 #[derive(Clone)]
 struct Keys(Arc<dyn PageReader>);
 
@@ -56,7 +54,6 @@ mod tests {
     type Key = (String, String);
     type Matches = fn(&Key) -> bool;
 
-    /// A table that counts its pages.
     struct Counted {
         table: SourceTable,
         pages: AtomicUsize,
@@ -86,7 +83,7 @@ mod tests {
         split(&(Arc::clone(table) as Arc<dyn PageReader>), filter, parallel).await.unwrap()
     }
 
-    /// Returns the number of entities in each range. Together, the ranges contain all keys, in order.
+    /// Returns the number of entities in each range. Also asserts that the ranges together contain all keys in order.
     async fn sizes(table: &Counted, filter: Option<&str>, ranges: &[EntityRange], keys: &[Key]) -> Vec<usize> {
         let (mut found, mut sizes) = (Vec::new(), Vec::new());
         for range in ranges {
@@ -109,7 +106,6 @@ mod tests {
         sizes
     }
 
-    /// Returns keys in typical formats.
     fn shapes() -> Vec<(&'static str, Vec<Key>)> {
         let all = |key: &dyn Fn(u64) -> Key| (0..20_000).map(key).collect::<Vec<_>>();
         let hash = |number: u64| {
@@ -202,14 +198,13 @@ mod tests {
             let pages = table.pages.load(Ordering::Relaxed);
             assert!(pages <= TABLE_PROBES_MAX + 1, "{name}: {pages}");
             let sizes = sizes(&table, None, &ranges, &keys).await;
-            // Each range goes to the first idle reader, as in the commands.
+            // As in the commands, the first idle reader reads the next range.
             let mut readers = [0; 8];
             for size in &sizes {
                 *readers.iter_mut().min().unwrap() += size;
             }
             let longest = readers.iter().max().unwrap();
-            // The partition with half of the entities stays within one range, because nothing reveals that it is
-            // large.
+            // The partition with half of the entities stays within one range, because nothing reveals its size.
             let most = if name == "half in one partition" { keys.len() * 6 / 10 } else { keys.len() / 2 };
             assert!((32..=34).contains(&ranges.len()) && *longest < most, "{name}: {sizes:?}");
         }
@@ -257,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Keys with few characters, so that many share a prefix.
+    /// With few distinct characters, many keys share a prefix.
     fn few_keys() -> impl Strategy<Value = Vec<Key>> {
         let key = || "[ab \u{1F600}\u{E000}]{0,3}";
         proptest::collection::vec((key(), key()), 1..40)
@@ -267,7 +262,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn ranges_have_every_entity_once(mut keys in few_keys(), parallel in 2_usize..20) {
-            // More than a page, so that there is something to split.
+            // A table of one page would not be split.
             keys.extend((0..1001).map(|row| ("a".to_owned(), format!("{row}"))));
             keys.sort();
             keys.dedup();

@@ -1,19 +1,17 @@
-//! The tables of an account that a command works on.
-
 use super::endpoint::Source;
 use crate::names::parse_table;
 use model::{AccountName, TableName};
 
-/// The selected tables; all tables if none is given.
+/// If no table is given, all tables are selected.
 #[derive(Debug, Default)]
 pub(crate) struct TableSelection {
     names: Vec<TableName>,
-    /// The prefixes of names, case-folded.
+    /// The prefixes, case-folded.
     prefixes: Vec<String>,
 }
 
 impl TableSelection {
-    /// Parses names, and prefixes of names followed by an asterisk.
+    /// A prefix is followed by an asterisk.
     pub(crate) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let mut selection = Self::default();
         for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
@@ -27,20 +25,18 @@ impl TableSelection {
         Ok(selection)
     }
 
-    /// Returns true if every selected table is given by its full name.
     fn has_names_only(&self) -> bool {
         !self.names.is_empty() && self.prefixes.is_empty()
     }
 
-    /// Returns the tables that are given by their full names.
     pub(crate) fn names(&self) -> &[TableName] {
         &self.names
     }
 
-    /// Returns the selected tables of an account. The result may include tables that do not exist.
+    /// The result may include tables that do not exist.
     pub(crate) async fn find(&self, endpoint: &dyn Source, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
         let names = match endpoint.tables(account).await {
-            // A signature for one table cannot list tables. A list is not needed if all tables are named.
+            // A signature for one table cannot list tables. If all tables are named, the list is not needed.
             Err(error) if self.has_names_only() && is_forbidden(&error) => self.names.clone(),
             names => names?,
         };
@@ -55,7 +51,6 @@ impl TableSelection {
     }
 }
 
-/// Returns true if a service refused a request because its credential does not allow it.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     error.downcast_ref::<client::Error>().is_some_and(|error| error.status() == Some(403))
 }

@@ -1,5 +1,3 @@
-//! An account of a service as an endpoint.
-
 use super::endpoint::{Endpoint, PageReader, Source, WriteOutcome};
 use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow};
@@ -98,7 +96,6 @@ impl PageReader for Table {
     }
 }
 
-/// Converts a query for the client library.
 pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBag, PropertyBag> {
     let select: Vec<&str> = query.select.iter().map(String::as_str).collect();
     let all = table.query::<PropertyBag>().resolve(&select, Ok);
@@ -108,10 +105,10 @@ pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBa
     }
 }
 
-/// Writes distinct entities of one partition, in one transaction.
+/// The entities must be distinct and in one partition. They are written in one transaction.
 ///
 /// A transaction that would be too large is split, so some entities may be stored even if the call fails. A transaction
-/// whose outcome is unknown is retried, so an insert may fail because its first attempt succeeded.
+/// whose outcome is unknown is retried, so an insert can fail because its first attempt succeeded.
 async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> Result<(), Error> {
     let mut pending = vec![entities];
     while let Some(part) = pending.pop() {

@@ -1,15 +1,12 @@
-//! Groups entities so that each group can be one transaction.
-
 use client::PropertyBag;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// The maximum size of the entities in a transaction, by the size formula. As JSON, the entities may exceed the maximum
-/// size of a request; then the transaction is split.
+/// The maximum size of the entities in a transaction, by the size formula. If their JSON exceeds the maximum size of a
+/// request, the transaction is split.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
-/// Groups items in their order, so that the entities of each group can be one transaction. `entity` returns the entity
-/// of an item.
+/// Preserves the order of the items. The entities of each group can be written in one transaction.
 pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &PropertyBag) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     let mut last: Option<(KeyText, usize)> = None;

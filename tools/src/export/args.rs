@@ -1,5 +1,3 @@
-//! The options of `rowhouse export`.
-
 use crate::formats::FileFormat;
 use clap::Args;
 use std::path::PathBuf;

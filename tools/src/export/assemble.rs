@@ -1,7 +1,7 @@
 //! Assembles the file of a table from its parts.
 //!
-//! Parts are in JSON Lines format, whatever the format of the file. So the CSV columns are known before the first
-//! record is written, the table is read only once, and at most one line is in memory.
+//! Parts are in JSON Lines format, whatever the format of the file. The CSV columns are therefore known before the
+//! first record is written, the table is read only once, and at most one line is in memory.
 
 use super::layout::part_path;
 use crate::digest::Sha256Writer;
@@ -21,7 +21,7 @@ pub(super) struct TableFile {
     pub(super) sha256: String,
 }
 
-/// Assembles the file of a table from its parts. The file appears under its final name once it is complete and on disk.
+/// The file appears under its final name once it is complete and on disk.
 pub(super) fn assemble(
     file: &Path,
     parts: usize,

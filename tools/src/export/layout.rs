@@ -1,5 +1,3 @@
-//! The files that an export creates.
-
 use crate::file::with_suffix;
 use crate::formats::{FileFormat, MANIFEST_NAME, STATE_NAME};
 use anyhow::{Context, bail, ensure};
@@ -14,7 +12,6 @@ pub(super) enum ExportTarget {
 }
 
 impl ExportTarget {
-    /// Parses `--to`, and determines the format of the exported files.
     pub(super) fn parse(to: &Path, format: Option<FileFormat>) -> anyhow::Result<(Self, FileFormat)> {
         if to == Path::new("-") {
             return Ok((Self::StandardOutput, format.unwrap_or(FileFormat::Jsonl)));
@@ -30,7 +27,6 @@ impl ExportTarget {
         }
     }
 
-    /// Returns the path of the state file of the export.
     pub(super) fn state(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.join(STATE_NAME),
@@ -47,7 +43,7 @@ impl ExportTarget {
         }
     }
 
-    /// Returns the file whose existence means that the export is complete.
+    /// The existence of this file means that the export is complete.
     fn completion_marker(&self) -> Option<PathBuf> {
         match self {
             Self::Folder(folder) => Some(folder.join(MANIFEST_NAME)),
@@ -56,8 +52,7 @@ impl ExportTarget {
         }
     }
 
-    /// Creates the folder, and refuses to replace an export unless `overwrite` is set. An interrupted export is
-    /// continued.
+    /// Replaces a complete export only if `overwrite` is set. An interrupted export is continued.
     pub(super) fn prepare(&self, overwrite: bool) -> anyhow::Result<()> {
         if let Some(mark) =
             self.completion_marker().filter(|mark| mark.exists() && !overwrite && !self.state().exists())
@@ -73,7 +68,7 @@ impl ExportTarget {
     }
 }
 
-/// Returns the path of the file that holds one part of a table until all parts are complete.
+/// The file holds the part until all parts are complete.
 pub(super) fn part_path(file: &Path, number: usize) -> PathBuf {
     with_suffix(file, &format!(".part{number}"))
 }

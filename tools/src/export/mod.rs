@@ -1,8 +1,7 @@
 //! `rowhouse export`: writes tables to files.
 //!
-//! `read.rs` reads the key ranges of a table into files next to the target, and `state.rs` records the progress.
-//! `assemble.rs` joins the parts into one file, so entities are in key order however many ranges are read in parallel.
-//! `stream.rs` writes to standard output. This module must not know how a line is written.
+//! Each key range of a table is read into its own file, and these parts are then joined. The entities are therefore in
+//! key order, however many ranges are read in parallel. This module must not know how a line is written.
 
 mod args;
 mod assemble;
@@ -144,8 +143,7 @@ impl ExportRun<'_> {
         if let ExportTarget::Folder(folder) = target {
             let manifest = manifest(state, options, &names);
             let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
-            // The manifest gets the mode of the other files, so that every user who may read them may also read the
-            // manifest.
+            // The manifest gets the mode of the other files, so that the same users can read it.
             replace_file(&folder.join(MANIFEST_NAME), text.as_bytes())?;
         }
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();

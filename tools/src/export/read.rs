@@ -1,6 +1,4 @@
-//! Reads the parts of tables into their files.
-//!
-//! Memory is bounded: each range that is being read has one page in memory, and the encoded text of that page.
+//! Memory is bounded: each range that is being read has one page and its encoded text in memory.
 
 use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
@@ -23,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// The minimum interval between two writes of a part's progress. Each write syncs the part's file.
+/// The minimum interval between two writes of a part's progress, each of which syncs the part's file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The weight of a table in the progress. All ranges of a table have the same weight, because their sizes are unknown.
@@ -38,18 +36,16 @@ pub(super) struct FileExport {
     pub(super) with_policies: bool,
     pub(super) state: ExportState,
     pub(super) progress: Arc<Progress>,
-    /// Holds a permit for each range that is read in parallel.
     pub(super) readers: Arc<Semaphore>,
     pub(super) parallel: usize,
 }
 
 impl FileExport {
-    /// Writes the files of all tables.
     pub(super) async fn run(self: Arc<Self>, tables: &[TableKey]) -> anyhow::Result<()> {
         for_each_table(tables, |table| &table.name, |table| Arc::clone(&self).export(table)).await
     }
 
-    /// Writes the file of a table, or completes it.
+    /// Completes a file that an earlier run began.
     async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
         let name = &table.name;
         let file = self.target.file(name, self.format);
@@ -82,8 +78,8 @@ impl FileExport {
             };
             self.state.complete(name, exported)?;
         }
-        // An earlier run may have been interrupted after the progress was recorded above. Removes the last part first,
-        // so that the parts left by a killed run still begin with number 0, where the next run looks for them.
+        // An earlier run may have been interrupted after it recorded the progress above. Remove the last part first: if
+        // this run is killed, the remaining parts still begin with number 0, where the next run looks for them.
         let mut left = 0;
         while part_path(&file, left).exists() {
             left += 1;
@@ -96,7 +92,7 @@ impl FileExport {
         Ok(())
     }
 
-    /// Reads the parts in parallel. Returns the number of their entities.
+    /// Returns the number of entities in the parts.
     async fn read_parts(
         self: &Arc<Self>,
         table: &TableKey,
@@ -159,7 +155,7 @@ pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_time
     Ok(())
 }
 
-/// Opens the file of a part, and truncates data that was written after the state was last recorded.
+/// Truncates data that was written after the state was last recorded.
 fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let mut file = File::options().create(true).append(true).open(path).with_context(what)?;

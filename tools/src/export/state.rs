@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const COMMAND: Command = Command { name: "export", format: 3, advice: "delete it" };
 
-/// The options that determine what is exported. An export continues only with the same options.
+/// An export continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ExportOptions {
     pub(super) from: String,
@@ -29,39 +29,35 @@ pub(super) struct ExportOptions {
     pub(super) skip_policies: bool,
 }
 
-/// The progress of a table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ExportProgress {
-    /// The table's entry in the manifest, once its file is complete.
+    /// The entry in the manifest. It exists once the file is complete.
     pub(super) done: Option<ExportedTable>,
     pub(super) parts: Vec<TablePart>,
 }
 
-/// The progress of a key range of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TablePart {
     #[serde(flatten)]
     pub(super) range: EntityRange,
     next_partition: Option<String>,
     next_row: Option<String>,
-    /// The length of the part's file.
     pub(super) bytes: u64,
     pub(super) entities: u64,
     pub(super) is_done: bool,
 }
 
 impl TablePart {
-    /// Returns a range that has not been read yet.
     pub(super) fn new(range: EntityRange) -> Self {
         Self { range, ..Self::default() }
     }
 
-    /// Returns the position where the next page begins, or `None` for the first page.
+    /// `None` for the first page.
     pub(super) fn next(&self) -> Option<Continuation> {
         Some(Continuation { partition: self.next_partition.clone()?, row: self.next_row.clone() })
     }
 
-    /// Records a page: its bytes in the file, its entities, and the position where the next page begins.
+    /// `bytes` is the size of the page in the file.
     pub(super) fn advance(&mut self, bytes: u64, entities: u64, next: Option<Continuation>) {
         self.bytes += bytes;
         self.entities += entities;
@@ -73,12 +69,11 @@ impl TablePart {
 pub(super) type ExportState = StateFile<ExportOptions, ExportProgress>;
 
 impl ExportState {
-    /// Reads the state file, if it exists.
     pub(super) fn open(path: PathBuf, options: ExportOptions) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         Self::read_or_new(COMMAND, Some(path), options, |known, given| {
-            // A signature cannot read policies, so an export that started with them may continue without them. The
-            // reverse would leave some tables without policies.
+            // A signature cannot read policies, so an export that started with policies may continue without them. The
+            // reverse is refused, because it would leave some tables without policies.
             let skip_policies = given.skip_policies && known.skip_policies;
             ensure!(
                 known == ExportOptions { skip_policies, ..given.clone() },
@@ -90,8 +85,8 @@ impl ExportState {
         })
     }
 
-    /// Removes the manifest of an export that is being replaced. The state file, which marks the folder as being
-    /// written, exists before the manifest is removed.
+    /// Writes the state file, which marks the folder as incomplete, and then removes the manifest of the export that is
+    /// being replaced.
     pub(super) fn remove_manifest(&self, manifest: &Path) -> anyhow::Result<()> {
         if !manifest.exists() {
             return Ok(());
@@ -104,7 +99,7 @@ impl ExportState {
         self.set(table, ExportProgress { done: None, parts })
     }
 
-    /// Records the progress of a part whose file has been synced.
+    /// The file of the part must have been synced.
     pub(super) fn advance(&self, table: &TableName, number: usize, part: &TablePart) -> anyhow::Result<()> {
         self.update(Save::Now, |_, tables| {
             if let Some(known) = tables.get_mut(table.as_str()).and_then(|table| table.parts.get_mut(number)) {
@@ -113,7 +108,6 @@ impl ExportState {
         })
     }
 
-    /// Records that the file of a table is complete.
     pub(super) fn complete(&self, table: &TableName, exported: ExportedTable) -> anyhow::Result<()> {
         self.set(table, ExportProgress { done: Some(exported), parts: Vec::new() })
     }

@@ -1,5 +1,3 @@
-//! Exports to standard output.
-
 use super::read::write_lines;
 use crate::endpoints::Query;
 use crate::endpoints::Source;
@@ -11,7 +9,7 @@ use model::limits::PAGE_RESULTS_MAX;
 use std::io::Write;
 use tokio::task::block_in_place;
 
-/// Writes the entities of a table: JSON Lines page by page, CSV once all entities have been read.
+/// Writes JSON Lines page by page, but CSV only once all entities have been read.
 pub(super) async fn export(
     source: &dyn Source,
     table: &TableKey,
@@ -50,7 +48,7 @@ pub(super) async fn export(
     }
 }
 
-/// Returns true if the output still has a reader. A reader that stops early, as `head` does, is not an error.
+/// A reader that stops early, as `head` does, is not an error.
 fn has_reader(written: anyhow::Result<()>) -> anyhow::Result<bool> {
     match written {
         Err(error) if is_broken_pipe(&error) => Ok(false),

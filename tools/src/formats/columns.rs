@@ -1,8 +1,8 @@
 //! Entities as CSV records: the columns that an export writes, and the columns in the header of a file.
 //!
 //! This follows the convention of Azure Storage Explorer: the column of a property is followed by a column for its
-//! type, named `NAME@type`. If an entity lacks a property, both fields are empty. An empty string has a type and is
-//! therefore distinct.
+//! type, named `NAME@type`. If an entity lacks a property, both fields are empty. An empty string has a type, which
+//! distinguishes it from a missing property.
 
 use super::LineError;
 use super::csv::{Field, write_field};
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 const TYPE: &str = "@type";
 const RECORD_END: &[u8] = b"\r\n";
 
-/// The properties that have columns, in the order in which they first appear.
+/// The properties in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     names: Vec<String>,
@@ -28,8 +28,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Adds columns for those properties of an entity that have no column yet. Returns false if there would be too many
-    /// columns.
+    /// Adds columns for properties that have no column yet. Returns false if there would be too many columns.
     pub(crate) fn add(&mut self, properties: &RecordBuilder) -> bool {
         for name in properties.properties().filter_map(Result::ok).filter_map(|property| property.name().ok()) {
             if !self.positions.contains_key(name) {
@@ -60,7 +59,7 @@ impl Columns {
         out.extend_from_slice(RECORD_END);
     }
 
-    /// Appends an entity. Properties without a column are omitted.
+    /// Omits properties without a column.
     pub(crate) fn write_entity(
         &self,
         out: &mut Vec<u8>,
@@ -93,7 +92,6 @@ impl Columns {
         Ok(())
     }
 
-    /// Arranges the properties of an entity by column.
     pub(crate) fn arrange<'e>(
         &self,
         properties: &'e RecordBuilder,
@@ -109,7 +107,6 @@ impl Columns {
     }
 }
 
-/// Returns the message for entities that have more properties than a file can have columns.
 pub(crate) fn too_many_columns() -> String {
     format!(
         "the entities have more than {EXPORT_COLUMNS_MAX} different properties in total, which is too many columns: \
@@ -121,7 +118,7 @@ pub(crate) fn too_many_columns() -> String {
 enum Column {
     Partition,
     Row,
-    /// A value that only the service can set, or a type, which is read together with the value to which it belongs.
+    /// A value that only the service can set, or a type, which is read together with its value.
     Ignored,
     Property {
         name: String,
@@ -130,14 +127,13 @@ enum Column {
     },
 }
 
-/// The header of a file: its first record.
 #[derive(Debug)]
 pub(crate) struct CsvHeader {
     columns: Vec<Column>,
 }
 
 impl CsvHeader {
-    /// Reads the first record. `types` applies to properties without a type column.
+    /// `types` applies to properties without a type column.
     pub(crate) fn read(fields: &[Field<'_>], types: &[(String, EdmType)]) -> Result<Self, LineError> {
         let name = |field: &Field<'_>| field.text.clone().into_owned();
         let names: Vec<String> = fields.iter().map(name).collect();
@@ -176,7 +172,6 @@ impl CsvHeader {
         self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
     }
 
-    /// Returns the positions and names of properties that have no type column.
     pub(crate) fn untyped(&self) -> impl Iterator<Item = (usize, &str)> {
         self.columns.iter().enumerate().filter_map(|(at, column)| match column {
             Column::Property { name, type_at: None, .. } => Some((at, name.as_str())),
@@ -184,7 +179,7 @@ impl CsvHeader {
         })
     }
 
-    /// Reads a record: an entity that any service accepts.
+    /// Returns an entity that any service accepts.
     pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<PropertyBag, LineError> {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);

@@ -1,6 +1,6 @@
 //! Comma-separated values as specified by RFC 4180. The reader also accepts line breaks without carriage returns.
 //!
-//! A record is parsed as a whole; `lines.rs` finds where it ends.
+//! A record is parsed as a whole; `lines.rs` finds its end.
 
 use super::LineError;
 use std::borrow::Cow;
@@ -8,14 +8,14 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Whether the field is quoted. An empty field without quotes may mean a missing value.
+    /// An empty field without quotes may represent a missing value.
     pub(crate) is_quoted: bool,
-    /// The offset of the field in the record, in bytes, starting at 1.
+    /// The position of the field in bytes, starting at 1.
     pub(crate) column: usize,
 }
 
-/// Appends a field, quoted if necessary. Fields that begin or end with a space are also quoted, because some readers
-/// remove such spaces.
+/// Quotes the field if necessary. Fields that begin or end with a space are also quoted, because some readers remove
+/// such spaces.
 pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     let needs_quotes = text.iter().any(|b| matches!(b, b'"' | b',' | b'\r' | b'\n'))
         || text.first().is_some_and(|b| *b == b' ' || *b == 0xEF)
@@ -34,7 +34,7 @@ pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Parses the fields of a record without its final line break.
+/// The record must not include its final line break.
 pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
     let text = std::str::from_utf8(record)
         .map_err(|error| LineError::at_column(error.valid_up_to() + 1, "this is not UTF-8"))?;
@@ -72,8 +72,7 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
     }
 }
 
-/// Returns the content of a quoted field, from the byte after its opening quote, and its length including the closing
-/// quote.
+/// `quoted` begins after the opening quote. Returns the content, and its length including the closing quote.
 fn unquoted(quoted: &str) -> Option<(Cow<'_, str>, usize)> {
     let mut search = 0;
     loop {

@@ -1,4 +1,4 @@
-//! CSV from a stream of entities, whose columns are known only when the last entity has arrived.
+//! CSV from a stream of entities. The columns are known only when the last entity has arrived.
 
 use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
 use anyhow::{Context, anyhow, ensure};
@@ -9,7 +9,6 @@ use std::io::{BufReader, BufWriter, Seek, Write};
 use uuid::Uuid;
 
 const WHAT: &str = "keeping entities in a temporary file";
-/// The size of each write of CSV.
 const FLUSH_BYTES: usize = 64 * 1024;
 
 /// Keeps entities in a temporary file in JSON Lines format. The file has no name, so it disappears when the process

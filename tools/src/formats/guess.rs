@@ -3,26 +3,24 @@
 use super::value::push_value;
 use model::{EdmType, RecordBuilder};
 
-/// The number of digits of any decimal number that a Double preserves. Numbers with more digits are not guessed to be
+/// A Double preserves every decimal number with this many digits. Numbers with more digits are not guessed to be
 /// Doubles.
 const DOUBLE_DIGITS_MAX: usize = 15;
-/// The minimum length of a time with a date and a zone, such as 2031-04-01T06:30:00Z.
+/// The length of a time with a date and a zone, such as 2031-04-01T06:30:00Z.
 const TIME_CHARACTERS_MIN: usize = 20;
 /// The length of a GUID without braces.
 const GUID_CHARACTERS: usize = 36;
 
-/// The narrowest type that can represent all values of a column.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TypeGuess(Option<EdmType>);
 
 impl TypeGuess {
-    /// Takes a value into account.
     pub(crate) fn add(&mut self, text: &str) {
         let found = type_of(text);
         self.0 = Some(self.0.map_or(found, |known| common(known, found)));
     }
 
-    /// The type; a string if there was no value.
+    /// Returns a string type if there was no value.
     pub(crate) fn edm_type(self) -> EdmType {
         self.0.unwrap_or(EdmType::String)
     }

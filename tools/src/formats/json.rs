@@ -13,7 +13,7 @@ use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
 
 const TYPE: &str = "@odata.type";
 
-/// Appends an entity without a line break. Includes its Timestamp and `ETag` if requested and known.
+/// Appends no line break. Includes the Timestamp and the `ETag` if they are requested and known.
 pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp: bool) -> Result<(), DamagedRecord> {
     let key = SystemProperties {
         partition: entity.key.partition.as_str(),
@@ -24,7 +24,7 @@ pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp
     write_entity_line(out, &key, entity.properties.as_record_builder().properties())
 }
 
-/// Reads a line: an entity that any service accepts.
+/// Returns an entity that any service accepts.
 pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
     let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
     let (Some(partition), Some(row)) = (body.partition, body.row) else {
@@ -40,7 +40,6 @@ pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
     Ok(entity)
 }
 
-/// Refuses an entity that no service accepts.
 pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
     check_size(&entity.key, entity.properties.as_record_builder()).map_err(|error| {
         let reason = match error {
@@ -54,7 +53,7 @@ pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
     })
 }
 
-/// Returns the error for a record that is longer than any entity and spans the given number of lines.
+/// The record spans the given number of lines.
 pub(crate) fn too_long(lines: u64) -> LineError {
     match lines {
         1 => LineError::at_column(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
@@ -65,12 +64,10 @@ pub(crate) fn too_long(lines: u64) -> LineError {
     }
 }
 
-/// Returns the message for a key with a forbidden character.
 pub(super) fn forbidden_character(name: &str) -> String {
     format!("the {name} contains a character that keys cannot have: / \\ # ? or a control character")
 }
 
-/// Determines what is wrong, and where.
 fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
@@ -113,7 +110,6 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     }
 }
 
-/// Returns the message for a key whose value or declared type is not a string.
 fn key_not_text(name: &str, members: &Map<String, Value>) -> String {
     match members.get(name) {
         Some(number @ Value::Number(_)) => {
@@ -124,7 +120,7 @@ fn key_not_text(name: &str, members: &Map<String, Value>) -> String {
     }
 }
 
-/// Finds the malformed member by reading each one separately.
+/// Finds the malformed member by reading each member separately.
 fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> LineError {
     for (name, value) in members.iter().filter(|(name, _)| !name.contains("odata.") && *name != TIMESTAMP) {
         let declared = members.get(&format!("{name}{TYPE}"));

@@ -1,22 +1,18 @@
-//! Splits a file into lines, each with its position and a bounded length.
-
 use memchr::memchr;
 use model::limits::EXPORT_LINE_BYTES_MAX;
 use std::io::{BufRead, ErrorKind, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Every line break.
+    /// A line ends at every line break.
     Lines,
-    /// A line break outside quotes, as between CSV records.
+    /// A record ends at a line break outside quotes.
     CsvRecords,
 }
 
-/// The position of the next byte in a CSV record. A quote opens a field only at its beginning, as in the record
-/// parser.
+/// As in the record parser, a quote opens a field only at its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CsvState {
-    /// At the beginning of a field.
     FieldStart,
     /// In an unquoted field, or after a closing quote.
     Unquoted,
@@ -28,7 +24,7 @@ enum CsvState {
 const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 impl CsvState {
-    /// Returns the state after a piece of a record that begins at the given offset of the file.
+    /// The piece begins at the given offset of the file.
     fn after(self, piece: &[u8], offset: u64) -> Self {
         let mark = usize::try_from(offset).ok().and_then(|offset| BYTE_ORDER_MARK.get(offset..)).unwrap_or_default();
         if mark.is_empty() && memchr(b'"', piece).is_none() {
@@ -53,11 +49,11 @@ impl CsvState {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// The number of the first of these lines in the file, starting at 1.
+    /// The number of the first line, starting at 1.
     pub(crate) number: u64,
-    /// The number of lines of the file that a CSV record spans; otherwise 1.
+    /// The number of lines that a CSV record spans; otherwise 1.
     pub(crate) lines: u64,
-    /// True if the line is longer than any entity; in that case, only its beginning is kept.
+    /// True if the line is longer than any entity. Only its beginning is kept.
     pub(crate) is_too_long: bool,
 }
 
@@ -65,7 +61,7 @@ pub(crate) struct Line<'a> {
 pub(crate) struct Lines<R> {
     reader: R,
     framing: Framing,
-    /// The end of the last line that was read, as an offset in the file.
+    /// The offset at which the last line ends.
     offset: u64,
     number: u64,
     buffer: Vec<u8>,
@@ -73,17 +69,16 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads from the given offset of a file; `number` lines precede it.
+    /// `number` lines precede the offset.
     pub(crate) fn new(reader: R, framing: Framing, offset: u64, number: u64) -> Self {
         Self { reader, framing, offset, number, buffer: Vec::new(), line_bytes_max: EXPORT_LINE_BYTES_MAX }
     }
 
-    /// Returns the offset of the next line, and the number of lines before it.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.offset, self.number)
     }
 
-    /// Returns the next line. The last line of a file needs no line break.
+    /// The last line of a file needs no line break.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.buffer.clear();
         let number = self.number + 1;
@@ -112,7 +107,8 @@ impl<R: BufRead> Lines<R> {
             is_within_line = end.is_none();
             if end.is_some() {
                 self.number += 1;
-                // An unclosed quote results in a record that is too long. It must not swallow the rest of the file.
+                // An unclosed quote results in a record that is too long. Such a record must not contain the rest of
+                // the file.
                 if state != CsvState::Quoted || is_too_long {
                     break;
                 }

@@ -1,5 +1,3 @@
-//! The manifest of an export, which describes the contents of its folder.
-
 use super::FileFormat;
 use anyhow::{Context, anyhow, ensure};
 use model::limits::EXPORT_MANIFEST_BYTES_MAX;
@@ -9,9 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The name of the manifest in the folder of an export.
 pub(crate) const MANIFEST_NAME: &str = "export.json";
-/// The name of the state file in the folder of an incomplete export.
 pub(crate) const STATE_NAME: &str = "export.state.json";
 pub(crate) const MANIFEST_FORMAT: u32 = 1;
 
@@ -20,7 +16,7 @@ pub(crate) struct ExportManifest {
     pub(crate) format: u32,
     pub(crate) made_by: String,
     pub(crate) finished: String,
-    /// The exported endpoint, without secrets.
+    /// The source, without secrets.
     pub(crate) from: String,
     pub(crate) account: String,
     pub(crate) file_format: FileFormat,
@@ -35,13 +31,13 @@ pub(crate) struct ExportManifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExportedTable {
     pub(crate) name: String,
-    /// The name of the table's file in the same folder.
+    /// The name of a file in the folder of the manifest.
     pub(crate) file: String,
     pub(crate) entities: u64,
     pub(crate) bytes: u64,
-    /// The hash of the file, in hexadecimal.
+    /// The hash in hexadecimal.
     pub(crate) sha256: String,
-    /// The stored access policies; `None` if they were skipped.
+    /// `None` if they were skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) policies: Option<Vec<ExportedPolicy>>,
 }
@@ -57,7 +53,6 @@ pub(crate) struct ExportedPolicy {
     permissions: Option<String>,
 }
 
-/// Converts policies to their form in a manifest.
 pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPolicy> {
     let policies = policies.as_slice().iter().map(|policy| ExportedPolicy {
         id: policy.id().to_owned(),
@@ -68,7 +63,6 @@ pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPo
     policies.collect()
 }
 
-/// Converts policies from their form in a manifest.
 pub(crate) fn decode_policies(policies: &[ExportedPolicy]) -> anyhow::Result<StoredAccessPolicies> {
     let time = |text: &String| DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a valid time"));
     let read = policies.iter().map(|policy| {
@@ -87,7 +81,7 @@ pub(crate) fn decode_policies(policies: &[ExportedPolicy]) -> anyhow::Result<Sto
 }
 
 impl ExportManifest {
-    /// Reads the manifest of a folder. Returns `None` if the folder has none.
+    /// Returns `None` if the folder has no manifest.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
         let path = folder.join(MANIFEST_NAME);
         let what = || format!("reading {}", path.display());

@@ -44,7 +44,6 @@ impl FileFormat {
         }
     }
 
-    /// Returns the format that the extension of a file indicates, if any.
     pub(crate) fn from_path(path: &std::path::Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "jsonl" | "ndjson" => Some(Self::Jsonl),

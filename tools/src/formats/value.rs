@@ -6,7 +6,7 @@ use model::datetime::DateTimeError;
 use model::{DateTime, EdmType, EdmValue, Guid, RecordBuilder};
 use wire::number::write_double;
 
-/// Appends a value as text: strings unchanged, binaries in Base64, everything else as in JSON.
+/// Appends strings unchanged, binaries in Base64, and everything else as in JSON.
 pub(crate) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => out.extend_from_slice(text.as_bytes()),
@@ -24,7 +24,7 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// Adds a property whose value is given as text. The error is a message for the user.
+/// The error is a message for the user.
 pub(crate) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
@@ -66,7 +66,7 @@ fn double(text: &str) -> Option<f64> {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),
         "-Infinity" => Some(f64::NEG_INFINITY),
-        // The standard library accepts more spellings of infinity, which are not valid here.
+        // The standard library also accepts other spellings of infinity, which are invalid here.
         _ if text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E')) => {
             text.parse().ok().filter(|double: &f64| double.is_finite())
         }

@@ -1,5 +1,3 @@
-//! The options of `rowhouse import`.
-
 use crate::endpoints::WriteMode;
 use crate::formats::FileFormat;
 use clap::{Args, ValueEnum};

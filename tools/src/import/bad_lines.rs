@@ -10,10 +10,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The maximum number of lines that are reported individually.
+/// Further lines are only counted.
 const REPORTED_MAX: u64 = 20;
 
-/// A skipped line, or a skipped record that spans several lines.
+/// A line, or a record that spans several lines.
 #[derive(Debug, Clone)]
 pub(super) struct BadLine {
     pub(super) number: u64,
@@ -25,7 +25,7 @@ pub(super) struct BadLine {
 
 #[derive(Debug)]
 pub(super) struct BadLines {
-    /// The maximum number of bad lines; `None` if no option can allow bad lines.
+    /// `None` if the command has no option that allows bad lines.
     count_max: Option<u64>,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
@@ -33,17 +33,16 @@ pub(super) struct BadLines {
 }
 
 impl BadLines {
-    /// Allows `count_max` bad lines, of which an earlier run skipped `known`.
+    /// Allows `count_max` bad lines. An earlier run skipped `known` of them.
     pub(super) fn new(count_max: u64, known: u64, file: Option<File>, progress: Arc<Progress>) -> Self {
         Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new), progress }
     }
 
-    /// Allows no bad lines, for a command without an option that allows them.
+    /// For a command without an option that allows bad lines.
     pub(super) fn without_bad_lines(progress: Arc<Progress>) -> Self {
         Self { count_max: None, count: Mutex::new(0), file: None, progress }
     }
 
-    /// Returns true if the command has options for bad lines and for existing entities.
     pub(super) fn has_options(&self) -> bool {
         self.count_max.is_some()
     }
@@ -52,7 +51,7 @@ impl BadLines {
         self.file.is_some()
     }
 
-    /// Skips a line. Returns an error if there are too many.
+    /// Fails if too many lines were skipped.
     pub(super) fn add(&self, file: &str, line: &BadLine) -> anyhow::Result<()> {
         let BadLine { number, lines, error, .. } = line;
         let message = format!("{file}:{number}:{}: {}", error.column, error.reason);
@@ -78,7 +77,8 @@ impl BadLines {
         Ok(())
     }
 
-    /// Discards the bad lines of a table that is imported from the beginning again, and empties their file.
+    /// Discards the bad lines of a table, and empties their file, because the table is imported from the beginning
+    /// again.
     pub(super) fn forget(&self, lines: u64) -> anyhow::Result<()> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_sub(lines);
@@ -88,7 +88,7 @@ impl BadLines {
         file.set_len(0).context("writing the file of --bad-lines")
     }
 
-    /// Writes lines to their file. Returns its length.
+    /// Returns the length of the file.
     pub(super) fn write(&self, header: Option<&[u8]>, lines: &[BadLine]) -> anyhow::Result<u64> {
         let Some(file) = &self.file else { return Ok(0) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,8 +104,7 @@ impl BadLines {
     }
 }
 
-/// Resolves the path of the file of bad lines. Refuses a file that is being imported, or that is in the imported
-/// folder.
+/// Refuses a file that is being imported, or that is in the imported folder.
 pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<PathBuf> {
     let what = || format!("--bad-lines {}", path.display());
     let path = if let Ok(path) = path.canonicalize() {
@@ -127,7 +126,6 @@ pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<P
     Ok(path)
 }
 
-/// Refuses a nonempty file that this import did not write.
 pub(super) fn refuse_foreign_file(path: &Path, known: Option<u64>) -> anyhow::Result<()> {
     let is_empty = std::fs::metadata(path).map_or(true, |file| file.is_file() && file.len() == 0);
     ensure!(
@@ -138,7 +136,7 @@ pub(super) fn refuse_foreign_file(path: &Path, known: Option<u64>) -> anyhow::Re
     Ok(())
 }
 
-/// Opens the file of bad lines, and truncates data that was written after the state was last recorded.
+/// Truncates data that was written after the state was last recorded.
 pub(super) fn open(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let file = File::options().create(true).read(true).write(true).truncate(false).open(path).with_context(what)?;

@@ -1,5 +1,3 @@
-//! The imported files, and their target tables.
-
 use crate::digest::Sha256Writer;
 use crate::endpoints::TableSelection;
 use crate::formats::{ExportManifest, ExportedTable, FileFormat, STATE_NAME, decode_policies};
@@ -10,7 +8,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The source of a table's lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     StandardInput,
@@ -22,23 +19,22 @@ pub(super) struct TableInput {
     pub(super) table: TableName,
     pub(super) input: Input,
     pub(super) format: FileFormat,
-    /// The stored access policies; `None` if the export contains none, or if the file was not written by an export.
+    /// `None` if the export contains no policies, or if no export wrote the file.
     pub(super) policies: Option<StoredAccessPolicies>,
-    /// The expected hash of the file, if known.
+    /// The hash that the manifest contains, if there is a manifest.
     sha256: Option<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct ImportFiles {
-    /// The name of the folder or file in the state file.
+    /// The name in the state file.
     pub(super) name: String,
-    /// The account that was exported, if an export wrote the folder.
+    /// `None` if no export wrote the folder.
     pub(super) account: Option<String>,
     pub(super) tables: Vec<TableInput>,
 }
 
 impl ImportFiles {
-    /// Finds the tables that an option selects.
     pub(super) fn find(
         option: &str,
         from: &Path,
@@ -64,8 +60,7 @@ impl ImportFiles {
             return Ok(Self { name, account: None, tables });
         }
         let selection = TableSelection::parse(tables)?;
-        // This is checked before the manifest is read, because the manifest may belong to an export that is being
-        // replaced.
+        // Check this before reading the manifest, which may belong to an export that is being replaced.
         ensure!(
             !path.join(STATE_NAME).exists(),
             "the export in {} is incomplete: finish it with the command that started it",
@@ -83,7 +78,7 @@ impl ImportFiles {
         Ok(Self { name, account, tables: inputs })
     }
 
-    /// Returns the same files without their hashes, because they may have been changed since an export wrote them.
+    /// Discards the hashes, because the files may have been changed since an export wrote them.
     pub(super) fn unchecked(mut self) -> Self {
         self.tables.iter_mut().for_each(|table| table.sha256 = None);
         self
@@ -104,7 +99,7 @@ fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<V
     manifest.tables.iter().map(input).collect()
 }
 
-/// Returns the files of a folder that was not written by an export, sorted by name.
+/// The folder does not contain an export. The files are sorted by name.
 fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Vec<TableInput>> {
     let mut inputs = Vec::new();
     for file in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
@@ -142,7 +137,7 @@ fn table_of(file: &Path) -> anyhow::Result<TableName> {
 }
 
 impl TableInput {
-    /// Returns a value that changes when the file changes, so that a later run notices; `None` for standard input.
+    /// Returns a value that changes when the file changes, or `None` for standard input.
     pub(super) fn fingerprint(&self) -> anyhow::Result<Option<String>> {
         let Input::File(path) = &self.input else { return Ok(None) };
         let metadata = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?;
@@ -150,7 +145,7 @@ impl TableInput {
         Ok(Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos())))
     }
 
-    /// Returns the length of the file; 0 if unknown.
+    /// Returns 0 if the length is unknown.
     pub(super) fn bytes(&self) -> u64 {
         match &self.input {
             Input::StandardInput => 0,
@@ -158,7 +153,6 @@ impl TableInput {
         }
     }
 
-    /// Refuses a file that has changed since the export wrote it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let (Input::File(path), Some(expected)) = (&self.input, &self.sha256) else { return Ok(()) };
         let what = || format!("reading {}", path.display());
@@ -175,7 +169,7 @@ impl TableInput {
         Ok(())
     }
 
-    /// Returns the name of the file for messages.
+    /// Returns a name for messages.
     pub(super) fn name(&self) -> String {
         match &self.input {
             Input::StandardInput => "standard input".to_owned(),

@@ -1,8 +1,6 @@
 //! `rowhouse import`: reads files into tables.
 //!
-//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes the windows, `bad_lines.rs` skips
-//! malformed lines, and `state.rs` records the progress. `seed.rs` imports files for a server that is starting. This
-//! module must not know how a line is parsed.
+//! This module must not know how a line is parsed.
 
 mod args;
 mod bad_lines;
@@ -96,7 +94,6 @@ struct ImportRun<'a> {
     files: ImportFiles,
     types: Vec<(String, EdmType)>,
     state: ImportState,
-    /// The file for bad lines, if one is given.
     bad_lines: Option<PathBuf>,
 }
 
@@ -150,7 +147,6 @@ impl ImportRun<'_> {
     }
 }
 
-/// Returns the account to write to.
 async fn target_account(
     args: &ImportArgs,
     files: &ImportFiles,
@@ -173,7 +169,6 @@ async fn target_account(
     }
 }
 
-/// Parses `NAME=Edm.Int32`.
 fn parse_typed_name(text: &str) -> anyhow::Result<(String, EdmType)> {
     let read = text.split_once('=').and_then(|(name, edm_type)| {
         let edm_type = parse_type(edm_type)?;

@@ -1,4 +1,4 @@
-//! Reads lines into windows. The entities in a window have distinct keys, so they may be written in any order.
+//! Reads lines into windows. The entities in a window have distinct keys, so they can be written in any order.
 
 use super::bad_lines::BadLine;
 use super::files::{Input, TableInput};
@@ -19,9 +19,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct EntityLine {
     pub(super) entity: PropertyBag,
-    /// The number of the first line of the record.
+    /// The number of the first line.
     pub(super) number: u64,
-    /// The number of lines that the record spans.
     pub(super) lines: u64,
     /// The bytes of the record, if bad lines are saved.
     pub(super) raw: Option<Box<[u8]>>,
@@ -32,7 +31,7 @@ pub(super) struct EntityLine {
 pub(super) struct Window {
     pub(super) entities: Vec<EntityLine>,
     pub(super) bad_lines: Vec<BadLine>,
-    /// The offset of the next line, and the number of lines before it.
+    /// The offset of the next line, and the number of lines before that offset.
     pub(super) position: (u64, u64),
     pub(super) is_last: bool,
 }
@@ -40,15 +39,14 @@ pub(super) struct Window {
 pub(super) struct WindowReader {
     lines: Lines<Box<dyn BufRead + Send>>,
     header: Option<CsvHeader>,
-    /// The bytes of the CSV header.
     header_text: Option<Vec<u8>>,
     keeps_raw: bool,
-    /// An entity whose keys also occur in the last window. The next window begins with this entity.
+    /// An entity whose keys also occur in the last window. It becomes the first entity of the next window.
     pending: Option<EntityLine>,
 }
 
 impl WindowReader {
-    /// Opens the file of a table at the position where the import continues.
+    /// Opens the file at the position at which the import continues.
     pub(super) fn open(
         table: &TableInput,
         progress: &ImportProgress,
@@ -93,8 +91,7 @@ impl WindowReader {
         };
         let mut header = read(types)?;
         if guesses_types {
-            // The first type in the list for a name takes precedence, so the given types take precedence over the
-            // guessed types.
+            // The first type for a name takes precedence, so the given types come before the guessed types.
             header = read(&[types, &guess_types(table, &header)?].concat())?;
         }
         self.header_text = Some(bytes.to_vec());
@@ -102,18 +99,16 @@ impl WindowReader {
         Ok(())
     }
 
-    /// Returns the first of the typed properties that has no column.
     pub(super) fn missing_column<'t>(&self, types: &'t [(String, EdmType)]) -> Option<&'t str> {
         let header = self.header.as_ref()?;
         types.iter().map(|(name, _)| name.as_str()).find(|name| !header.has(name))
     }
 
-    /// Returns the bytes of the CSV header.
     pub(super) fn header_text(&self) -> Option<&[u8]> {
         self.header_text.as_deref()
     }
 
-    /// Returns the next window. Only the last one may be empty.
+    /// Only the last window can be empty.
     pub(super) fn window(&mut self) -> anyhow::Result<Window> {
         let mut window = Window::default();
         let mut keys: HashSet<EntityKey> = HashSet::new();
@@ -143,7 +138,6 @@ impl WindowReader {
                 }
                 Ok(entity) => {
                     let line = EntityLine { entity, number, lines, raw };
-                    // If two lines have the same keys, the first must be written before the second.
                     if !keys.insert(line.entity.key.clone()) {
                         self.pending = Some(line);
                         return Ok(window);
@@ -159,8 +153,8 @@ impl WindowReader {
     }
 }
 
-/// Guesses the types of columns without a type from as many records as fit in a window. For the same file, the result
-/// is always the same, so an import continues with the types with which it began.
+/// Guesses from as many records as fit in a window. The result for a file is always the same, so an import continues
+/// with the types with which it began.
 fn guess_types(table: &TableInput, header: &CsvHeader) -> anyhow::Result<Vec<(String, EdmType)>> {
     let mut guesses: Vec<_> = header.untyped().map(|(at, name)| (at, name, TypeGuess::default())).collect();
     let mut lines = Lines::new(open(table, 0)?, Framing::CsvRecords, 0, 0);
@@ -221,7 +215,7 @@ mod tests {
 
     #[test]
     fn bytes_that_may_have_to_be_kept_count_for_a_window() {
-        // Timestamps are ignored, so the lines are far larger than the entities.
+        // Timestamps are ignored, so these lines are far larger than their entities.
         let filler = "x".repeat(IMPORT_WINDOW_BYTES_MAX / 4);
         let rows = (0..8).map(|row| format!("p,{row},{filler}\n")).collect::<Vec<_>>().concat();
         for (keeps_raw, expected) in [(false, 8), (true, 4)] {

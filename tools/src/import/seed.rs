@@ -21,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// The maximum number of concurrent transactions.
 const TRANSACTIONS_MAX: usize = 16;
 
 /// The result of loading a seed.
@@ -33,9 +32,9 @@ pub struct SeedSummary {
     pub entities: u64,
 }
 
-/// Loads the files in a folder into an account that has no table. Returns `None`, without loading anything, if the
-/// account has a table. Also returns the engine, which nothing else may use while the files are loaded. For a
-/// persistent engine, the files are first loaded into memory as a trial.
+/// Loads the files in a folder into an account that has no table. If the account has a table, loads nothing and returns
+/// `None`. Also returns the engine, which nothing else may use while the files are loaded. For a persistent engine, the
+/// files are first loaded into memory as a trial.
 ///
 /// Must be called on a multithreaded runtime.
 pub async fn seed<E: Engine>(
@@ -83,7 +82,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         is_only_table: false,
         with_policies: true,
         bad_lines: BadLines::without_bad_lines(Arc::clone(&progress)),
-        // There is no state file, because a server does not continue where an earlier server stopped.
+        // There is no state file, because a server does not continue the work of an earlier server.
         state: ImportState::open(None, options)?,
         progress: Arc::clone(&progress),
         transactions: Arc::new(Semaphore::new(TRANSACTIONS_MAX)),
@@ -106,7 +105,7 @@ mod tests {
         let account = AccountName::new("orchard").unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let line = |row: u32| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n");
-        // More than one window, so that the first could be written before the last line is read.
+        // With more than one window, the first could be written before the last line is read.
         let lines: String = (0..5000).map(line).collect();
         write("trees.jsonl", &format!("{lines}{{\n"));
         let engine = || Embedded::open(data.path(), &EmbeddedOptions::default(), SystemClock).unwrap();

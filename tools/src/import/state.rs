@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //!
-//! 1. What the file counts as written has been written: it is updated after the target has acknowledged a window.
-//! 2. An import does not continue with a file that has changed in the meantime, because offsets into it are no longer
-//!    valid.
+//! 1. Everything that the file counts as written has been written, because the file is updated after the target has
+//!    acknowledged a window.
+//! 2. An import does not continue with a changed file, because the recorded offsets are no longer valid.
 
 use super::args::ImportMode;
 use crate::formats::FileFormat;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const COMMAND: Command = Command { name: "import", format: 2, advice: "delete it" };
 
-/// The options that determine what is imported. An import continues only with the same options.
+/// An import continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportOptions {
     pub(super) from: String,
@@ -29,7 +29,7 @@ pub(super) struct ImportOptions {
     pub(super) guess_types: bool,
 }
 
-/// The options, and the file for bad lines, which was written by this import.
+/// Also contains the file for bad lines, so that a later run recognizes its own file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImportHeader {
     #[serde(flatten)]
@@ -37,27 +37,23 @@ pub(super) struct ImportHeader {
     bad_lines: Option<PathBuf>,
 }
 
-/// The progress of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportProgress {
-    /// The fingerprint of the file when the import began.
+    /// The fingerprint when the import began.
     pub(super) fingerprint: Option<String>,
     pub(super) is_done: bool,
-    /// The offset at which the next line begins.
     pub(super) offset: u64,
-    /// The number of lines before that offset.
+    /// The number of lines before the offset.
     pub(super) line: u64,
     pub(super) entities: u64,
     pub(super) bad: u64,
-    /// The length of the file of bad lines.
     pub(super) bad_bytes: u64,
 }
 
-/// The state of an import and its file. An import from standard input has no file.
+/// An import from standard input has no state file.
 pub(super) type ImportState = StateFile<ImportHeader, ImportProgress>;
 
 impl ImportState {
-    /// Reads the state file, if it exists.
     pub(super) fn open(path: Option<PathBuf>, options: ImportOptions) -> anyhow::Result<Self> {
         let shown = path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let header = ImportHeader { options, bad_lines: None };
@@ -73,22 +69,19 @@ impl ImportState {
         })
     }
 
-    /// Returns true if at least one window was written, so that a later run can continue the import.
     pub(super) fn has_progress(&self) -> bool {
         self.read(|_, tables| tables.values().any(|table| table.is_done || table.offset > 0))
     }
 
-    /// Returns the number of lines skipped so far.
     pub(super) fn bad_lines(&self) -> u64 {
         self.read(|_, tables| tables.values().map(|table| table.bad).sum())
     }
 
-    /// Returns the number of entities written so far.
     pub(super) fn entities(&self) -> u64 {
         self.read(|_, tables| tables.values().map(|table| table.entities).sum())
     }
 
-    /// Returns the length of a file of bad lines that this import wrote, or `None` if it has not written to it yet.
+    /// Returns `None` if the import has not written to the file yet.
     pub(super) fn bad_lines_bytes(&self, table: &TableName, path: &Path) -> Option<u64> {
         self.read(|header, tables| {
             let is_known = header.bad_lines.as_deref() == Some(path);
@@ -96,7 +89,7 @@ impl ImportState {
         })
     }
 
-    /// Records the file for the bad lines of a table, before anything is written to it.
+    /// Must be called before anything is written to the file.
     pub(super) fn begin_bad_lines(&self, table: &TableName, path: &Path) -> anyhow::Result<()> {
         self.update(Save::Now, |header, tables| {
             header.bad_lines = Some(path.to_owned());
@@ -106,7 +99,7 @@ impl ImportState {
         })
     }
 
-    /// Returns the progress of a table. Records a new table as started, and refuses a file that has changed.
+    /// Records a new table as started. Refuses a file that has changed.
     pub(super) fn begin(&self, table: &TableName, fingerprint: Option<&str>) -> anyhow::Result<ImportProgress> {
         let progress = self.update(Save::Now, |_, tables| {
             let new = ImportProgress { fingerprint: fingerprint.map(str::to_owned), ..ImportProgress::default() };

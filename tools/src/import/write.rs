@@ -1,7 +1,7 @@
 //! Writes windows. The transactions of a window are written in parallel, while the next window is read.
 //!
-//! Memory is bounded: each table that is being imported has at most three windows in memory: one being written, one
-//! waiting and one being read.
+//! Memory is bounded: each table that is being imported has at most three windows in memory. One is being written, one
+//! waits, and one is being read.
 
 use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
@@ -28,7 +28,7 @@ pub(super) struct FileImport {
     pub(super) mode: WriteMode,
     pub(super) types: Arc<Vec<(String, EdmType)>>,
     pub(super) guesses_types: bool,
-    /// True if there is only one file. In that case, the file must have all properties in `types`.
+    /// If true, the file must have all properties in `types`.
     pub(super) is_only_table: bool,
     pub(super) with_policies: bool,
     pub(super) bad_lines: BadLines,
@@ -46,8 +46,8 @@ impl FileImport {
         let table = TableKey { account: self.account.clone(), name: input.table.clone() };
         let mut progress = block_in_place(|| self.state.begin(&input.table, input.fingerprint()?.as_deref()))?;
         if (progress.is_done || progress.offset > 0) && self.is_gone(&table).await? {
-            // The table no longer exists, and with it the data that an earlier run wrote. The bad lines will be found
-            // again.
+            // The table no longer exists, and neither does the data that an earlier run wrote. The bad lines will be
+            // found again.
             let known = progress.bad;
             progress = ImportProgress { fingerprint: progress.fingerprint, ..ImportProgress::default() };
             block_in_place(|| {
@@ -78,7 +78,7 @@ impl FileImport {
 
     async fn is_gone(&self, table: &TableKey) -> anyhow::Result<bool> {
         match self.endpoint.tables(&self.account).await {
-            // A signature that allows writing entities may not allow listing tables.
+            // A signature that allows writing entities does not always allow listing tables.
             Err(error) if is_forbidden(&error) => Ok(false),
             names => Ok(!names?.contains(&table.name)),
         }
@@ -86,7 +86,7 @@ impl FileImport {
 
     async fn prepare(&self, table: &TableKey, input: &TableInput) -> anyhow::Result<()> {
         match self.endpoint.create_table(table).await {
-            // A signature that allows writing entities may not allow creating tables. The table may exist.
+            // A signature that allows writing entities does not always allow creating tables. The table may exist.
             Err(error) if is_forbidden(&error) => {}
             result => result?,
         }
@@ -98,7 +98,7 @@ impl FileImport {
         Ok(())
     }
 
-    /// Writes a window. When this returns, the whole window has been acknowledged and recorded.
+    /// When this returns, the whole window has been acknowledged and recorded.
     async fn import_window(
         self: &Arc<Self>,
         table: &TableKey,
@@ -129,7 +129,7 @@ impl FileImport {
         })
     }
 
-    /// Writes entities. Returns the lines of entities that already exist and differ.
+    /// Returns the lines of entities that already exist and differ.
     async fn write(self: &Arc<Self>, table: &TableKey, entities: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(by_partition(entities), |line| &line.entity) {
@@ -162,8 +162,8 @@ impl FileImport {
         }
     }
 
-    /// Inserts the missing entities. Existing equal entities were written before: by an earlier run, or by a request
-    /// whose response was lost.
+    /// Inserts the missing entities. If an equal entity exists, an earlier run or a request whose response was lost
+    /// wrote it.
     async fn write_singly(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
         for EntityLine { entity, number, lines, raw } in lines {
@@ -192,8 +192,7 @@ impl FileImport {
     }
 }
 
-/// Groups lines by partition. The partitions are in the order of their first lines, and the lines of each partition
-/// keep their order.
+/// The partitions are in the order of their first lines, and the lines of each partition keep their order.
 fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     let mut ranks: HashMap<KeyText, usize> = HashMap::new();
     let mut ranked: Vec<(usize, EntityLine)> = Vec::with_capacity(lines.len());
@@ -206,14 +205,14 @@ fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     ranked.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Reads windows on a separate thread, one window ahead of the window that is being written.
+/// Reads on a separate thread, one window ahead of the window that is being written.
 fn read_ahead(mut reader: WindowReader) -> mpsc::Receiver<anyhow::Result<Window>> {
     let (sender, windows) = mpsc::channel(1);
     spawn_blocking(move || {
         loop {
             let window = reader.window();
             let is_end = window.as_ref().map_or(true, |window| window.is_last);
-            // The receiver is dropped when the import stops early.
+            // If the import stops early, the receiver is dropped.
             if sender.blocking_send(window).is_err() || is_end {
                 return;
             }

@@ -20,12 +20,10 @@ pub fn print(result: &impl Display) -> anyhow::Result<()> {
     write!(std::io::stdout().lock(), "{result}").context("writing to standard output")
 }
 
-/// Writes an escaped line to standard output.
 pub(crate) fn print_line(line: impl Display) -> anyhow::Result<()> {
     print(&format_args!("{}\n", escaped(&line.to_string())))
 }
 
-/// Writes an escaped line to standard error.
 pub(crate) fn notice(line: impl Display) {
     to_standard_error(&format!("{}\n", escaped(&line.to_string())));
 }
@@ -38,7 +36,6 @@ pub fn report_error(error: &anyhow::Error) {
     to_standard_error(&format!("{}\n", lines.join("\n")));
 }
 
-/// Returns true if the error means that the output no longer has a reader.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let source = error.chain().find_map(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| source.kind() == ErrorKind::BrokenPipe)
@@ -49,8 +46,7 @@ fn to_standard_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes text that consists of several lines, such as CSV: unchanged to a file or pipe, but with each line [`escaped`]
-/// on a terminal.
+/// Writes text unchanged to a file or pipe, but with each line [`escaped`] to a terminal.
 #[derive(Debug)]
 pub(crate) struct TerminalSafeWriter<W> {
     pub(crate) out: W,
@@ -58,7 +54,7 @@ pub(crate) struct TerminalSafeWriter<W> {
 }
 
 impl<W: Write> Write for TerminalSafeWriter<W> {
-    /// Writes the whole text, which must not end inside a character.
+    /// The text must not end inside a character.
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         if !self.is_terminal {
             return self.out.write(text);
@@ -76,7 +72,7 @@ impl<W: Write> Write for TerminalSafeWriter<W> {
     }
 }
 
-/// Replaces the characters that control a terminal or reorder text with escapes such as `\u{1b}`.
+/// Replaces characters that control a terminal or reorder text with escapes such as `\u{1b}`.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control_character) {
         return Cow::Borrowed(text);

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The template of the bar. The message is cut to the width of the terminal.
+/// The library cuts the message to the width of the terminal.
 const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -19,18 +19,17 @@ pub(crate) struct Progress {
     action: &'static str,
     tables: AtomicUsize,
     tables_done: AtomicUsize,
-    /// The number of entities in this run.
+    /// Counts only the entities of this run.
     entities: AtomicU64,
-    /// The total work of all tables, in a unit that the command chooses; 0 if only tables are counted.
+    /// In a unit that the command chooses. If the work is 0, only tables are counted.
     work: AtomicU64,
     work_done: AtomicU64,
     began: Instant,
-    /// The bar; hidden if standard error is not a terminal.
+    /// Hidden if standard error is not a terminal.
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Returns the progress of an action that begins now.
     pub(crate) fn new(action: &'static str, tables: usize) -> Self {
         Self::drawn_to(ProgressDrawTarget::stderr(), action, tables)
     }
@@ -49,7 +48,6 @@ impl Progress {
         }
     }
 
-    /// Sets the total work of all tables.
     pub(crate) fn expect_work(&self, work: u64) {
         self.work.store(work, Ordering::Relaxed);
     }
@@ -58,7 +56,6 @@ impl Progress {
         self.work_done.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// Sets the number of tables, once it is known.
     pub(crate) fn set_tables(&self, tables: usize) {
         self.tables.store(tables, Ordering::Relaxed);
     }
@@ -71,12 +68,11 @@ impl Progress {
         self.tables_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of completed tables and entities.
+    /// Returns the numbers of completed tables and entities.
     pub(crate) fn done(&self) -> (u64, u64) {
         (self.tables_done.load(Ordering::Relaxed) as u64, self.entities.load(Ordering::Relaxed))
     }
 
-    /// Returns a summary of tables, entities, time and rate.
     pub(crate) fn summary(&self) -> String {
         let (tables, entities) = self.done();
         let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
@@ -99,7 +95,6 @@ impl Progress {
         }
     }
 
-    /// Writes an escaped line to standard error, above the bar.
     pub(crate) fn notice(&self, line: impl Display) {
         self.bar.suspend(|| notice(line));
     }
@@ -135,7 +130,7 @@ impl Progress {
     }
 }
 
-/// Clears the bar, even when the work is canceled.
+/// Clears the bar even if the work is canceled.
 struct ClearedOnDrop<'a>(&'a ProgressBar);
 
 impl Drop for ClearedOnDrop<'_> {

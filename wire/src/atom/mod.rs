@@ -8,15 +8,13 @@ mod write;
 
 pub use read::{read_entity, read_table};
 pub use write::{
-    AtomContext, AtomEntityContext, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
-    write_start_of_entity_feed, write_table_feed,
+    end_feed, write_entity_in_feed, write_single_entity, write_single_table, write_start_of_entity_feed,
+    write_table_feed,
 };
 
-/// The namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 /// The namespace of properties, with the conventional prefix `d`.
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
 /// The namespace of metadata about properties, with the conventional prefix `m`.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-/// The scheme of the category that contains the type of an entry.
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";

@@ -91,7 +91,7 @@ impl EntryProperties {
         Err(BodyError::Malformed)
     }
 
-    /// Returns the value of a key or of a table's name. A null value counts as missing.
+    /// A null value counts as missing.
     fn key(&self, name: &str, keys: KeyLocation) -> Result<Option<&str>, BodyError> {
         let Some(property) = self.0.iter().find(|property| property.name == name) else { return Ok(None) };
         keys.check_key_type(property.edm_type()?)?;
@@ -101,21 +101,16 @@ impl EntryProperties {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementKind {
-    /// Outside the root element.
     Document,
-    /// Directly inside `entry`.
     Entry,
-    /// Directly inside the `content` of the entry.
     Content,
-    /// Directly inside `m:properties`.
     Properties,
     /// Inside a property, which is the last one in `properties`.
     Property,
-    /// Inside an element that is not part of the entity.
     Other,
 }
 
-/// Parses one entry. Every method returns `None` if the document is not a valid entry.
+/// A parser for one entry. Every method returns `None` if the document is not a valid entry.
 struct EntryReader<'a> {
     reader: NsReader<&'a [u8]>,
     /// The open elements, outermost first, starting with the document itself.
@@ -123,7 +118,6 @@ struct EntryReader<'a> {
     properties: Vec<EntryProperty>,
     has_root: bool,
     has_properties: bool,
-    /// True if properties were dropped because there are more than an entity can have.
     has_too_many: bool,
 }
 
@@ -169,7 +163,6 @@ impl<'a> EntryReader<'a> {
         (self.open == [ElementKind::Document] && self.has_properties).then_some((self.properties, self.has_too_many))
     }
 
-    /// Handles a start tag and returns the kind of its element.
     fn start(&mut self, tag: &BytesStart<'_>) -> Option<ElementKind> {
         if self.open.len() > ATOM_DEPTH_MAX {
             return None;
@@ -282,7 +275,6 @@ mod tests {
 
     const NAMESPACES: &str = r#"xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom""#;
 
-    /// Wraps properties in an entry such as a client library sends.
     fn entry(properties: &str) -> String {
         format!(
             "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\n<entry {NAMESPACES} >\n<title /><updated>2015-06-23T00:26:34.150517+00:00</updated><author><name /></author><id />\n<content type=\"application/xml\">\n    <m:properties xml:space=\"preserve\">{properties}</m:properties></content></entry>"
@@ -426,7 +418,6 @@ mod tests {
         }
     }
 
-    /// The document has nine levels of XML entities, each of which expands to ten others.
     #[test]
     fn a_billion_laughs_are_refused_at_the_document_type() {
         let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");

@@ -9,13 +9,10 @@ use crate::xml::is_character;
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
 
-/// Returns true if XML treats the character as white space.
 pub(super) fn is_white_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Appends character data.
-///
 /// UNVERIFIED (03 §5.3): characters that a string may contain but XML 1.0 does not allow are written as references, as
 /// by the XML writer of .NET when its checks are disabled. Strict readers reject them.
 pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
@@ -65,9 +62,8 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// Appends a double. NaN and the infinities have the names from XML Schema (01 §6.2).
-///
-/// UNVERIFIED (01 §6.2): a whole number is written without a fraction, as in the XML conversion of .NET.
+/// NaN and the infinities have the names from XML Schema (01 §6.2). UNVERIFIED (01 §6.2): a whole number is written
+/// without a fraction, as in the XML conversion of .NET.
 fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     if double.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -81,10 +77,8 @@ fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     }
 }
 
-/// Parses the text of a property and appends it to `properties`. White space around the text is ignored for every type
-/// except string.
-///
-/// UNVERIFIED (03 §5.2): which strings the service accepts beyond those of XML Schema.
+/// White space around the text is ignored for every type except string. UNVERIFIED (03 §5.2): which strings the service
+/// accepts beyond those of XML Schema.
 pub(super) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,

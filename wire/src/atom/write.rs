@@ -5,40 +5,22 @@
 
 use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
-use crate::select::Select;
+use crate::response_context::{EntityContext, ResponseContext};
 use crate::uri::{write_entity_address, write_table_address};
+use crate::version::Version;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
+use model::{EdmType, EdmValue, EntityView};
 
-/// The values that all documents of a response depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct AtomContext<'a> {
-    /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
-    pub base: &'a str,
-    /// The account.
-    pub account: &'a AccountName,
-    /// The time of the response.
-    pub updated: DateTime,
-    /// True if elements are written in the order used before version 2013-08-15.
-    pub is_old: bool,
-}
-
-/// The values that all entities of one table in a response depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct AtomEntityContext<'a> {
-    /// The context of the response.
-    pub response: AtomContext<'a>,
-    /// The table name as written in the request.
-    pub table: &'a str,
-    /// The properties to write; `None` writes all.
-    pub select: Option<&'a Select>,
+/// Returns true if elements are written in the order used before version 2013-08-15.
+fn is_old(context: ResponseContext<'_>) -> bool {
+    context.version < Version::JSON
 }
 
 /// Writes one entity as a complete document.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
-    context: &AtomEntityContext<'_>,
+    context: &EntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     write_declaration(out, context.response);
@@ -49,7 +31,7 @@ pub fn write_single_entity(
 /// Writes one entity as part of a feed.
 pub fn write_entity_in_feed(
     out: &mut Vec<u8>,
-    context: &AtomEntityContext<'_>,
+    context: &EntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     out.extend_from_slice(b"<entry");
@@ -57,7 +39,7 @@ pub fn write_entity_in_feed(
 }
 
 /// Writes the beginning of a feed, up to its first entity.
-pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &AtomEntityContext<'_>, is_empty: bool) {
+pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
     start_feed(out, context.response, context.table, is_empty);
 }
 
@@ -67,14 +49,14 @@ pub fn end_feed(out: &mut Vec<u8>) {
 }
 
 /// Writes the response to Create Table and to a query of one table.
-pub fn write_single_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
+pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table: &str) {
     write_declaration(out, context);
     start_root(out, context, "entry");
     write_table(out, context, table);
 }
 
 /// Writes the response to Query Tables.
-pub fn write_table_feed<'t>(out: &mut Vec<u8>, context: AtomContext<'_>, tables: impl Iterator<Item = &'t str>) {
+pub fn write_table_feed<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tables: impl Iterator<Item = &'t str>) {
     let mut tables = tables.peekable();
     start_feed(out, context, "Tables", tables.peek().is_none());
     for table in tables {
@@ -84,20 +66,20 @@ pub fn write_table_feed<'t>(out: &mut Vec<u8>, context: AtomContext<'_>, tables:
     end_feed(out);
 }
 
-fn write_declaration(out: &mut Vec<u8>, context: AtomContext<'_>) {
-    let standalone = if context.is_old { " standalone=\"yes\"" } else { "" };
+fn write_declaration(out: &mut Vec<u8>, context: ResponseContext<'_>) {
+    let standalone = if is_old(context) { " standalone=\"yes\"" } else { "" };
     push(out, &["<?xml version=\"1.0\" encoding=\"utf-8\"", standalone, "?>"]);
 }
 
 /// Writes the start tag of a root element, up to the last attribute that all documents have.
-fn start_root(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str) {
+fn start_root(out: &mut Vec<u8>, context: ResponseContext<'_>, name: &str) {
     push(out, &["<", name, " xml:base=\""]);
     write_attribute(out, context.base);
     push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
 }
 
 /// UNVERIFIED (03 §5.4): an empty feed has an author, as Atom requires, and the author is at this position.
-fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty: bool) {
+fn start_feed(out: &mut Vec<u8>, context: ResponseContext<'_>, name: &str, is_empty: bool) {
     write_declaration(out, context);
     start_root(out, context, "feed");
     out.push(b'>');
@@ -107,7 +89,7 @@ fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty:
         push(out, &["/", name, "</id>"]);
     };
     let title = |out: &mut Vec<u8>| push(out, &["<title type=\"text\">", name, "</title>"]);
-    if context.is_old {
+    if is_old(context) {
         title(out);
         id(out);
     } else {
@@ -123,18 +105,14 @@ fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty:
 
 const AUTHOR: &[u8] = b"<author><name /></author>";
 
-fn write_updated(out: &mut Vec<u8>, context: AtomContext<'_>) {
+fn write_updated(out: &mut Vec<u8>, context: ResponseContext<'_>) {
     out.extend_from_slice(b"<updated>");
-    context.updated.write_whole_seconds_to(out);
+    context.now.write_whole_seconds_to(out);
     out.extend_from_slice(b"</updated>");
 }
 
 /// Writes an entity, starting after the attributes that every start tag has.
-fn write_entity(
-    out: &mut Vec<u8>,
-    context: &AtomEntityContext<'_>,
-    entity: &EntityView<'_>,
-) -> Result<(), DamagedRecord> {
+fn write_entity(out: &mut Vec<u8>, context: &EntityContext<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
     out.extend_from_slice(b" m:etag=\"W/&quot;datetime'");
     entity.record.timestamp().write_etag_to(out);
     out.extend_from_slice(b"'&quot;\">");
@@ -148,7 +126,7 @@ fn write_entity(
 }
 
 /// Writes a table, starting after the attributes of its start tag.
-fn write_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
+fn write_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table: &str) {
     out.push(b'>');
     write_metadata(out, context, "Tables", |out| write_table_address(out, table));
     push(out, &["<d:TableName>", table, "</d:TableName>"]);
@@ -160,10 +138,9 @@ fn end_entry(out: &mut Vec<u8>) {
 }
 
 /// Writes the metadata of an entry, up to its properties. URLs need no XML escaping: their special characters are
-/// percent-encoded, and quotes are valid as they are.
-///
-/// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which follows the documentation.
-fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
+/// percent-encoded, and quotes are valid as they are. UNVERIFIED (03 §5.3): the order before version 2013-08-15, which
+/// follows the documentation.
+fn write_metadata(out: &mut Vec<u8>, context: ResponseContext<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
     let category = |out: &mut Vec<u8>| {
         push(out, &["<category term=\"", context.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
     };
@@ -177,7 +154,7 @@ fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, addres
     out.push(b'/');
     address(out);
     out.extend_from_slice(b"</id>");
-    if context.is_old {
+    if is_old(context) {
         out.extend_from_slice(b"<title type=\"text\"></title>");
     } else {
         category(out);
@@ -186,18 +163,17 @@ fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, addres
     }
     write_updated(out, context);
     out.extend_from_slice(AUTHOR);
-    if context.is_old {
+    if is_old(context) {
         link(out);
         category(out);
     }
     out.extend_from_slice(b"<content type=\"application/xml\"><m:properties>");
 }
 
-/// Writes all properties of an entity, or only the selected ones. Selected names that the entity lacks are written as
-/// null.
+/// Selected names that the entity lacks are written as null.
 fn write_properties(
     out: &mut Vec<u8>,
-    context: &AtomEntityContext<'_>,
+    context: &EntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     let Some(select) = context.select.filter(|select| !select.is_all()) else {
@@ -231,9 +207,8 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
     }
 }
 
-/// Returns true if a selected name, which may be any string, is a valid element name.
-///
-/// UNVERIFIED (03 §5.3): how the service handles an invalid name.
+/// Returns true if a selected name, which may be any string, is a valid element name. UNVERIFIED (03 §5.3): how the
+/// service handles an invalid name.
 fn is_element_name(name: &str) -> bool {
     model::name::check_property_name(name).is_ok()
 }
@@ -264,16 +239,19 @@ mod tests {
     use crate::atom::{read_entity, read_table};
     use crate::entity_body::KeyLocation;
     use crate::json;
-    use model::{EntityKey, KeyText, Record};
+    use crate::negotiation::Format;
+    use crate::select::Select;
+    use model::{AccountName, DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
 
     fn account() -> AccountName {
         AccountName::new("acct").unwrap()
     }
 
-    fn context(account: &AccountName, is_old: bool) -> AtomContext<'_> {
-        let updated = DateTime::parse("2023-11-05T06:31:02.7Z").unwrap();
-        AtomContext { base: "https://acct.table.example", account, updated, is_old }
+    fn context(account: &AccountName, is_old: bool) -> ResponseContext<'_> {
+        let now = DateTime::parse("2023-11-05T06:31:02.7Z").unwrap();
+        let version = if is_old { Version::UPSERT } else { Version::JSON };
+        ResponseContext { base: "https://acct.table.example", account, format: Format::Atom, version, now }
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {
@@ -287,7 +265,7 @@ mod tests {
 
     fn single(is_old: bool, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
         let account = account();
-        let context = AtomEntityContext { response: context(&account, is_old), table: "cars", select };
+        let context = EntityContext { response: context(&account, is_old), table: "cars", select };
         let mut out = Vec::new();
         write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()

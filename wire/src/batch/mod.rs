@@ -1,8 +1,5 @@
 //! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
 //!
-//! [`read`] finds the operations of a request body, and the `write` functions frame their responses. For a client,
-//! [`ChangesetWriter`] writes requests and [`read_responses`] parses responses.
-//!
 //! Invariants:
 //!
 //! 1. Parsing copies nothing: every string and body is a slice of the request.

@@ -26,7 +26,6 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     }
 }
 
-/// Returns a parameter's value and the text after its semicolon.
 fn parameter_value(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (value, rest) = quoted.split_once('"')?;
@@ -36,10 +35,8 @@ fn parameter_value(text: &str) -> Option<(&str, &str)> {
     Some((value.trim_end(), rest))
 }
 
-/// Iterates over the parts of a multipart body: the bytes between delimiters, without the line breaks that belong to
-/// the delimiters.
-///
-/// Bytes before the first delimiter and after the last one are ignored.
+/// An iterator over the parts of a multipart body: the bytes between delimiters, without the line breaks that belong to
+/// the delimiters. Bytes before the first delimiter and after the last one are ignored.
 pub(super) struct Parts<'a> {
     body: &'a [u8],
     delimiter: memmem::Finder<'static>,
@@ -51,7 +48,6 @@ pub(super) struct Parts<'a> {
 struct Delimiter {
     /// The start of the line break that precedes it.
     start: usize,
-    /// The start of the next line.
     end: usize,
     is_last: bool,
 }
@@ -72,7 +68,7 @@ impl<'a> Parts<'a> {
 
     fn pass(&mut self, delimiter: &Delimiter) {
         // White space after a delimiter is not a part: one client ends its batches without the two hyphens. `any` stops
-        // at the first other character. Without that, long trailing white space would be read for every delimiter.
+        // at the first other character. Otherwise, long trailing white space would be read for every delimiter.
         let rest = self.body.get(delimiter.end..).unwrap_or_default();
         let is_followed = rest.iter().any(|byte| !byte.is_ascii_whitespace());
         self.next = (is_followed && !delimiter.is_last).then_some(delimiter.end);
@@ -130,7 +126,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// Iterates over the lines of a part, up to the size limit of its headers.
+/// An iterator over the lines of a part, up to the size limit of its headers.
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     left_bytes: usize,

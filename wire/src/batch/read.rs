@@ -4,6 +4,7 @@
 
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
+use crate::headers::Headers;
 use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
 /// The content of a batch.
@@ -35,33 +36,19 @@ pub struct PartRequest<'a> {
     pub method: &'a str,
     /// The request target: an absolute URL, an absolute path, or a relative path.
     pub target: &'a str,
-    /// The `Accept` header.
-    pub accept: Option<&'a str>,
-    /// The `Content-Type` header.
-    pub content_type: Option<&'a str>,
-    /// The `If-Match` header.
-    pub if_match: Option<&'a str>,
-    /// The `If-None-Match` header.
-    pub if_none_match: Option<&'a str>,
-    /// The `Prefer` header.
-    pub prefer: Option<&'a str>,
-    /// The `DataServiceVersion` header.
-    pub data_service_version: Option<&'a str>,
-    /// The `MaxDataServiceVersion` header.
-    pub max_data_service_version: Option<&'a str>,
+    /// The headers on which the operation depends.
+    pub headers: Headers<'a>,
     /// All `X-HTTP-Method` headers.
     pub method_overrides: Vec<&'a str>,
-    /// `Content-ID` among the headers of the HTTP request. A `Content-ID` among the MIME headers is not echoed, so it
-    /// is discarded.
+    /// `Content-ID` among the headers of the HTTP request. A `Content-ID` among the MIME headers is discarded, because
+    /// the service does not echo it.
     pub content_id: Option<&'a str>,
     /// The body of the request.
     pub body: &'a [u8],
 }
 
-/// Parses the body of a batch. `content_type` is the header of the request.
-///
-/// UNVERIFIED (05 §3): a changeset without its closing delimiter is rejected, since it may be truncated; a batch
-/// without its closing delimiter is accepted.
+/// Parses the body of a batch. `content_type` is the header of the request. UNVERIFIED (05 §3): a changeset without its
+/// closing delimiter is rejected, since it may be truncated; a batch without its closing delimiter is accepted.
 pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchError> {
     let boundary = boundary(content_type).ok_or(BatchError::ContentType)?;
     let mut parts = Parts::new(boundary, body)?;
@@ -115,7 +102,6 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
     Ok((operations, false))
 }
 
-/// The content of a part, after its MIME headers.
 pub(super) enum PartContent<'a> {
     Changeset { boundary: &'a str, body: &'a [u8] },
     Operation(&'a [u8]),
@@ -143,13 +129,10 @@ impl<'a> PartContent<'a> {
     }
 }
 
-/// A part up to the body of its HTTP request.
-///
-/// In a changeset of inserts, the head is usually identical in every part. It is then parsed only once, which reduces
-/// the time per operation from 0.46 µs to 0.13 µs.
+/// A part up to the body of its HTTP request. In a changeset of inserts, the head is usually identical in every part.
+/// It is then parsed only once, which reduces the time per operation from 0.46 µs to 0.13 µs.
 struct Head<'a> {
     bytes: &'a [u8],
-    /// True if an empty line ends the head.
     is_complete: bool,
     request: PartRequest<'a>,
     content_length: Option<usize>,
@@ -195,12 +178,10 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The length of the line break that belongs to a delimiter, in bytes.
 const LINE_BREAK_BYTES: usize = 2;
 
-/// Returns the method and target of a request line, which must contain an HTTP version.
-///
-/// The target extends from the first space to the last one, because old clients do not encode spaces in keys.
+/// Returns the method and target of a request line, which must contain an HTTP version. The target extends from the
+/// first space to the last one, because old clients do not encode spaces in keys.
 fn request_line(line: &[u8]) -> Option<(&str, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let (method, rest) = line.trim().split_once(' ')?;
@@ -218,16 +199,16 @@ impl<'a> PartRequest<'a> {
         without_body(self) == without_body(other)
     }
 
-    /// Stores a header if it is relevant. The first occurrence counts, as in other requests.
+    /// The first occurrence counts, as in other requests.
     fn set(&mut self, header: &Header<'a>) -> Result<(), BatchError> {
         let slots = [
-            ("Accept", &mut self.accept),
-            ("Content-Type", &mut self.content_type),
-            ("If-Match", &mut self.if_match),
-            ("If-None-Match", &mut self.if_none_match),
-            ("Prefer", &mut self.prefer),
-            ("DataServiceVersion", &mut self.data_service_version),
-            ("MaxDataServiceVersion", &mut self.max_data_service_version),
+            ("Accept", &mut self.headers.accept),
+            ("Content-Type", &mut self.headers.content_type),
+            ("If-Match", &mut self.headers.if_match),
+            ("If-None-Match", &mut self.headers.if_none_match),
+            ("Prefer", &mut self.headers.prefer),
+            ("DataServiceVersion", &mut self.headers.data_service_version),
+            ("MaxDataServiceVersion", &mut self.headers.max_data_service_version),
             ("Content-ID", &mut self.content_id),
         ];
         for (name, slot) in slots {

@@ -88,8 +88,8 @@ mod tests {
         assert!(!changeset.is_too_long && !changeset.is_followed);
         let [first, second] = &changeset.operations[..] else { panic!("{:?}", changeset.operations) };
         assert_eq!((first.method, first.target), ("PUT", "http://h/a/t(PartitionKey='p',RowKey='1')"));
-        assert_eq!(first.prefer, Some("return-no-content"));
-        assert_eq!((first.if_match, second.if_match), (None, Some("W/\"x\"")));
+        assert_eq!(first.headers.prefer, Some("return-no-content"));
+        assert_eq!((first.headers.if_match, second.headers.if_match), (None, Some("W/\"x\"")));
         assert_eq!(second.body, b"{\"RowKey\":\"2--changeset_r\"}");
     }
 }

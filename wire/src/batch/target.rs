@@ -7,7 +7,7 @@
 use crate::target::account_label;
 use model::AccountName;
 
-/// The target of an operation inside a batch. It always belongs to the account of the batch.
+/// The target of an operation inside a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartTarget<'a> {
     /// The percent-encoded path after the endpoint, without the separating slash.
@@ -24,7 +24,7 @@ impl<'a> PartTarget<'a> {
     /// Parses an absolute URL with any scheme and host, an absolute path with or without the account, or a relative
     /// path.
     ///
-    /// Behind a proxy, clients may use different host names from the server's. Therefore, only the account at the
+    /// Behind a proxy, the host names that clients use may differ from the server's. Therefore, only the account at the
     /// beginning of the host matters, and only if the path does not contain the account.
     ///
     /// A URL that ends with the account is the URL of the service if the host does not contain the account.
@@ -50,7 +50,6 @@ impl<'a> PartTarget<'a> {
     }
 }
 
-/// Splits an absolute URL into its host and the rest.
 fn split_host(text: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));

@@ -129,7 +129,6 @@ impl HeadWriter<'_> {
     }
 }
 
-/// Returns the standard reason phrase of any status that an operation can have.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",

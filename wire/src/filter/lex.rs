@@ -2,11 +2,10 @@
 //!
 //! This module must not depend on the grammar, that is, on which token may follow which.
 
-use super::FilterError;
+use super::error::FilterError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// The end of the expression.
     End,
     OpenParenthesis,
     CloseParenthesis,
@@ -29,7 +28,6 @@ pub(super) enum LiteralKind {
     DateTime,
     Guid,
     Double,
-    /// An integer without a suffix.
     Int32,
     Int64,
     /// A literal of a type that no property has: decimal, single, time and others.
@@ -45,7 +43,6 @@ pub(super) struct Token<'t> {
 }
 
 impl Token<'_> {
-    /// Returns the end of the token, in bytes.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -104,7 +101,7 @@ impl<'t> Lexer<'t> {
         FilterError::syntax(self.text, self.at + length)
     }
 
-    /// Returns the length of a string literal. A quote inside a string literal is doubled.
+    /// A quote inside a string literal is doubled.
     fn string_length(&self, rest: &str) -> Result<usize, FilterError> {
         let mut length = 1;
         loop {
@@ -193,9 +190,8 @@ pub(super) const NOT_A_NUMBER: &str = "NaN";
 /// The literal for positive infinity (UNVERIFIED, 04 §2.1).
 pub(super) const INFINITY: &str = "INF";
 
-/// Returns the kind of literal that a word introduces when a quote follows it.
-///
-/// UNVERIFIED: any letter case is accepted, as in the OData library of the service; 04 §2.1 specifies lower case.
+/// Returns the kind of literal that a word introduces when a quote follows it. UNVERIFIED: any letter case is accepted,
+/// as in the OData library of the service; 04 §2.1 specifies lower case.
 fn literal_prefix(word: &str) -> Option<LiteralKind> {
     const PREFIXES: [(&str, LiteralKind); 8] = [
         ("datetime", LiteralKind::DateTime),

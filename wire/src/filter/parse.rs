@@ -6,7 +6,7 @@
 //!
 //! This module must not depend on characters: it operates on tokens.
 
-use super::FilterError;
+use super::error::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
@@ -93,7 +93,6 @@ enum Operand {
 }
 
 impl Operand {
-    /// Returns the type name used in errors.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Condition(_) => EdmType::Boolean.name(),
@@ -103,9 +102,8 @@ impl Operand {
         }
     }
 
-    /// Converts the operand to a condition, or returns the operand unchanged.
-    ///
-    /// UNVERIFIED: the literal `true` is a condition that is always true, and `false` one that is never true (04 §2).
+    /// Converts the operand to a condition, or returns the operand unchanged. UNVERIFIED: the literal `true` is a
+    /// condition that is always true, and `false` one that is never true (04 §2).
     fn into_condition(self) -> Result<Filter, Self> {
         match self {
             Self::Condition(filter) => Ok(filter),
@@ -148,7 +146,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the error for an unexpected current token. The position is the end of the token (04 §7).
+    /// The position in the error is the end of the current token (04 §7).
     fn syntax_error(&self) -> FilterError {
         FilterError::syntax(self.lexer.text(), self.token.end())
     }
@@ -164,7 +162,7 @@ impl<'t> Parser<'t> {
         Operand::Refused
     }
 
-    /// Pops the last operand, which always exists because operators and operands alternate.
+    /// The last operand always exists, because operators and operands alternate.
     fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
         self.operands.pop().unwrap_or((Operand::Refused, None))
     }
@@ -323,7 +321,6 @@ impl<'t> Parser<'t> {
     }
 
     /// Returns the error for a literal that is out of range for its type. The position is counted as in syntax errors.
-    ///
     /// The message is reported for `Edm.Int32` (04 §7), and UNVERIFIED for the other types.
     fn unrecognized(&self, edm_type: EdmType) -> FilterError {
         let text = self.lexer.text();
@@ -364,10 +361,8 @@ impl<'t> Parser<'t> {
     }
 
     /// Creates a comparison between a property and a literal (04 §2). If the property's type is known, the literal must
-    /// have the same type.
-    ///
-    /// UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's type, and whether a
-    /// Timestamp is rejected in this way.
+    /// have the same type. UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's
+    /// type, and whether a Timestamp is rejected in this way.
     fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
         let types = (left.type_name(), right.type_name());
         let name = operator_name(operator);
@@ -389,7 +384,6 @@ fn without_suffix(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Returns the text between the quotes of a literal such as `guid'…'`.
 fn quoted(text: &str) -> &str {
     text.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
 }
@@ -459,7 +453,6 @@ fn null_comparison(operator: Operator) -> FilterError {
     ))
 }
 
-/// Returns the name of the operator as used in errors.
 fn operator_name(operator: Operator) -> &'static str {
     match operator {
         Operator::Equal => "Equal",

@@ -1,6 +1,5 @@
-//! Tests of filters: the grammar, the errors, and the result of the worked example.
-
 use super::*;
+use crate::error::{ErrorCode, ServiceError};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmValue, EntityKey, EntityView, Guid, KeyText, RecordBuilder};
@@ -18,7 +17,6 @@ fn is_true(property: &str) -> Filter {
     Filter::IsTrue(PropertyName::new(property))
 }
 
-/// Checks operators, precedence, parentheses and white space. Each case is an expression and its canonical form.
 #[test]
 fn texts_are_read_as_the_trees_that_they_mean() {
     for (input, canonical) in [
@@ -207,7 +205,6 @@ fn errors_are_those_of_the_service() {
     }
 }
 
-/// All syntax errors share one message, and so do all literals that do not fit their type.
 #[test]
 fn other_errors_of_syntax() {
     for (input, message) in [

@@ -37,7 +37,7 @@ impl EncoderCache {
         Some((known, properties.next_with(&known.header)?))
     }
 
-    /// Stores the prefix of a property. Indexes must be in order and without gaps.
+    /// Indexes must be in order and without gaps.
     pub(super) fn keep(&mut self, index: usize, property: &Property<'_>, is_quoted: bool, text: &[u8]) {
         if let Some(kept) = self.prefixes.get_mut(index) {
             kept.header.replace(property);

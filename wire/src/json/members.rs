@@ -21,7 +21,6 @@ const ETAG_ANNOTATION: &str = "odata.etag";
 const TYPE_ANNOTATION: &str = "@odata.type";
 const PARTITION_KEY_TYPE: &str = "PartitionKey@odata.type";
 const ROW_KEY_TYPE: &str = "RowKey@odata.type";
-/// The initial capacity for properties.
 const USUAL_MEMBERS: usize = 16;
 
 /// The members of an object. Values are JSON texts without surrounding white space.
@@ -38,11 +37,9 @@ pub(super) struct Members<'a> {
     /// The number of members so far, including those whose values are not kept.
     count: usize,
     has_key_twice: bool,
-    /// True if members were dropped because there are more than an entity can have.
     has_too_many: bool,
 }
 
-/// A member that becomes a property.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Cow<'a, str>,
@@ -104,9 +101,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Links each type annotation to its property. If a property has several annotations, the last one counts. A
-    /// duplicate name makes the body malformed (03 §2.1).
-    ///
+    /// If a property has several annotations, the last one counts. A duplicate name makes the body malformed (03 §2.1).
     /// UNVERIFIED (01 §4): the documentation lists a separate error code for this case, which was never observed.
     fn link(&mut self) -> Result<(), BodyError> {
         let mut sorted: Vec<usize> = (0..self.properties.len()).collect();

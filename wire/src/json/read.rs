@@ -54,19 +54,18 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     }
 }
 
-/// The origin of a JSON text, which determines how numbers are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// A request: zero loses its sign (01 §6.2), and an integer too large for Int32 becomes a Double (recorded).
     Request,
     /// A service or a file. Both annotate the type of an integer that is too large for Int32; without the annotation,
-    /// it is rejected.
+    /// such an integer is rejected.
     Stored,
 }
 
 const NULL: &str = "null";
 
-/// Returns the value of a key. A null key counts as missing.
+/// A null key counts as missing.
 fn key_text(key: Key<'_>, keys: KeyLocation) -> Result<Option<Cow<'_, str>>, BodyError> {
     if let Some(declared) = key.declared_type {
         keys.check_key_type(annotated_type(declared)?)?;
@@ -82,7 +81,6 @@ fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
 
-/// Returns the string that a JSON value represents, or an error if the value is not a string.
 fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
     let quoted = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     // The value is known to be valid JSON, so without an escape there is nothing left to check.

@@ -8,10 +8,8 @@ use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};
 
-/// Appends an entity with its keys.
-///
-/// All types that JSON does not distinguish are annotated. This includes doubles, so a server reads the same type
-/// whether a double is written as `5` or as `5.0`.
+/// Appends an entity with its keys. All types that JSON does not distinguish are annotated, including doubles: a server
+/// reads the same type whether a double is written as `5` or as `5.0`.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,

@@ -8,74 +8,53 @@ use crate::binary::write_base64;
 use crate::json_string::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
+use crate::response_context::{EntityContext, ResponseContext};
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
+use crate::version::Version;
 use model::datetime::InstantText;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
-use model::{AccountName, EdmType, EdmValue, EntityView};
-
-/// The values that all responses depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct JsonContext<'a> {
-    /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
-    pub base: &'a str,
-    /// The account.
-    pub account: &'a AccountName,
-    /// The metadata level of the response.
-    pub level: MetadataLevel,
-}
-
-/// The values that all entities of one table in a response depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct JsonEntityContext<'a> {
-    /// The context of the response.
-    pub response: JsonContext<'a>,
-    /// The table name as written in the request.
-    pub table: &'a str,
-    /// The properties to write; `None` writes all.
-    pub select: Option<&'a Select>,
-    /// Whether minimal metadata includes `odata.etag` (versions since 2015-04-05).
-    pub etag_in_minimal: bool,
-}
+use model::{EdmType, EdmValue, EntityView};
 
 /// Writes one entity as a complete response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
+    context: &EntityContext<'_>,
+    level: MetadataLevel,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    if context.response.level != MetadataLevel::None {
+    if level != MetadataLevel::None {
         write_context_address(out, context, b"/@Element");
         out.push(b',');
     }
-    write_members(out, context, entity, None)?;
+    write_members(out, context, level, entity, None)?;
     close_object(out);
     Ok(())
 }
 
 /// Writes the beginning of a set, up to its first entity.
-pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &JsonEntityContext<'_>) {
+pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, level: MetadataLevel) {
     out.push(b'{');
-    if context.response.level != MetadataLevel::None {
+    if level != MetadataLevel::None {
         write_context_address(out, context, b"");
         out.push(b',');
     }
     out.extend_from_slice(b"\"value\":[");
 }
 
-/// Writes one entity of a set. The caller writes the commas between entities.
-///
-/// `cache` is reused for all entities of the set, which must have the same context.
+/// Writes one entity of a set. The caller writes the commas between entities. `cache` is reused for all entities of the
+/// set, which must have the same context.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
+    context: &EntityContext<'_>,
+    level: MetadataLevel,
     entity: &EntityView<'_>,
     cache: &mut EncoderCache,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    write_members(out, context, entity, Some(cache))?;
+    write_members(out, context, level, entity, Some(cache))?;
     close_object(out);
     Ok(())
 }
@@ -86,7 +65,7 @@ pub fn end_entity_set(out: &mut Vec<u8>) {
 }
 
 /// Writes `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection, if any.
-fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suffix: &[u8]) {
+fn write_context_address(out: &mut Vec<u8>, context: &EntityContext<'_>, suffix: &[u8]) {
     out.extend_from_slice(b"\"odata.metadata\":\"");
     write_escaped(out, context.response.base);
     out.extend_from_slice(b"/$metadata#");
@@ -102,19 +81,20 @@ fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suf
 /// Writes all members of an entity, each followed by a comma.
 fn write_members(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
+    context: &EntityContext<'_>,
+    level: MetadataLevel,
     entity: &EntityView<'_>,
     cache: Option<&mut EncoderCache>,
 ) -> Result<(), DamagedRecord> {
     let timestamp = entity.record.timestamp().text();
-    write_annotations(out, context, entity, &timestamp);
-    let mut properties = PropertyWriter { level: context.response.level, cache, index: 0 };
+    write_annotations(out, context, level, entity, &timestamp);
+    let mut properties = PropertyWriter { level, cache, index: 0 };
     match context.select.filter(|select| !select.is_all()) {
         None => {
-            write_keys(out, context, entity, &timestamp, |_| true);
+            write_keys(out, level, entity, &timestamp, |_| true);
             properties.write_all(out, entity.record.properties())?;
         }
-        Some(select) => write_selected(out, context, entity, &timestamp, select, &mut properties)?,
+        Some(select) => write_selected(out, entity, &timestamp, select, &mut properties)?,
     }
     Ok(())
 }
@@ -122,13 +102,12 @@ fn write_members(
 /// Writes the selected properties, then null for each selected name that the entity lacks.
 fn write_selected(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
     select: &Select,
     properties: &mut PropertyWriter<'_>,
 ) -> Result<(), DamagedRecord> {
-    write_keys(out, context, entity, timestamp, |name| select.has(name));
+    write_keys(out, properties.level, entity, timestamp, |name| select.has(name));
     let projection = select.project(entity.record)?;
     for property in &projection.present {
         properties.write(out, property)?;
@@ -142,18 +121,20 @@ fn write_selected(
 
 fn write_annotations(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
+    context: &EntityContext<'_>,
+    level: MetadataLevel,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
 ) {
-    let full = context.response.level == MetadataLevel::Full;
+    let full = level == MetadataLevel::Full;
     let address = |out: &mut Vec<u8>| {
         write_entity_address(out, context.table, &entity.key.partition, &entity.key.row);
     };
     if full {
         write_type_and_id(out, context, address);
     }
-    if full || (context.etag_in_minimal && context.response.level == MetadataLevel::Minimal) {
+    let etag_in_minimal = context.response.version >= Version::ETAG_IN_MINIMAL;
+    if full || (etag_in_minimal && level == MetadataLevel::Minimal) {
         out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
         timestamp.write_etag_to(out);
         out.extend_from_slice(b"'\\\"\",");
@@ -165,7 +146,7 @@ fn write_annotations(
     }
 }
 
-fn write_type_and_id(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, address: impl Fn(&mut Vec<u8>)) {
+fn write_type_and_id(out: &mut Vec<u8>, context: &EntityContext<'_>, address: impl Fn(&mut Vec<u8>)) {
     out.extend_from_slice(b"\"odata.type\":\"");
     out.extend_from_slice(context.response.account.as_str().as_bytes());
     out.push(b'.');
@@ -179,7 +160,7 @@ fn write_type_and_id(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, address
 
 fn write_keys(
     out: &mut Vec<u8>,
-    context: &JsonEntityContext<'_>,
+    level: MetadataLevel,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
     selected: impl Fn(&str) -> bool,
@@ -195,7 +176,7 @@ fn write_keys(
         out.push(b',');
     }
     if selected(TIMESTAMP) {
-        if context.response.level == MetadataLevel::Full {
+        if level == MetadataLevel::Full {
             out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
         }
         out.extend_from_slice(b"\"Timestamp\":\"");
@@ -204,12 +185,10 @@ fn write_keys(
     }
 }
 
-/// Writes the properties of a sequence of entities.
 struct PropertyWriter<'r> {
     level: MetadataLevel,
     /// The prefixes of the previous entity; `None` if only one entity is written.
     cache: Option<&'r mut EncoderCache>,
-    /// The number of properties of the current entity that were written.
     index: usize,
 }
 
@@ -344,21 +323,26 @@ pub(super) fn close_object(out: &mut Vec<u8>) {
 }
 
 /// Writes the response to Create Table and to a query of one table.
-pub fn write_single_table(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str) {
+pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, level: MetadataLevel, table: &str) {
     out.push(b'{');
-    if context.level != MetadataLevel::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":\"");
         write_escaped(out, context.base);
         out.extend_from_slice(b"/$metadata#Tables/@Element\",");
     }
-    write_table_members(out, context, table);
+    write_table_members(out, context, level, table);
     close_object(out);
 }
 
 /// Writes the response to Query Tables.
-pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &JsonContext<'_>, tables: impl Iterator<Item = &'t str>) {
+pub fn write_table_set<'t>(
+    out: &mut Vec<u8>,
+    context: ResponseContext<'_>,
+    level: MetadataLevel,
+    tables: impl Iterator<Item = &'t str>,
+) {
     out.push(b'{');
-    if context.level != MetadataLevel::None {
+    if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":\"");
         write_escaped(out, context.base);
         out.extend_from_slice(b"/$metadata#Tables\",");
@@ -369,14 +353,14 @@ pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &JsonContext<'_>, tables:
             out.push(b',');
         }
         out.push(b'{');
-        write_table_members(out, context, table);
+        write_table_members(out, context, level, table);
         close_object(out);
     }
     out.extend_from_slice(b"]}");
 }
 
-fn write_table_members(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str) {
-    if context.level == MetadataLevel::Full {
+fn write_table_members(out: &mut Vec<u8>, context: ResponseContext<'_>, level: MetadataLevel, table: &str) {
+    if level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.type\":\"");
         out.extend_from_slice(context.account.as_str().as_bytes());
         out.extend_from_slice(b".Tables\",\"odata.id\":\"");
@@ -397,13 +381,18 @@ mod tests {
     use super::*;
     use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
-    use model::{DateTime, EntityKey, KeyText, Record};
+    use crate::negotiation::Format;
+    use model::{AccountName, DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
 
     const BODY: &str = r#"{"Model":"Kestrel","Doors":4,"Weight":981.5,"Ready":true,"Serial@odata.type":"Edm.Int64","Serial":"9007199254740993","Built@odata.type":"Edm.DateTime","Built":"2023-11-05T06:30:00.0Z","Tag@odata.type":"Edm.Guid","Tag":"0B0C0D0E-1111-4222-8333-444455556666","Blob@odata.type":"Edm.Binary","Blob":"AQIDBA==","Odd@odata.type":"Edm.Double","Odd":"NaN"}"#;
 
     fn account() -> AccountName {
         AccountName::new("acct").unwrap()
+    }
+
+    fn context<'a>(base: &'a str, account: &'a AccountName, version: Version) -> ResponseContext<'a> {
+        ResponseContext { base, account, format: Format::Json(MetadataLevel::Minimal), version, now: DateTime::MIN }
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {
@@ -417,10 +406,10 @@ mod tests {
 
     fn single(level: MetadataLevel, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
         let account = account();
-        let context = JsonContext { base: "https://acct.table.example", account: &account, level };
-        let context = JsonEntityContext { response: context, table: "cars", select, etag_in_minimal: true };
+        let response = context("https://acct.table.example", &account, Version::ETAG_IN_MINIMAL);
+        let context = EntityContext { response, table: "cars", select };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, level, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -471,16 +460,16 @@ mod tests {
     #[test]
     fn an_empty_set_and_a_set_of_two() {
         let account = account();
-        let context = JsonContext { base: "http://h/acct", account: &account, level: MetadataLevel::Minimal };
-        let context = JsonEntityContext { response: context, table: "cars", select: None, etag_in_minimal: false };
+        let response = context("http://h/acct", &account, Version::JSON);
+        let context = EntityContext { response, table: "cars", select: None };
         let mut out = Vec::new();
-        write_start_of_entity_set(&mut out, &context);
+        write_start_of_entity_set(&mut out, &context, MetadataLevel::Minimal);
         end_entity_set(&mut out);
         assert_eq!(out, br#"{"odata.metadata":"http://h/acct/$metadata#cars","value":[]}"#);
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
         let view = EntityView::from_parts(&key, &record).unwrap();
-        write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).unwrap();
+        write_entity_in_set(&mut out, &context, MetadataLevel::Minimal, &view, &mut EncoderCache::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }
 
@@ -488,11 +477,11 @@ mod tests {
     fn tables_at_each_level() {
         let account = account();
         let text = |level, names: Option<&[&str]>| {
-            let context = JsonContext { base: "B", account: &account, level };
+            let context = context("B", &account, Version::JSON);
             let mut out = Vec::new();
             match names {
-                None => write_single_table(&mut out, &context, "invoices"),
-                Some(names) => write_table_set(&mut out, &context, names.iter().copied()),
+                None => write_single_table(&mut out, context, level, "invoices"),
+                Some(names) => write_table_set(&mut out, context, level, names.iter().copied()),
             }
             String::from_utf8(out).unwrap()
         };

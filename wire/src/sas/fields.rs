@@ -2,8 +2,9 @@
 //!
 //! This module must not depend on what the fields mean.
 
+use super::error::SasError;
+use super::time::parse_time;
 use super::user_delegation::KeyTerms;
-use super::{SasError, parse_time};
 use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};
@@ -79,9 +80,8 @@ pub enum Kind {
 
 impl<'a> Fields<'a> {
     /// Finds the fields in a raw query string and rejects duplicates. A raw `+` is interpreted as a space or as a plus,
-    /// depending on `plus_is_space`. The second value is true if a signed field contains a raw `+`.
-    ///
-    /// UNVERIFIED (08 §1): names are case-insensitive, and a duplicate field is rejected.
+    /// depending on `plus_is_space`. The second value is true if a signed field contains a raw `+`. UNVERIFIED (08 §1):
+    /// names are case-insensitive, and a duplicate field is rejected.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
         let (mut fields, mut has_plus, mut found) = (Self::default(), false, Vec::new());
         for (name, value) in pairs(query) {
@@ -104,10 +104,9 @@ impl<'a> Fields<'a> {
         Ok((fields, has_plus))
     }
 
-    /// Rejects control characters in all fields. A line break would start a new line of the string to sign, so one
-    /// signature would be valid for two tokens. Neither keys (01 §3) nor the other fields need control characters.
-    ///
-    /// UNVERIFIED (08 §2.1): how the service handles a control character.
+    /// A line break would start a new line of the string to sign, so one signature would be valid for two tokens.
+    /// Neither keys (01 §3) nor the other fields need control characters. UNVERIFIED (08 §2.1): how the service handles
+    /// a control character.
     fn refuse_control_characters(&mut self) -> Result<(), SasError> {
         let mut named = self.named().into_iter();
         match named.find(|(_, text)| text.chars().any(char::is_control)) {
@@ -151,9 +150,8 @@ impl<'a> Fields<'a> {
         ]
     }
 
-    /// Returns the kind of the token, or `None` if the fields match no kind.
-    ///
-    /// UNVERIFIED (08 §1): a token that has the fields of both an account SAS and another kind is an account SAS.
+    /// Returns the kind of the token, or `None` if the fields match no kind. UNVERIFIED (08 §1): a token that has the
+    /// fields of both an account SAS and another kind is an account SAS.
     pub fn kind(&self) -> Option<Kind> {
         if self.version.is_empty() || self.signature.is_empty() {
             return None;
@@ -172,9 +170,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the version that determines how the token is signed. For a version newer than any that this server
-    /// knows, the newest string to sign is used.
-    ///
-    /// UNVERIFIED (08 §9): how the service responds to an unknown version.
+    /// knows, the newest string to sign is used. UNVERIFIED (08 §9): how the service responds to an unknown version.
     pub(super) fn signed_version(&self, kind: Kind) -> Result<Version, SasError> {
         let oldest = match kind {
             Kind::Table => Version::TABLE_SAS,
@@ -213,9 +209,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the string to sign of a table SAS (08 §2).
-    ///
-    /// UNVERIFIED (08 §2): the form in version 2012-02-12.
+    /// Returns the string to sign of a table SAS (08 §2). UNVERIFIED (08 §2): the form in version 2012-02-12.
     fn table_string(&self, account: &str, version: Version) -> String {
         let prefix = if version >= Version::SERVICE_IN_SAS { "/table" } else { "" };
         let resource = self.resource(prefix, account);
@@ -227,7 +221,7 @@ impl<'a> Fields<'a> {
         lines.join("\n")
     }
 
-    /// Returns the string to sign of a user delegation SAS (08 §11).
+    /// See 08 §11.
     fn delegated_string(&self, account: &str) -> String {
         let lines: [&str; 19] = [
             &self.permissions,
@@ -253,15 +247,13 @@ impl<'a> Fields<'a> {
         lines.join("\n")
     }
 
-    /// Returns the canonicalized resource (08 §2.2).
+    /// See 08 §2.2.
     fn resource(&self, prefix: &str, account: &str) -> String {
         format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase())
     }
 
-    /// Returns the strings to sign of an account SAS (08 §8), the documented one first.
-    ///
-    /// UNVERIFIED (08 §8): without an encryption scope, newer versions also accept the older form, which the client
-    /// libraries for tables produce.
+    /// Returns the strings to sign of an account SAS (08 §8), the documented one first. UNVERIFIED (08 §8): without an
+    /// encryption scope, newer versions also accept the older form, which the client libraries for tables produce.
     fn account_strings(&self, account: &str, version: Version) -> Vec<String> {
         let lines: [&str; 9] = [
             account,

@@ -2,8 +2,10 @@
 //!
 //! This module must not depend on signatures.
 
+use super::error::SasError;
+use super::fields::{Fields, Kind};
+use super::time::parse_time;
 use super::user_delegation::KeyTerms;
-use super::{Fields, Kind, SasError};
 use crate::version::Version;
 use model::grant::ResourceTypes;
 use model::roles::RoleScope;
@@ -18,7 +20,6 @@ pub struct Sas<'a> {
     coverage: Coverage<'a>,
 }
 
-/// The terms common to all kinds of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Terms {
     start: Option<DateTime>,
@@ -57,7 +58,7 @@ pub struct SasContext {
     pub is_https: bool,
 }
 
-/// An inclusive range of IP addresses.
+/// The range includes both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AddressRange {
     from: IpAddr,
@@ -65,7 +66,6 @@ struct AddressRange {
 }
 
 impl<'a> Sas<'a> {
-    /// Interprets the fields of a token.
     pub(super) fn read(fields: Fields<'a>, signer: usize) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
@@ -132,7 +132,7 @@ impl<'a> Sas<'a> {
     /// The scope of a user delegation SAS has no roles yet, so it allows nothing until the caller adds the delegator's
     /// roles.
     ///
-    /// A genuine token that may not be used in this context allows nothing; the scope contains the reason.
+    /// If a genuine token must not be used in this context, the scope allows nothing and contains the reason.
     pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
         if let Coverage::Table { policy, .. } = &self.coverage
             && !policy.is_empty()
@@ -166,25 +166,6 @@ impl<'a> Sas<'a> {
     }
 }
 
-/// Maximum number of fractional digits of a second in a time (08 §4).
-const FRACTION_DIGITS_MAX: usize = 7;
-
-/// Parses a time in a token or in a policy (08 §4): a date, or a date and a time with its offset from UTC.
-///
-/// UNVERIFIED (08 §4): a time without an offset is rejected.
-pub fn parse_time(text: &str) -> Option<DateTime> {
-    const DATE_BYTES: usize = "YYYY-MM-DD".len();
-    if text.len() == DATE_BYTES {
-        return DateTime::parse(&format!("{text}T00:00Z")).ok();
-    }
-    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
-    if fraction.bytes().take_while(u8::is_ascii_digit).count() > FRACTION_DIGITS_MAX {
-        return None;
-    }
-    let has_offset = text.ends_with('Z') || text.get(DATE_BYTES..).is_some_and(|time| time.contains(['+', '-']));
-    if has_offset { DateTime::parse(text).ok() } else { None }
-}
-
 /// Checks that a token is valid at the current time.
 ///
 /// UNVERIFIED (08 §4): both ends are included, and no clock skew is allowed.
@@ -197,8 +178,6 @@ fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Resul
     Err(SasError::Time { start, expiry: expiry.to_string(), now: now.to_string() })
 }
 
-/// Checks that a user delegation key is valid at the current time.
-///
 /// UNVERIFIED (08 §11.4): both ends are included.
 fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
     if key.start <= now && now <= key.expiry {
@@ -208,9 +187,8 @@ fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
     Err(SasError::KeyTime { start, expiry, now: now.to_string() })
 }
 
-/// Returns the key range of a table SAS (08 §6).
-///
-/// UNVERIFIED (08 §6): the error code for a row key without its partition key.
+/// Returns the key range of a table SAS (08 §6). UNVERIFIED (08 §6): the error code for a row key without its partition
+/// key.
 fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     fn bound<'f>(
         partition: &'f str,
@@ -228,14 +206,12 @@ fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     Ok(KeyRange::pairs(from, to))
 }
 
-/// Rejects a policy identifier in those kinds of tokens that cannot have one.
-///
-/// UNVERIFIED (08 §8, §11.2): the service rejects such a token instead of ignoring the identifier.
+/// Some kinds of tokens cannot have a policy identifier. UNVERIFIED (08 §8, §11.2): the service rejects such a token
+/// instead of ignoring the identifier.
 fn refuse_policy(fields: &Fields<'_>) -> Result<(), SasError> {
     if fields.policy.is_empty() { Ok(()) } else { Err(SasError::Field("si")) }
 }
 
-/// Rejects fields that an account SAS cannot have.
 fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), SasError> {
     refuse_policy(fields)?;
     if version < Version::ENCRYPTION_SCOPE && !fields.encryption_scope.is_empty() {
@@ -244,9 +220,8 @@ fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), Sa
     Ok(())
 }
 
-/// Returns whether `spr` requires HTTPS, or `None` for an invalid value.
-///
-/// UNVERIFIED (08 §5): how the service handles other values.
+/// Returns whether `spr` requires HTTPS, or `None` for an invalid value. UNVERIFIED (08 §5): how the service handles
+/// other values.
 fn https_only(protocols: &str) -> Option<bool> {
     match protocols {
         "https" => Some(true),
@@ -256,16 +231,15 @@ fn https_only(protocols: &str) -> Option<bool> {
 }
 
 impl AddressRange {
-    /// Parses one IP address, or two separated by a dash.
-    ///
-    /// UNVERIFIED (08 §5): whether the service accepts IPv6 addresses.
+    /// Parses one IP address, or two separated by a dash. UNVERIFIED (08 §5): whether the service accepts IPv6
+    /// addresses.
     fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
         let (from, to) = (from.parse::<IpAddr>().ok()?, to.parse::<IpAddr>().ok()?);
         (from.is_ipv4() == to.is_ipv4()).then_some(Self { from, to })
     }
 
-    /// Returns true if the range contains the IP address. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// An IPv4-mapped IPv6 address counts as its IPv4 address.
     fn contains(self, source: IpAddr) -> bool {
         let source = source.to_canonical();
         source.is_ipv4() == self.from.is_ipv4() && self.from <= source && source <= self.to
@@ -276,12 +250,11 @@ fn optional<T>(name: &'static str, text: &str, read: impl FnOnce(&str) -> Option
     if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(SasError::Field(name)) }
 }
 
-/// Returns the text if it consists only of known letters.
 fn letters<'t>(name: &'static str, text: &'t str, known: &str) -> Result<&'t str, SasError> {
     if text.chars().all(|letter| known.contains(letter)) { Ok(text) } else { Err(SasError::Field(name)) }
 }
 
-/// Returns a field from the token or from the policy. It is an error if both have the field (08 §7).
+/// It is an error if both the token and the policy have the field (08 §7).
 fn merged<T>(name: &'static str, token: Option<T>, policy: Option<T>) -> Result<Option<T>, SasError> {
     match (token, policy) {
         (Some(_), Some(_)) => Err(SasError::PolicyClash(name)),

@@ -24,7 +24,6 @@ fn scope(token: &str, policies: Vec<StoredAccessPolicy>) -> Result<Scope, SasErr
     verify(token, ACCOUNT, &keys())?.scope(&policies, used("2031-03-14"))
 }
 
-/// Creates a token from fields given as a query string.
 fn token(fields: &str) -> String {
     let (fields, _) = Fields::parse(fields, false).unwrap();
     fields.sign(ACCOUNT, &keys()[1]).unwrap()
@@ -406,12 +405,11 @@ fn control_characters_are_refused_in_every_field() {
 /// S12 of 08 §13: a user delegation SAS, whose key is the bytes 0x00 to 0x3F.
 const DELEGATED: &str = "sp=ra&st=2031-03-01T00:00:00Z&se=2031-03-02T00:00:00Z&spr=https&sv=2025-07-05&tn=Harvest&spk=north&epk=north&skoid=11111111-2222-3333-4444-555555555555&sktid=66666666-7777-8888-9999-000000000000&skt=2031-03-01T00:00:00Z&ske=2031-03-02T00:00:00Z&sks=t&skv=2025-07-05&sig=5mun6BZ0iq7aJbhKJ7CeNJnQ%2BmTU6pEQP5nsKbW4IfQ=";
 
-/// Verifies a token for which the account has two keys; the second is the key of S12.
+/// The account has two keys; the second is the key of S12.
 fn delegated(query: &str) -> Result<Sas<'_>, SasError> {
     verify_delegated(query, ACCOUNT, &[], |_| keys().to_vec())
 }
 
-/// Creates a token from fields given as a query string, with the key and terms of S12.
 fn delegated_token(fields: &str) -> String {
     let terms = "sv=2025-07-05&tn=Harvest&skoid=o&sktid=t&skt=2031-03-01&ske=2031-03-02&sks=t&skv=2025-07-05";
     token(&format!("{fields}&{terms}"))

@@ -12,7 +12,7 @@
 //!
 //! This module must not depend on tokens, roles or accounts.
 
-use super::parse_time;
+use super::time::parse_time;
 use crate::error::ErrorCode;
 use crate::signing::AccountKey;
 use crate::version::Version;
@@ -124,10 +124,8 @@ impl SubjectClaim {
 }
 
 impl KeyInfo {
-    /// Parses the request body. `now` is the time of the request.
-    ///
-    /// UNVERIFIED (08 §11.1): all error codes except the one for an expiry too far in the future, and that an unknown
-    /// element is rejected.
+    /// Parses the request body. `now` is the time of the request. UNVERIFIED (08 §11.1): all error codes except the one
+    /// for an expiry too far in the future, and that an unknown element is rejected.
     pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
         let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
         if &*root.name != "KeyInfo" || !root.text.trim().is_empty() {
@@ -145,8 +143,6 @@ impl KeyInfo {
         if info.is_within_limits(now) { Ok(info) } else { Err(ErrorCode::InvalidXmlNodeValue) }
     }
 
-    /// Returns true if the interval is within the limits.
-    ///
     /// UNVERIFIED (08 §11.1): a start more than 7 days ago is rejected. Recorded: an expiry more than 7 days in the
     /// future is rejected.
     fn is_within_limits(&self, now: DateTime) -> bool {
@@ -160,7 +156,7 @@ impl KeyInfo {
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
-/// Returns the text of an element without children, or `None` if the element is absent.
+/// Returns `None` if the element is absent. The element must not have children.
 fn text(element: Option<&Element>) -> Result<Option<&str>, ErrorCode> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {
@@ -184,8 +180,8 @@ impl KeyTerms<'_> {
         account_key.derived(PURPOSE).derived(&self.text(owner))
     }
 
-    /// Returns everything that the key is bound to, one value per line. This is unambiguous because no field of a
-    /// signature contains a line break.
+    /// Returns everything that the key is bound to, one value per line. The result is unambiguous, because no field of
+    /// a signature contains a line break.
     fn text(&self, owner: KeyOwner<'_>) -> String {
         let (start, expiry) = (self.start.to_string(), self.expiry.to_string());
         let lines: [&str; 10] = [
@@ -203,7 +199,6 @@ impl KeyTerms<'_> {
         lines.join("\n")
     }
 
-    /// Derives the key from an account key and writes it as the service does.
     fn write(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> Vec<u8> {
         let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<UserDelegationKey>");
         let mut element = |name: &str, value: &str| out.extend(["<", name, ">", &escape(value), "</", name, ">"]);

@@ -1,4 +1,5 @@
-//! Changed entities: the authenticated format detects every change, the format of the retired libraries only some.
+//! Changed entities: the authenticated format detects every change, but the format of the retired libraries detects
+//! only some changes.
 
 use super::*;
 use crate::encryption::limits::NAME_LIST_BYTES_MAX;
@@ -145,8 +146,8 @@ fn the_retired_format_does_not_notice_every_change() {
     let encrypted = encrypt(&policy, &key, &plain(), &["Secret"]);
     let Some(EdmValue::Binary(bytes)) = value(&encrypted, "Secret") else { panic!() };
 
-    // Flipping the last byte of the first block flips the same byte of the second and garbles the first, which is
-    // not UTF-8.
+    // Flipping the last byte of the first block flips the same byte of the second block and garbles the first block,
+    // which is then not UTF-8.
     let mut changed = bytes.to_vec();
     changed[15] ^= 0xFF;
     assert_damaged(&decrypt(&policy, &key, &with(&encrypted, "Secret", EdmValue::Binary(&changed))), "Secret");
@@ -160,8 +161,8 @@ fn the_retired_format_does_not_notice_every_change() {
     }
 }
 
-/// Flipping a bit of a block flips the same bit of the next block and garbles the block itself. The garbled block is
-/// valid UTF-8 after some thousand attempts; these are the bits of a successful one.
+/// Flipping a bit of a block flips the same bit of the next block and garbles the block itself. Once in a few thousand
+/// attempts, the garbled block is valid UTF-8. These are the bits of such an attempt.
 #[test]
 fn a_text_in_the_retired_format_can_be_changed_on_purpose() {
     let (policy, key) = (policy(EncryptionMode::AesCbc), key("p", "r"));

@@ -1,9 +1,7 @@
-//! Errors under policies: missing keys, unencrypted entities, types and sizes.
-
 use super::*;
-use crate::BoxFuture;
 use crate::encryption::metadata::PROPERTY_DETAILS;
 use crate::encryption::{KeyRing, KeyWrapError, RsaKey, WrappedKey};
+use crate::future::BoxFuture;
 use model::EdmType;
 use model::limits::{BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX};
 use std::sync::Arc;
@@ -94,7 +92,7 @@ fn the_retired_format_is_read_by_an_authenticated_policy_only_if_it_may() {
     assert_eq!(decrypt(&super::policy(EncryptionMode::AesCbc), &key, &new).unwrap(), plain());
 }
 
-/// If the metadata of one format is changed to name the other, nothing can be read, because the derived keys differ.
+/// If the metadata is changed to name the other format, nothing can be read, because the derived keys differ.
 #[test]
 fn one_format_is_not_taken_for_the_other() {
     let key = key("p", "r");
@@ -122,7 +120,7 @@ fn types_sizes_and_names_have_bounds() {
     for (mode, most) in
         [(EncryptionMode::AesCbc, BINARY_BYTES_MAX - 1), (EncryptionMode::AesGcm, BINARY_BYTES_MAX - 16)]
     {
-        // The text consists of two-byte UTF-8 characters, so it has few enough characters.
+        // Two-byte UTF-8 characters keep the number of characters within the limit.
         let mut text = "é".repeat(most / 2);
         text.push_str(&"x".repeat(most % 2));
         let fits = builder([("Secret", EdmValue::String(&text))]);

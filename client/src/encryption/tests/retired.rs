@@ -1,5 +1,5 @@
 //! Entities written by `azure-cosmosdb-table` 1.0.6 for Python and `azure-storage` 8.6.6 for Java, as stored by a
-//! service. `conformance/encryption/exchange.py dump` records them again.
+//! service. `conformance/encryption/exchange.py dump` records them.
 
 use super::*;
 use crate::encryption::metadata::PROPERTY_DETAILS;
@@ -37,7 +37,6 @@ impl Stored {
     }
 }
 
-/// Returns the properties of a case and the names of the encrypted ones.
 fn case(partition: &str, row: &str) -> (RecordBuilder, Vec<&'static str>) {
     let (mut builder, mut encrypted) = (RecordBuilder::default(), Vec::new());
     let lines = CASES.lines().skip_while(|line| *line != format!("entity\t{partition}\t{row}")).skip(1);

@@ -5,8 +5,7 @@ use crate::target::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account, endpoint, key
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the only snippet for this client. Snippets for the repository's own client library are tested with that
-/// library.
+/// Returns the only snippet for this client. The client library of this repository tests its own snippets.
 fn snippet(document: &str) -> &str {
     let mut snippets =
         document.split("\n```rust azure_data_tables\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
@@ -31,8 +30,8 @@ async fn the_snippet_for_this_client_runs() {
         program = program.replace(old, &new);
     }
 
-    // The package has the same name and dependencies, so the dependencies are already compiled. The folder is always
-    // the same, because Cargo caches build results by folder.
+    // The name, the dependencies and the folder of the package are the same in every run, so that Cargo finds the
+    // dependencies already compiled.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("snippet");
     let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap();
     let manifest = manifest.replace("[[test]]\nname = \"it\"\n", "").replace("[dev-dependencies]", "[dependencies]");
@@ -66,7 +65,6 @@ async fn the_snippet_for_this_client_runs() {
     assert_eq!(printed, [expected; 2]);
 }
 
-/// Returns the folder in which this program was built.
 fn target_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }

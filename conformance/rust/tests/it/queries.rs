@@ -1,5 +1,3 @@
-//! Queries: filters, selections and pages.
-
 use crate::target::{assert_refused, entity, insert, with_table};
 use azure_data_tables::prelude::TableClient;
 use futures::{StreamExt, TryStreamExt};
@@ -18,13 +16,11 @@ pub(crate) async fn fill(table: &TableClient, partition: &str, count: usize) {
     }
 }
 
-/// Returns the keys of entities, as `partition/row`.
 pub(crate) fn keys(entities: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     entities.iter().map(|found| text(&found["PartitionKey"]) + "/" + &text(&found["RowKey"])).collect()
 }
 
-/// Returns the keys of all entities that match a filter.
 pub(crate) async fn query(table: &TableClient, filter: &'static str) -> Vec<String> {
     let pages: Vec<_> = table.query().filter(filter).into_stream::<Value>().try_collect().await.unwrap();
     pages.iter().flat_map(|page| keys(&page.entities)).collect()

@@ -11,7 +11,6 @@ use azure_storage::shared_access_signature::account_sas::{
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
-/// Returns a client that may read and list for the given number of hours from now.
 fn reader(resource_type: AccountSasResourceType, hours: i64) -> TableServiceClient {
     let permissions = AccountSasPermissions { read: true, list: true, ..Default::default() };
     let expiry = OffsetDateTime::now_utc() + Duration::hours(hours);

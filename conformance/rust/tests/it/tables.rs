@@ -1,10 +1,7 @@
-//! Creating, listing and deleting tables.
-
 use crate::target::{assert_refused, new_name, service, with_table};
 use azure_data_tables::prelude::TableServiceClient;
 use futures::TryStreamExt;
 
-/// Returns the names on each page of a list of tables.
 async fn list(service: &TableServiceClient, filter: String, top: u32) -> Vec<Vec<String>> {
     let pages: Vec<_> = service.list().filter(filter).top(top).into_stream().try_collect().await.unwrap();
     pages.into_iter().map(|page| page.tables.into_iter().map(|table| table.name).collect()).collect()

@@ -21,7 +21,6 @@ pub(crate) fn key() -> String {
     std::env::var("TABLES_KEY").unwrap_or_else(|_| DEVELOPMENT_KEY.to_owned())
 }
 
-/// Returns the URL of the account, without a trailing slash.
 pub(crate) fn endpoint() -> String {
     let endpoint = std::env::var("TABLES_ENDPOINT").unwrap_or_else(|_| format!("http://127.0.0.1:10002/{}", account()));
     endpoint.trim_end_matches('/').to_owned()
@@ -43,7 +42,7 @@ pub(crate) fn new_name() -> String {
     format!("rust{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Runs a case with a new table, which is always deleted afterwards.
+/// Runs a case with a new table, and deletes the table even if the case fails.
 pub(crate) async fn with_table(case: impl AsyncFnOnce(&TableClient)) {
     let table = service().table_client(new_name());
     table.create().await.unwrap();
@@ -52,7 +51,6 @@ pub(crate) async fn with_table(case: impl AsyncFnOnce(&TableClient)) {
     outcome.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Returns an entity with the given properties.
 pub(crate) fn entity(partition: &str, row: &str, properties: &Value) -> Value {
     let mut entity = json!({"PartitionKey": partition, "RowKey": row});
     for (name, value) in properties.as_object().unwrap() {
@@ -70,7 +68,6 @@ pub(crate) async fn insert(table: &TableClient, partition: &str, row: &str, prop
     table.insert::<_, Value>(entity(partition, row, &properties)).unwrap().await.unwrap();
 }
 
-/// Asserts that the service rejected a request with the given status and code.
 #[track_caller]
 pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, status: u16, code: &str) {
     let error = outcome.expect_err("the request should have been rejected");

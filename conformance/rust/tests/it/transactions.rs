@@ -7,7 +7,6 @@ use azure_data_tables::IfMatchCondition;
 use azure_data_tables::operations::TransactionBuilder;
 use serde_json::{Value, json};
 
-/// Returns the status of each part of the response to a transaction.
 async fn statuses(transaction: TransactionBuilder) -> Vec<u16> {
     let answer = transaction.await.unwrap();
     answer.operation_responses.iter().map(|part| part.status_code.into()).collect()

@@ -13,14 +13,12 @@ pub(crate) struct Export {
     pub(crate) body: Value,
 }
 
-/// A collector on a free port. Its threads stop with the test.
 pub(crate) struct Collector {
     pub(crate) endpoint: String,
     exports: Arc<Mutex<Vec<Export>>>,
 }
 
 impl Collector {
-    /// Starts a collector that responds with the given status after the given delay.
     pub(crate) fn start(status: &'static str, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -34,7 +32,6 @@ impl Collector {
                     kept.lock().unwrap().push(export);
                     std::thread::sleep(delay);
                     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}");
-                    // The server may have given up.
                     let _ = (&stream).write_all(answer.as_bytes());
                 });
             }
@@ -73,7 +70,6 @@ fn receive(stream: &TcpStream) -> Option<Export> {
     Some(Export { path, headers, body: serde_json::from_slice(&body).ok()? })
 }
 
-/// Returns an attribute of a span or a resource.
 pub(crate) fn attribute(of: &Value, name: &str) -> Option<String> {
     let attribute = of["attributes"].as_array()?.iter().find(|attribute| attribute["key"] == name)?;
     let value = &attribute["value"];

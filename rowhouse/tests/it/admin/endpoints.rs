@@ -195,7 +195,7 @@ fn heads_bodies_and_connections_are_bounded() {
     let answer = ask(&server.admin, "PUT", "/log", "", &"x".repeat(5000));
     assert_eq!(answer.status, 413);
     assert_eq!(text(&get(&server, "/log")), before);
-    // More connections than the maximum: the one that has been idle longest is closed.
+    // There are more connections than the maximum: the one that has been idle longest is closed.
     let mut held: Vec<Client> = (0..ADMIN_CONNECTIONS_MAX).map(|_| Client::connect(&server.admin).unwrap()).collect();
     assert_eq!(ask(&server.admin, "GET", "/livez", "", "").status, 200);
     assert!(held.remove(0).receive().is_err());

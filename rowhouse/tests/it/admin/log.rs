@@ -12,7 +12,6 @@ fn put(server: &Server, filter: &str) -> (u16, String) {
     (answer.status, text(&answer).to_owned())
 }
 
-/// Returns the request events in a JSON log.
 fn events(lines: &[String]) -> Vec<Value> {
     let events = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events.filter(|event| event["target"] == "rowhouse::access").collect()
@@ -94,7 +93,6 @@ fn requests_are_not_logged_by_default() {
     assert_eq!(events(&server.stop().1), [] as [Value; 0]);
 }
 
-/// Returns the query string of a request with a signature.
 fn signature(permissions: &str, key: &AccountKey) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),

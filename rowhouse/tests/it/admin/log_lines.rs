@@ -31,7 +31,6 @@ fn a_request_does_not_forge_a_line_of_the_log() {
     }
 }
 
-/// Returns a request for a long path with a wrong signature.
 fn denied(path: &str) -> String {
     let authorization = format!("SharedKey {ACCOUNT}:{}=", "A".repeat(43));
     head("GET", path, &[("Authorization", &authorization)])

@@ -13,15 +13,14 @@ fn part(page: &Page, part: &str) -> u64 {
     page.count(&format!(r#"rowhouse_memory_bytes{{part="{part}"}}"#))
 }
 
-/// Returns a value of `/proc/PID/status`, in bytes.
 fn status(server: &Server, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Returns the page at a moment when its parts add up to what the system reports, within a tenth. Both are read
-/// repeatedly until they agree, because memory may change between the two readings.
+/// Reads the page and the system's values repeatedly until they agree within a tenth, because memory may change between
+/// the two readings.
 fn page_that_adds_up(server: &Server) -> Page {
     eventually("parts that add up to the resident memory", || {
         let (before, page, after) = (status(server, "VmRSS"), page(server), status(server, "VmRSS"));

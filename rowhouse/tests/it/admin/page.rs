@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use test_support::{Client, Response, Server};
 
-/// Sends a request to the admin listener over a new connection.
 pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
     let mut client = Client::connect(address).unwrap();
     let length = body.len();
@@ -21,7 +20,7 @@ pub(crate) fn text(response: &Response) -> &str {
     std::str::from_utf8(&response.body).unwrap()
 }
 
-/// The samples of a page by name and labels as written, such as `a_total{b="c"}`.
+/// The samples by name and labels, as written, such as `a_total{b="c"}`.
 #[derive(Debug)]
 pub(crate) struct Page(pub(crate) BTreeMap<String, f64>);
 
@@ -64,7 +63,6 @@ impl Page {
         page
     }
 
-    /// Checks that the buckets of each histogram never decrease, and that the last bucket equals the count.
     fn check_histogram(&self, text: &str, family: &str) {
         let start = format!("{family}_bucket{{");
         let mut last = 0.0;
@@ -84,13 +82,11 @@ impl Page {
         }
     }
 
-    /// Returns the value of a sample, or zero if it is missing.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of things")]
     pub(crate) fn count(&self, sample: &str) -> u64 {
         self.0.get(sample).copied().unwrap_or(0.0) as u64
     }
 
-    /// Returns the sum over all samples whose name begins with `start`.
     pub(crate) fn sum(&self, start: &str) -> u64 {
         self.0.keys().filter(|name| name.starts_with(start)).map(|name| self.count(name)).sum()
     }

@@ -123,7 +123,6 @@ fn server_errors_are_span_errors_and_remaining_spans_are_sent_at_the_end() {
     assert_eq!(create["status"], serde_json::json!({"code": 2, "message": "ServerBusy"}));
 }
 
-/// Returns the duration of the slowest of several requests that include a commit.
 fn slowest(server: &Server) -> Duration {
     create(server);
     let mut client = server.client();

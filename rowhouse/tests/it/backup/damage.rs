@@ -56,7 +56,6 @@ fn check(place: &Place, arguments: &[&str]) -> (Option<i32>, Value, CommandResul
     (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_default(), ran)
 }
 
-/// Returns every file in a folder, with its content.
 fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files(folder).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }

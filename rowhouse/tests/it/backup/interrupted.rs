@@ -11,7 +11,6 @@ use test_support::content::{exact_snapshot, fill, put};
 
 const ROUNDS: u64 = 12;
 
-/// Returns a moment within the usual duration of a command, or soon after.
 fn some_time(random: &mut Random, usual: Duration) -> Duration {
     let most = u64::try_from(usual.as_micros()).unwrap() * 5 / 4 + 1;
     Duration::from_micros(random.below(most))
@@ -138,7 +137,6 @@ fn after_a_failed_restore_no_server_opens_the_folder_and_the_restore_can_be_repe
     assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
 }
 
-/// Asserts that no server opens a partially restored folder.
 fn assert_refused(data: &str) {
     assert!(Path::new(data).join("rowhouse.restoring").exists());
     let refused = PROGRAM.serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();

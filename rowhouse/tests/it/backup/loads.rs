@@ -21,7 +21,7 @@ const BACKUPS: usize = 4;
 /// The result of an operation on an entity: its `ETag` and value, or nothing.
 type Operation = (String, Option<(String, u64)>);
 
-/// A writer that writes and deletes in its own partition, and remembers the acknowledged operations.
+/// A writer that writes and deletes in its own partition and remembers the acknowledged operations.
 struct Writer {
     partition: String,
     random: Random,
@@ -49,7 +49,6 @@ impl Writer {
         }
     }
 
-    /// Returns the state after the given number of operations.
     fn state(&self, operations: usize) -> BTreeMap<String, (String, u64)> {
         let mut state = BTreeMap::new();
         for (row, outcome) in &self.log[..operations] {
@@ -130,7 +129,6 @@ fn a_backup_under_load_shows_one_instant() {
 #[test]
 fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
     const REQUEST: &[u8] = b"rowhouse control 1 snapshot\n";
-    /// The maximum number of concurrent snapshots of a server.
     const CLIENTS_MAX: usize = 4;
     let place = Place::new();
     let server = place.serve();

@@ -24,7 +24,6 @@ impl Place {
         PROGRAM.start(&["--data", &self.data])
     }
 
-    /// Creates a backup, which must succeed. Returns the command's output.
     pub(crate) fn back_up(&self, more: &[&str]) -> Value {
         let ran = self.try_back_up(more);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -42,7 +41,6 @@ impl Place {
         self.folder.run("restore", &[&arguments, more].concat(), &[])
     }
 
-    /// Restores into a new folder, and starts a server on it.
     pub(crate) fn restored(&self, name: &str, more: &[&str]) -> Server {
         let ran = self.try_restore(name, more);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -53,7 +51,6 @@ impl Place {
         self.folder.run("backup", &["--verify", &self.repository], &[])
     }
 
-    /// Returns the names of the backups, oldest first.
     pub(crate) fn list(&self) -> Vec<String> {
         let ran = self.folder.run("backup", &["--list", &self.repository, "--json"], &[]);
         assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -16,7 +16,6 @@ fn start(folder: &Folder, accounts: &str) -> Server {
     Server::start(&["--listen", "127.0.0.1:0", "--accounts", &path], &[])
 }
 
-/// Replaces the account file and waits for the server's reaction.
 fn change(server: &Server, folder: &Folder, accounts: &str, expected: &str) {
     let start = server.log().len();
     folder.replace("accounts", accounts);
@@ -27,11 +26,9 @@ fn status(server: &Server, key: &str) -> u16 {
     Client::plain(server.address).send(Request::list_tables(key)).status
 }
 
-/// Clients that send requests without a pause, signed with a key whose number may change.
 struct Load {
     key: AtomicU8,
     is_over: AtomicBool,
-    /// The number of responses that each client has received.
     answered: Vec<AtomicU64>,
 }
 
@@ -41,7 +38,7 @@ impl Load {
         Self { key: AtomicU8::new(key), is_over: AtomicBool::new(false), answered }
     }
 
-    /// Runs one client. Each of its requests must succeed, on one connection.
+    /// Each request of the client must succeed, on one connection.
     fn run(&self, client: usize, address: SocketAddr) {
         let mut connection = Client::plain(address);
         let path = format!("/{ACCOUNT}/apples(PartitionKey='p',RowKey='{client}')");
@@ -56,7 +53,6 @@ impl Load {
         }
     }
 
-    /// Waits until every client has started and completed requests from now on.
     fn progress(&self) {
         let counts = || self.answered.iter().map(|count| count.load(SeqCst)).collect::<Vec<_>>();
         let (before, begun) = (counts(), Instant::now());
@@ -91,7 +87,6 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             clients.into_iter().map(|(client, load)| scope.spawn(move || load.run(client, address))).collect();
         load.progress();
         for round in 0..2 {
-            // Clients use the first key; the second key is replaced, and they switch to it.
             let (first, second, new) = (1 + 2 * round, 2 + 2 * round, 4 + 2 * round);
             assert_eq!(status(&server, &key(second)), 200);
             change(&server, &folder, &account_file(ACCOUNT, &key(first), &key(new)), TAKEN);
@@ -99,7 +94,6 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             load.progress();
             load.key.store(new, SeqCst);
             load.progress();
-            // The first key is no longer used; it is replaced, and clients switch to the new key.
             let newest = 3 + 2 * round;
             change(&server, &folder, &account_file(ACCOUNT, &key(newest), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(first)), 403);

@@ -13,7 +13,6 @@ const CHALLENGE: &str = "Bearer authorization_uri=https://login.example.net/6666
 pub(super) const NEW: &str = "2020-12-06";
 const OLD: &str = "2019-02-02";
 
-/// A server that trusts two issuers, and principals with every kind of role.
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) issuer: Issuer,
@@ -24,7 +23,6 @@ pub(super) struct World {
     pub(super) folder: Folder,
 }
 
-/// Returns the section with the given switches, and the issuers and assignments of all tests.
 fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     let (one, two) = (&issuer.name, &other.name);
     let assign = |oid: &str, role: &str, scope: &str| {
@@ -73,7 +71,6 @@ fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     )
 }
 
-/// The file with the role assignments that change.
 const ASSIGNMENTS: &str = "roles.toml";
 
 impl World {
@@ -92,13 +89,11 @@ impl World {
         Self { server, issuer, other, rsa, ec, folder }
     }
 
-    /// Starts a server whose additional role assignments are in a file in the folder, which is initially empty.
     pub(super) fn with_assignments_in(folder: &Folder) -> Self {
         let file = folder.write(ASSIGNMENTS, "");
         Self::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[])
     }
 
-    /// Changes the file in the folder to assign a role to a principal, and waits until the server has read it.
     pub(super) fn assign_in(&self, folder: &Folder, oid: &str, role: &str) {
         let (start, name) = (self.server.log().len(), &self.issuer.name);
         let principal = format!("{{ issuer = \"{name}\", oid = \"{oid}\" }}");
@@ -107,7 +102,6 @@ impl World {
         self.server.wait_for_log(start, "role assignments: reloaded");
     }
 
-    /// Returns a token of the first issuer for a principal, with the given changes to its claims.
     pub(super) fn token(&self, oid: &str, change: &Value) -> String {
         self.rsa.sign(&header("RS256", &self.rsa), &self.issuer.claims(oid, change))
     }
@@ -121,7 +115,6 @@ impl World {
         Client::plain(self.server.address).send_text(&request(&authorization, version, method, path, body))
     }
 
-    /// Returns the status and the error code of the response to a request with a token.
     pub(super) fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         outcome(&self.send(token, NEW, method, path, body))
     }

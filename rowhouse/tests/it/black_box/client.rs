@@ -11,7 +11,6 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 pub(crate) const ACCOUNT: &str = "orchard";
 
-/// Returns an account key in Base64, different for each number.
 pub(crate) fn key(number: u8) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode([number; 64])
@@ -56,7 +55,6 @@ impl<'a> Request<'a> {
         Self { method: "PUT", path, body: r#"{"Weight":3}"#, key }
     }
 
-    /// Returns the head, with the blank line.
     fn head(&self) -> String {
         let Self { method, path, body, key } = *self;
         let date = httpdate::fmt_http_date(SystemTime::now());
@@ -84,7 +82,6 @@ fn tcp(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Returns the settings of a TLS client that trusts one certificate.
 pub(crate) fn tls_config(
     trusted: &CertificateDer<'static>,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -104,12 +101,10 @@ impl Client {
         Self { stream: BufReader::new(Box::new(tcp(address))) }
     }
 
-    /// Connects with TLS and trusts one certificate.
     pub(crate) fn tls(address: SocketAddr, trusted: &CertificateDer<'static>) -> Result<Self, String> {
         Self::tls_with(address, tls_config(trusted, rustls::ALL_VERSIONS, &[])).map(|(client, _)| client)
     }
 
-    /// Connects with TLS, and returns the negotiated protocol.
     pub(crate) fn tls_with(address: SocketAddr, config: ClientConfig) -> Result<(Self, Option<Vec<u8>>), String> {
         let name = ServerName::from(address.ip());
         let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
@@ -126,7 +121,6 @@ impl Client {
         self.read_answer().expect("a response")
     }
 
-    /// Sends a request unchanged and waits for the response.
     pub(crate) fn send_text(&mut self, request: &str) -> Answer {
         self.write(request);
         self.read_answer().expect("a response")
@@ -140,7 +134,6 @@ impl Client {
         assert_eq!(self.read_answer().expect("a request for the body").status, 100);
     }
 
-    /// Sends the body of a request whose head has been sent, and waits for the response.
     pub(crate) fn send_body(&mut self, request: Request<'_>) -> Answer {
         self.write(request.body);
         self.read_answer().expect("a response")

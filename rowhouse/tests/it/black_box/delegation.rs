@@ -20,7 +20,6 @@ const ABROAD: &str = "77777777-7777-8888-9999-000000000000";
 
 type Change = fn(&mut Fields<'static>);
 
-/// A user delegation key, as returned by the server.
 struct Key(Element);
 
 impl Key {
@@ -28,8 +27,7 @@ impl Key {
         self.0.children.iter().find(|child| &*child.name == name).map_or("", |child| &child.text)
     }
 
-    /// Creates a signature for the table `harvest` with this key, valid until the key expires. `set` changes some of
-    /// its fields.
+    /// The signature is for the table `harvest` and valid until the key expires. `set` changes some of its fields.
     fn sign(&self, permissions: &str, set: impl FnOnce(&mut Fields<'static>)) -> String {
         let owned = |name: &str| self.text(name).to_owned().into();
         let mut fields = Fields {
@@ -51,7 +49,6 @@ impl Key {
     }
 }
 
-/// Returns the time `seconds_from_now`, in the protocol's format.
 fn time(seconds_from_now: i64) -> String {
     let seconds = now().checked_add_signed(seconds_from_now).unwrap();
     DateTime::from_system_time(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
@@ -66,13 +63,11 @@ fn key_of(answer: &Answer) -> Key {
     Key(Element::parse(answer.body.as_bytes()).unwrap())
 }
 
-/// Gets a key for a principal of the first issuer.
 fn key_for(world: &World, oid: &str) -> Key {
     let token = world.token(oid, &json!({ "tid": TENANT }));
     key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")))
 }
 
-/// Sends a request with a signature in its URL and, optionally, a token.
 fn send(server: &Server, token: Option<&str>, method: &str, path: &str, signature: &str, body: &str) -> (u16, String) {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let path = format!("{path}{}{signature}", if path.contains('?') { '&' } else { '?' });
@@ -205,7 +200,6 @@ fn who_gets_a_key() {
     world.server.wait_for_log(0, "Only authentication scheme Bearer is supported");
 }
 
-/// Returns a request for a user delegation key that is signed with an account key.
 fn shared_key_request(body: &str) -> String {
     use wire::signing::{Scheme, SignedRequest};
     let date = httpdate::fmt_http_date(std::time::SystemTime::now());

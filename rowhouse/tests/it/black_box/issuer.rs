@@ -7,16 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use test_support::minting::KeyPair;
 
-/// A running issuer. It stops with the test process.
 pub(crate) struct Issuer {
-    /// The issuer's name, which is also its URL.
     pub(crate) name: String,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The issuer name in the discovery document.
     name: String,
     keys: Vec<Value>,
     is_down: bool,
@@ -42,22 +39,19 @@ impl Issuer {
         self.state.lock().unwrap().keys = pairs.iter().map(|pair| pair.jwk()).collect();
     }
 
-    /// Makes the issuer respond to all requests with 503, or makes it work again.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.state.lock().unwrap().is_down = is_down;
     }
 
-    /// Changes the name in the discovery document.
     pub(crate) fn rename(&self, name: &str) {
         name.clone_into(&mut self.state.lock().unwrap().name);
     }
 
-    /// Returns how many times the keys were fetched.
     pub(crate) fn key_requests(&self) -> usize {
         self.state.lock().unwrap().key_requests
     }
 
-    /// Returns the claims of a valid token for a principal, with the given changes; null removes a claim.
+    /// In `change`, null removes a claim.
     pub(crate) fn claims(&self, oid: &str, change: &Value) -> Value {
         let now = now();
         let mut claims = json!({
@@ -72,7 +66,6 @@ impl Issuer {
     }
 }
 
-/// Returns the time in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-/// A running server. It is killed when the value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -27,7 +26,6 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
 }
 
 impl Server {
-    /// Starts a server on a free port, and waits until it is ready.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = command(arguments, environment).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -56,7 +54,6 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until the log contains a string at or after the position `start`.
     pub(crate) fn wait_for_log(&self, start: usize, text: &str) {
         let begun = Instant::now();
         while !self.log().get(start..).is_some_and(|log| log.contains(text)) {
@@ -65,13 +62,11 @@ impl Server {
         }
     }
 
-    /// Sends a signal such as `HUP`.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
 
-    /// Waits until the server has exited. Returns true if it exited successfully.
     pub(crate) fn wait(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
@@ -79,13 +74,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Returns the error output of a server that refuses to start.
 pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut child = command(arguments, environment).spawn().unwrap();
     let begun = Instant::now();
@@ -118,7 +111,6 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file that only its owner may read.
     pub(crate) fn write(&self, name: &str, content: &str) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.path(name);

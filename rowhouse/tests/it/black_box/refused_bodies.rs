@@ -9,10 +9,9 @@ use model::limits::REQUEST_BODY_BYTES_MAX;
 use test_support::{ACCOUNT, Client as PlainClient};
 
 const SIZES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 13_000_000];
-/// The size of a head that is larger than the server reads.
+/// Larger than the largest head that the server reads.
 const ENDLESS_HEAD_BYTES: usize = 2_000_000;
 
-/// Checks that a refusal closes the connection.
 fn check_refusal(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
     assert_eq!(answer.header("connection"), Some("close"));

@@ -6,7 +6,6 @@ use super::tls::{Pair, write_pair};
 
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// Addresses that other machines can reach.
 const NETWORK: [&str; 3] = ["0.0.0.0:0", "[::]:0", "192.0.2.1:10002"];
 
 #[test]

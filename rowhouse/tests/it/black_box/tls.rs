@@ -10,26 +10,22 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-/// The files of a certificate and its key, and the certificate that a client trusts.
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
     pub(crate) trusted: CertificateDer<'static>,
 }
 
-/// Returns a certificate and its key as PEM, and the certificate that a client trusts.
 fn make_pair() -> (String, String, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem(), made.cert.der().clone())
 }
 
-/// Writes a new certificate and its key to files.
 pub(crate) fn write_pair(folder: &Folder) -> Pair {
     let (certificate, key, trusted) = make_pair();
     Pair { certificate: folder.write("cert.pem", &certificate), key: folder.write("key.pem", &key), trusted }
 }
 
-/// Starts a server with TLS and one account. Also returns the certificate that its clients trust.
 pub(crate) fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
     let pair = write_pair(folder);
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));

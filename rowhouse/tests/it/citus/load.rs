@@ -17,20 +17,16 @@ const RESPONSE_MS_MAX: u64 = 33_000;
 const STILL_PARTITIONS: usize = 60;
 const STILL_ROWS: usize = 5;
 
-/// The ETags of entities by partition key and row key.
 type ETags = BTreeMap<(String, String), String>;
 
-/// Servers that share one database, and what their clients know about its contents.
 #[derive(Debug)]
 pub(super) struct Load {
     servers: Vec<Server>,
     writers: Vec<EntityWriter>,
-    /// The entities that never change.
     still: ETags,
 }
 
 impl Load {
-    /// Starts servers on the store at a URL, and creates the tables.
     pub(super) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
         let servers = (0..servers).map(|_| start(store)).collect::<Vec<_>>();
         let mut client = servers[0].client();
@@ -94,12 +90,11 @@ impl Load {
         }
     }
 
-    /// Starts another server, whose store URL may list different nodes.
     pub(super) fn add_server(&mut self, store: &str) {
         self.servers.push(start(store));
     }
 
-    /// Stops all servers. None of them may have logged a defect.
+    /// No server may have logged a defect.
     pub(super) fn stop(self) {
         for server in self.servers {
             let (status, log) = server.stop();
@@ -108,25 +103,20 @@ impl Load {
     }
 }
 
-/// Starts a server on the store at a URL.
 pub(super) fn start(store: &str) -> Server {
     PROGRAM.start(&["--store", store, "--distribute", "--store-connections", "8"])
 }
 
-/// The progress of the clients.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     writers: &'a [Tally],
-    /// The number of complete scans through each server.
     scans: &'a [AtomicU64],
     tables: &'a TableChanges,
 }
 
-/// The tables that were created and deleted.
 #[derive(Debug, Default)]
 struct TableChanges {
     done: AtomicU64,
-    /// The number of changes that a server did not see immediately.
     late: AtomicU64,
 }
 
@@ -167,7 +157,6 @@ impl Watch<'_> {
         self.scans.iter().map(|scans| scans.load(Ordering::SeqCst)).collect()
     }
 
-    /// Returns the number of acknowledged table changes so far that a server did not see immediately.
     pub(super) fn late_changes(&self) -> u64 {
         self.tables.late.load(Ordering::SeqCst)
     }

@@ -15,7 +15,6 @@ use test_support::{Client, Random, Server, eventually};
 
 const SEED: &str = "ROWHOUSE_CITUS_SEED";
 
-/// Starts a cluster with a database, for servers that connect to its workers.
 fn cluster() -> Option<(CitusCluster, String, String)> {
     let cluster = CitusCluster::start(2)?;
     let database = cluster.database();
@@ -99,7 +98,6 @@ fn entities_are_served_without_the_coordinator() {
     load.stop();
 }
 
-/// Returns the number of entity shards on a node.
 fn shards(cluster: &CitusCluster, database: &str, node: usize) -> u32 {
     let statement = format!(
         "SELECT count(*) FROM citus_shards WHERE nodeport = {} AND table_name = 'rowhouse_entities'::regclass",

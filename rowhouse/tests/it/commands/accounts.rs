@@ -15,12 +15,10 @@ fn done(folder: &Folder, words: &[&str]) -> String {
     ran.stdout
 }
 
-/// Returns the keys of all accounts in a text, each after its name.
 fn keys(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| Some(line.split_once("key")?.1.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// Returns true if a server with the given account file accepts a request that is signed with the given key.
 fn accepts(folder: &Folder, file: &str, account: &str, key: &str) -> bool {
     let server = PROGRAM.start(&["--in-memory", "--accounts", &folder.path(file)]);
     let url = format!("http://{}/{account}", server.address);

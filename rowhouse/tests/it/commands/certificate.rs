@@ -6,13 +6,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use test_support::command::{CommandResult, Folder};
 
-/// Starts a server with a certificate, in memory.
 fn server(folder: &Folder, certificate: &str, key: &str) -> Server {
     let (certificate, key) = (folder.path(certificate), folder.path(key));
     Server::start(&["--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key], &[])
 }
 
-/// Sends a request to the server under a host name, with a file that contains trusted authorities.
 fn ask(folder: &Folder, server: &Server, host: &str, trusted: &str) -> CommandResult {
     let port = server.address.port();
     let url = format!("https://{host}:{port}/devstoreaccount1");

@@ -5,7 +5,6 @@ use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Replaces the parts that differ from run to run.
 fn without_times(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(at) = text.find(":\"20").filter(|at| text[at + 2..].contains("Z\"")) {

@@ -8,12 +8,10 @@ use std::thread;
 /// An escape sequence that clears a terminal, its eight-bit form, an extra line, and text that runs backwards.
 const HOSTILE: &str = "\u{1b}[2J\u{9b}2J\r\nrowhouse: all is well\u{202e}\u{2028}\u{7}";
 
-/// Starts a service that gives the same response to every request. Returns its endpoint.
 fn service(status: &str, body: &str) -> String {
     service_for(usize::MAX, status, body)
 }
 
-/// Starts a service that gives the same response to the given number of requests, and then stops. Returns its endpoint.
 fn service_for(requests: usize, status: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/devstoreaccount1", listener.local_addr().unwrap());

@@ -11,7 +11,6 @@ use crate::PROGRAM;
 use test_support::Server;
 use test_support::command::{CommandResult, Folder};
 
-/// A server and a folder to run commands in.
 struct CommandTest {
     folder: Folder,
     server: Server,
@@ -29,21 +28,18 @@ impl CommandTest {
         Self { folder: PROGRAM.folder(), server, endpoint }
     }
 
-    /// Runs a command, given as words. It must exit with the given code.
     fn run(&self, code: i32, words: &[&str]) -> CommandResult {
         let ran = self.folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &self.endpoint)]);
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
         ran
     }
 
-    /// Returns the output of a command, which must succeed.
     fn prints(&self, words: &[&str]) -> String {
         let ran = self.run(0, words);
         assert_eq!(ran.stderr, "", "{words:?}");
         ran.stdout
     }
 
-    /// Returns the error output of a command, which must fail, without the address of the server.
     fn says(&self, code: i32, words: &[&str]) -> String {
         let ran = self.run(code, words);
         assert_eq!(ran.stdout, "", "{words:?}");

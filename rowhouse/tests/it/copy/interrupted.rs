@@ -33,7 +33,6 @@ fn kill_in_the_middle(folder: &Folder, proxy: &Proxy, arguments: &[&str]) {
     assert!(folder.state("copy").is_some(), "its progress must be recorded");
 }
 
-/// Returns the duration of a complete copy.
 fn time_of(folder: &Folder, arguments: &[&str]) -> Duration {
     let began = Instant::now();
     folder.copy_successfully(arguments);
@@ -115,7 +114,6 @@ fn a_killed_copy_between_folders_is_resumed() {
     }
 }
 
-/// Returns the result of a copy that is interrupted while it writes its second page.
 fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> CommandResult {
     let child = folder.start(arguments);
     target.wait_until_held();

@@ -18,7 +18,6 @@ const BALLAST_BYTES: usize = 400_000;
 pub(crate) const ENOSPC: u32 = 28;
 const EIO: u32 = 5;
 
-/// A server whose disk can be made to fail.
 pub(crate) struct FaultyServer {
     place: tempfile::TempDir,
     injector: PathBuf,
@@ -40,7 +39,6 @@ impl FaultyServer {
         self.start_with(&[])
     }
 
-    /// Starts a server with the given options in addition to `--data`.
     pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
@@ -48,13 +46,12 @@ impl FaultyServer {
         PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
     }
 
-    /// Makes the given kinds of operations fail from now on. The disk reports `free` bytes of free space.
     pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
         let free = free.map_or("-1".to_owned(), |free| free.to_string());
         self.order(&format!("{kinds} {error} {free} 0"));
     }
 
-    /// Makes writes fail from now on, each after the given number of its bytes has reached the file.
+    /// Writes fail from now on, each after the given number of its bytes has reached the file.
     fn fail_in_part(&self, bytes: usize) {
         self.order(&format!("p {EIO} -1 {bytes}"));
     }
@@ -71,7 +68,6 @@ impl FaultyServer {
     }
 }
 
-/// Returns a random set of at least one kind of operation.
 fn any_kinds(random: &mut Random) -> String {
     loop {
         let kinds: String = "wstc".chars().filter(|_| random.below(2) == 0).collect();
@@ -110,7 +106,6 @@ fn read_on(address: &str, until: &AtomicBool, answered: &AtomicU64) {
     }
 }
 
-/// Waits until a write succeeds.
 fn wait_for_service(server: &Server) {
     let began = Instant::now();
     let mut client = server.client();
@@ -121,7 +116,6 @@ fn wait_for_service(server: &Server) {
     }
 }
 
-/// Returns true if the log names failed requests individually.
 fn names_requests(log: &[String]) -> bool {
     log.iter().any(|line| line.contains("request_id"))
 }

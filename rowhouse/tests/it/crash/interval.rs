@@ -16,15 +16,12 @@ use test_support::{Client, Random, Server};
 const WRITERS: u64 = 6;
 const ROUNDS: u64 = 15;
 
-/// An acknowledged insert: the text in the entity, and the entity's ETag.
 type Acknowledged = (String, String);
 
-/// Returns a string that occurs in no other entity and in no other round.
 fn needle(round: u64, writer: u64, number: u64) -> String {
     format!("needle-{round:04}-{writer:02}-{number:06};")
 }
 
-/// Inserts until the server has been killed.
 fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowledged>) {
     let Ok(mut client) = Client::connect(address) else { return };
     for number in 0.. {
@@ -38,7 +35,6 @@ fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowle
     }
 }
 
-/// Returns all entities by their text, with their ETags.
 fn stored(server: &Server) -> BTreeMap<String, String> {
     let mut client = server.client();
     let mut found = BTreeMap::new();
@@ -68,7 +64,6 @@ fn instant(etag: &str) -> (String, String) {
     (seconds.to_owned(), format!("{fraction:0<7}"))
 }
 
-/// Runs all writers, kills the server at a random moment, and returns the acknowledged inserts.
 fn write_and_crash(server: Server, round: u64, random: &mut Random) -> BTreeMap<String, String> {
     let (sender, acknowledgements) = channel();
     let until_crash = 20 + random.below(600);

@@ -21,7 +21,6 @@ use test_support::{Random, Server};
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
-/// The writers of a test, and its random numbers.
 struct Run {
     writers: Vec<EntityWriter>,
     transactions: Transactions,
@@ -82,7 +81,6 @@ impl Run {
     }
 }
 
-/// Compiles a library to be preloaded into the server.
 fn compile(source: &str, into: &Path) -> PathBuf {
     let library = into.join(source).with_extension("so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash").join(source);

@@ -43,7 +43,6 @@ pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path
     synced
 }
 
-/// The kinds of records in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Create,
@@ -99,17 +98,14 @@ enum Change {
     Truncate(u64),
 }
 
-/// A file, whatever its name.
+/// The file may have any number of names.
 #[derive(Debug, Default)]
 struct File {
-    /// The path of the file's previous content.
     before: Option<PathBuf>,
     certain: Vec<Change>,
-    /// The changes since the file was last synced.
     pending: Vec<Change>,
 }
 
-/// The file or folder that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     File(usize),
@@ -123,12 +119,10 @@ struct NameChange {
     new: Option<(PathBuf, Node)>,
 }
 
-/// The state of the disk below a folder, by absolute paths.
 #[derive(Debug, Default)]
 struct Disk {
     root: PathBuf,
     files: Vec<File>,
-    /// The names that the process sees.
     seen: HashMap<PathBuf, Node>,
     /// The names that are certain to survive.
     certain: BTreeMap<PathBuf, Node>,
@@ -236,7 +230,6 @@ impl Disk {
         written.collect::<Vec<_>>().concat()
     }
 
-    /// Decides at random which unsynced changes survive.
     fn settle(&mut self, random: &mut Random) {
         for (_, namings) in std::mem::take(&mut self.pending) {
             let kept = usize::try_from(random.below(namings.len() as u64 + 1)).unwrap();
@@ -250,7 +243,6 @@ impl Disk {
         }
     }
 
-    /// Writes what is left to a folder that replaces the watched folder.
     fn write(&self, watched: &Path, after: &Path) {
         assert!(self.root.ends_with(watched.file_name().unwrap()));
         fs::create_dir_all(after).unwrap();
@@ -268,7 +260,6 @@ impl Disk {
     }
 }
 
-/// Returns the changes that reached the disk although they were not synced.
 fn survivors(pending: Vec<Change>, random: &mut Random) -> Vec<Change> {
     let count = pending.len() as u64;
     let (mode, prefix) = (random.below(4), random.below(count + 1));

@@ -20,7 +20,6 @@ pub(super) fn blocks(document: &str) -> Vec<(String, usize, String)> {
     found
 }
 
-/// Returns the capitalized names in a text that begin with `beginning`.
 fn names<'a>(text: &'a str, beginning: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(beginning).map(move |(at, _)| {
         let rest = &text[at..];

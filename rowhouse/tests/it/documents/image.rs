@@ -4,7 +4,6 @@ use super::{accept_server, parse, read, root, variables, yaml};
 use serde_json::Value;
 use std::path::Path;
 
-/// Returns the instructions of a Dockerfile: their names and arguments.
 fn instructions() -> Vec<(String, String)> {
     instructions_of("Dockerfile")
 }
@@ -15,7 +14,6 @@ fn instructions_of(path: &str) -> Vec<(String, String)> {
     lines.map(|line| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.trim().to_owned())).unwrap()).collect()
 }
 
-/// Returns the instructions of the last stage, which becomes the image.
 fn final_stage() -> Vec<(String, String)> {
     let all = instructions();
     let start = all.iter().rposition(|(name, _)| name == "FROM").unwrap();

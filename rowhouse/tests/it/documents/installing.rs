@@ -20,7 +20,6 @@ const NEVER: [&str; 7] = [
     "pip install rowhouse ",
 ];
 
-/// A paragraph, together with the code block after it and its heading.
 struct Paragraph {
     line: usize,
     headline: String,
@@ -84,10 +83,8 @@ fn requires_release(words: &[&str]) -> bool {
         || ["npm", "npx", "yarn", "pnpm", "pip"].iter().any(|tool| words.contains(tool)) && names("rowhouse-tables")
 }
 
-/// The suffixes of Rowhouse's file names.
 const ENDINGS: [&str; 6] = [".tgz", ".whl", ".deb", ".tar.gz", ".zip", ".cdx.json"];
 
-/// Returns the file names of Rowhouse's packages in a text.
 fn package_files(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-*".contains(c)));
     words.filter(|word| word.starts_with("rowhouse") && ENDINGS.iter().any(|ending| word.ends_with(ending)))

@@ -4,7 +4,6 @@ use super::{files, read, root};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the anchors of a document, derived from its headings.
 fn anchors(document: &str) -> Vec<String> {
     let (mut seen, mut found, mut is_code) = (BTreeMap::new(), Vec::new(), false);
     for line in document.lines() {
@@ -22,7 +21,6 @@ fn anchors(document: &str) -> Vec<String> {
     found
 }
 
-/// Returns the targets of links outside code.
 fn targets(document: &str) -> Vec<String> {
     let (mut found, mut is_code) = (Vec::new(), false);
     for line in document.lines() {
@@ -40,7 +38,6 @@ fn targets(document: &str) -> Vec<String> {
     found
 }
 
-/// Returns a path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -54,7 +54,6 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns the members of the list with the given name.
 fn all<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
@@ -67,7 +66,6 @@ const CITUS: &str = "deploy/kubernetes/citus";
 const WAYS: [&str; 3] = ["deploy/kubernetes/embedded", "deploy/kubernetes/postgresql", CITUS];
 const SERVER: &str = "rowhouse";
 
-/// Returns the maps that kustomize generates for a folder, each with its name and members.
 fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     let kustomization = kustomization(folder);
     let bases = all(&kustomization, "resources").map(text);
@@ -87,7 +85,6 @@ fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     maps
 }
 
-/// Returns the variables of a container with their values in the manifests.
 fn environment(folder: &str, container: &Value) -> Vec<(String, String)> {
     let maps = generated_maps(folder);
     let value = |variable: &Value| {
@@ -115,7 +112,6 @@ fn templates(folder: &str) -> Vec<Value> {
     templates.collect()
 }
 
-/// Returns the template of the servers in a folder.
 fn server(folder: &str) -> Value {
     let mut servers = templates(folder);
     servers.retain(|template| template["metadata"]["labels"]["app.kubernetes.io/name"] == SERVER);
@@ -123,7 +119,6 @@ fn server(folder: &str) -> Value {
     servers.remove(0)
 }
 
-/// Returns the containers of a template, including its init containers.
 fn containers(template: &Value) -> impl Iterator<Item = &Value> {
     all(&template["spec"], "initContainers").chain(all(&template["spec"], "containers"))
 }

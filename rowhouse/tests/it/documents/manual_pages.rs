@@ -31,7 +31,6 @@ fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// Returns the completions that bash offers after the given words.
 fn offered(words: &[&str]) -> Vec<String> {
     let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let position = words.len() - 1;

@@ -1,6 +1,7 @@
 //! Checks what documents state about the program. The help, the reference of options, and the command lines and
 //! variables in documents, the image, units and manifests are compared with the definition of the options.
 
+mod code_paths;
 mod command_lines;
 mod help;
 mod image;
@@ -62,7 +63,7 @@ fn files(ending: &str) -> Vec<String> {
     found.into_iter().filter(is_file).collect()
 }
 
-/// Returns true if a program is installed. Otherwise, prints a note that part of the test is skipped.
+/// If the program is missing, prints a note that part of the test is skipped.
 fn has(program: &str) -> bool {
     let found = process::Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -80,7 +81,6 @@ fn definition() -> clap::Command {
     without_variables(Cli::command())
 }
 
-/// Returns every command with its words, such as `rowhouse sas table`.
 fn commands() -> Vec<(String, clap::Command)> {
     fn add(words: &str, command: &clap::Command, all: &mut Vec<(String, clap::Command)>) {
         all.push((words.to_owned(), command.clone()));

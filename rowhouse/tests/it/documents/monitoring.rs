@@ -17,7 +17,6 @@ const FURTHER_LABELS: [&str; 3] = ["job", "instance", "le"];
 struct Family {
     kind: String,
     labels: BTreeSet<String>,
-    /// The heading above the metric.
     section: String,
 }
 
@@ -57,7 +56,7 @@ fn words(expression: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-/// Returns the labels in a list such as `a, b`, or in conditions such as `a="b",c=~"d"`.
+/// The list is `a, b`, or consists of conditions such as `a="b",c=~"d"`.
 fn labels(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|label| label.trim().split(['=', '!']).next().unwrap()).filter(|label| !label.is_empty())
 }

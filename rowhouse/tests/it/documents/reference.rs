@@ -12,9 +12,8 @@ const INTRODUCTION: &str = "\
 
 <!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse-tables reference -->
 
-This page lists every option of the server and of the other commands, with its environment variable.
-
-You can set an option of `rowhouse serve` in three ways. If you set it in more than one, the first of the following wins:
+This page lists every option of the server and of the other commands, with its environment variable. You can set an option of
+`rowhouse serve` in three ways, listed in order of precedence:
 
 1. on the command line: `--listen 127.0.0.1:10002`
 2. in the environment: `ROWHOUSE_LISTEN=127.0.0.1:10002`

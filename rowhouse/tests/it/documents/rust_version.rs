@@ -4,7 +4,6 @@ use super::{files, read};
 
 const SUPPORTED: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// The text before the Rust version in a file.
 const MARKERS: [&str; 4] = ["rust:", "Rust ", "rustc ", "toolchain install "];
 
 fn versions(text: &str) -> Vec<&str> {

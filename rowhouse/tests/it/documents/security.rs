@@ -12,7 +12,6 @@ fn exists(name: &str) -> bool {
         .any(|folder| is_in(&folder, &parts))
 }
 
-/// Returns true if a folder contains the given nested modules, the last of which may be a test.
 fn is_in(folder: &Path, parts: &[&str]) -> bool {
     let Some((first, rest)) = parts.split_first() else { return true };
     let file = folder.join(format!("{first}.rs"));

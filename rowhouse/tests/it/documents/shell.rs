@@ -1,12 +1,9 @@
 //! Splits command lines in documents and scripts as a shell does.
 
-/// A command that runs this program.
 #[derive(Debug, PartialEq)]
 pub(super) struct Invocation {
-    /// The words after the name of the program.
     pub(super) words: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
-    /// Whether the command runs in a container of the image.
     pub(super) is_container: bool,
 }
 

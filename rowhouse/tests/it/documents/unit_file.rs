@@ -8,7 +8,6 @@ const UNIT: &str = "deploy/systemd/rowhouse.service";
 /// The maximum exposure level that systemd may report, out of 10.
 const EXPOSURE_MAX: f64 = 2.0;
 
-/// Returns the values of a setting, in all sections.
 fn values(file: &str, name: &str) -> Vec<String> {
     let text = read(file);
     let lines = text.lines().filter_map(|line| line.split_once('=').filter(|(there, _)| *there == name));

@@ -9,7 +9,6 @@ use wire::signing::AccountKey;
 const HEADER: &str = "x-ms-rowhouse-explain";
 const ASKED: (&str, &str) = ("x-ms-rowhouse-explain", "1");
 
-/// Starts a server with three partitions of four entities each.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
@@ -27,7 +26,6 @@ fn insert(client: &mut Client, partition: &str, row: &str) {
     assert_eq!(client.request("POST", "/tab", &[], entity.to_string().as_bytes()).status, 201);
 }
 
-/// Percent-encodes all characters except letters and digits.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |encoded, byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => encoded + &char::from(byte).to_string(),
@@ -150,7 +148,6 @@ fn a_query_that_failed_says_nothing() {
     assert_eq!((unsigned.status, unsigned.header(HEADER)), (403, None));
 }
 
-/// Sends a query with a signature for the entities from `(b, r2)` to `(b, r3)`.
 fn query_of_range(server: &Server, filter: &str) -> Response {
     let fields = Fields {
         version: "2019-02-02".into(),
@@ -231,7 +228,6 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     assert_eq!(cost_shown(&response), Some(format!("{}…", "x".repeat(64))));
 }
 
-/// Returns the first key in a header.
 fn cost_shown(response: &Response) -> Option<String> {
     cost(response)["ranges"][0]["from"][0].as_str().map(str::to_owned)
 }

@@ -7,16 +7,14 @@ mod settings;
 
 use test_support::{Client, Response, Server};
 
-/// The content security policy of every response of the explorer.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Requests a path of the explorer without a credential.
 fn get(server: &Server, path: &str) -> Response {
     send(&mut server.client(), "GET", path, "")
 }
 
-/// Sends a request without a credential or a body. `headers` are complete lines.
+/// `headers` are complete lines.
 fn send(client: &mut Client, method: &str, path: &str, headers: &str) -> Response {
     let host = if headers.contains("Host: ") { "" } else { "Host: localhost\r\n" };
     client.send(format!("{method} {path} HTTP/1.1\r\n{host}{headers}\r\n").as_bytes()).unwrap();
@@ -25,7 +23,6 @@ fn send(client: &mut Client, method: &str, path: &str, headers: &str) -> Respons
     response
 }
 
-/// Checks the headers that all responses of the explorer have in common.
 fn check_common_headers(response: &Response, path: &str) {
     for (name, value) in [
         ("content-security-policy", POLICY),

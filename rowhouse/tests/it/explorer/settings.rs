@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use test_support::{ACCOUNT, KEY, Server, eventually};
 
-/// Returns the output of a server at startup.
 fn announced(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = PROGRAM.serve(&[&["--in-memory"], arguments].concat());
     if !arguments.contains(&"--listen") {

@@ -216,7 +216,6 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     assert_eq!(ran.stdout, line);
 }
 
-/// Returns true if the state file of an import records that a table is complete.
 fn is_done(folder: &Folder, table: &str) -> bool {
     let text = std::fs::read_to_string(folder.state("import").unwrap()).unwrap();
     let state: serde_json::Value = serde_json::from_str(&text).unwrap();

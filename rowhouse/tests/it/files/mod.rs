@@ -14,21 +14,19 @@ use std::collections::BTreeMap;
 use test_support::Server;
 use test_support::command::{CommandResult, Folder};
 
-/// Runs a subcommand, which must succeed.
 fn done(folder: &Folder, subcommand: &str, arguments: &[&str]) -> CommandResult {
     let ran = folder.run(subcommand, arguments, &[]);
     assert_eq!(ran.code, Some(0), "{subcommand} {arguments:?}: {ran:?}");
     ran
 }
 
-/// Runs a subcommand, which must fail. Returns its error output.
 fn refused(folder: &Folder, subcommand: &str, arguments: &[&str]) -> String {
     let ran = folder.run(subcommand, arguments, &[]);
     assert_eq!(ran.code, Some(1), "{subcommand} {arguments:?}: {ran:?}");
     ran.stderr
 }
 
-/// Returns the files of an export, except the manifest, which contains a time.
+/// Leaves out the manifest, because it contains a time.
 fn files(folder: &Folder, name: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for file in std::fs::read_dir(folder.path(name)).unwrap() {
@@ -41,7 +39,6 @@ fn files(folder: &Folder, name: &str) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Fails unless two exports have the same files with the same content.
 fn assert_same_files(folder: &Folder, one: &str, other: &str) {
     let (one, other) = (files(folder, one), files(folder, other));
     assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());

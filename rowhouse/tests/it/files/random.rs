@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use test_support::Random;
 
-/// The variable that sets the seed of the random tests.
 pub(crate) const SEED: &str = "ROWHOUSE_FILES_SEED";
 
 const NAMES: [&str; 9] = ["Zeta", "alpha", "Mid", "_x", "Ünïcode_名", "N1", "N2", "N3", "Last"];
 
-/// Returns entities with distinct keys, in key order, one per line.
 pub(crate) fn lines(random: &mut Random, count: u64) -> String {
     let mut keys = BTreeSet::new();
     for _ in 0..count {

@@ -8,7 +8,6 @@ use test_support::cluster::Cluster;
 use test_support::command::Folder;
 use test_support::content::{fill, fill_with_everything, snapshot};
 
-/// Creates random entities in a data folder called `data`, and their file.
 fn random_data(folder: &Folder, random: &mut Random) {
     std::fs::write(folder.path("first.jsonl"), lines(random, 400)).unwrap();
     done(folder, "import", &["--from", "first.jsonl", "--to", "data", "--table", "Random"]);

@@ -6,7 +6,6 @@ use test_support::{Account, Client, statuses, transact};
 pub(crate) struct Attacker {
     pub(crate) address: String,
     pub(crate) account: Account,
-    /// The server's account file.
     pub(crate) accounts: String,
 }
 
@@ -20,7 +19,6 @@ impl Attacker {
         assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
     }
 
-    /// Creates a table with entities that have the given keys and no properties.
     pub(crate) fn fill(&self, table: &str, partition: &str, rows: &[String]) {
         self.create_table(table);
         let mut client = self.client();

@@ -25,7 +25,6 @@ const CONNECTIONS_MAX: usize = 200;
 /// system, because the server never sees connections that the kernel drops.
 const ADMIN_CONNECTIONS: usize = ADMIN_CONNECTIONS_MAX + 100;
 
-/// Returns the head of an insert with a signature that only allows adding to one table.
 fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
     let target = attacker.signed_target("tiny");
     let usual = "Host: 127.0.0.1\r\nx-ms-version: 2019-02-02\r\nContent-Type: application/json";
@@ -47,7 +46,6 @@ pub(super) fn send_tiny_chunks(attacker: &Attacker) -> Ongoing {
     send_repeatedly(streams, b"1\r\n \r\n".repeat(1000))
 }
 
-/// Sends bodies without their last byte.
 pub(super) fn send_almost_complete_bodies(attacker: &Attacker) -> Vec<TcpStream> {
     let mut insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     insert.resize(insert.len() + ANNOUNCED_BYTES - 1, b' ');
@@ -61,7 +59,6 @@ pub(super) fn send_endless_heads(attacker: &Attacker) -> Vec<TcpStream> {
     send_on_each(&attacker.address, HEADS, head.as_bytes())
 }
 
-/// Opens more connections than the server's maximum, and sends nothing on them.
 pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
     keep_reconnecting(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
@@ -73,13 +70,11 @@ pub(super) fn send_refused_bodies(attacker: &Attacker) -> Ongoing {
     send_without_end(&attacker.address, 2 * CONNECTIONS_MAX, refused, vec![b' '; 16 * 1024])
 }
 
-/// Sends endless requests without reading the responses.
 pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
     let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
     send_repeatedly(send_on_each(&attacker.address, CONCURRENT_CONNECTIONS, b""), requests)
 }
 
-/// Opens connections and closes them before, during and after a request.
 pub(super) fn connect_and_disconnect(attacker: &Attacker) {
     let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
     for number in 0..3000 {

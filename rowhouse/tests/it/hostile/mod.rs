@@ -18,7 +18,6 @@ use attacker::Attacker;
 use scene::Scene;
 use test_support::Random;
 
-/// Stores the data that the attacks by [`attack`] read.
 pub(crate) fn prepare(attacker: &Attacker) {
     responses::fill_with_tiny_entities(attacker);
     responses::fill_with_long_keys(attacker);

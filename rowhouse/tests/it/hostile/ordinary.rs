@@ -12,7 +12,6 @@ const WRITERS: u64 = 3;
 /// The maximum length of a failure message, which may quote an entity.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// The clients' models of the data, which outlive a server process.
 pub(super) struct Ordinary {
     writers: Vec<EntityWriter>,
     transactions: Transactions,
@@ -25,7 +24,6 @@ pub(super) struct Working<'scope> {
 
 struct WorkingClient<'scope> {
     name: &'static str,
-    /// One message for each successful request.
     succeeded: Receiver<()>,
     thread: ScopedJoinHandle<'scope, io::Result<()>>,
 }
@@ -37,7 +35,6 @@ impl Ordinary {
         Self { writers, transactions: Transactions::new(WRITERS) }
     }
 
-    /// Starts the clients. They work until the server is killed.
     pub(super) fn work<'scope>(
         &'scope mut self,
         scope: &'scope Scope<'scope, '_>,
@@ -70,7 +67,6 @@ impl Ordinary {
         Working { clients, is_killed }
     }
 
-    /// Compares the stored data with the acknowledged writes.
     pub(super) fn check(&mut self, server: &Server) {
         let mut client = server.client();
         for writer in &mut self.writers {

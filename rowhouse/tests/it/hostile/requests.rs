@@ -6,7 +6,6 @@ use super::traffic::{CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrently, sen
 use std::thread;
 use test_support::Account;
 
-/// The name of a request, and its bytes.
 pub(super) type NamedRequest = (&'static str, Vec<u8>);
 
 /// The maximum number of requests in flight for a server that serves only a few requests.
@@ -53,7 +52,6 @@ pub(super) fn filters(attacker: &Attacker) -> Vec<NamedRequest> {
     .into()
 }
 
-/// Returns requests with the longest headers and options.
 pub(super) fn strange_heads(attacker: &Attacker) -> Vec<NamedRequest> {
     let long = |text: &str| text.repeat(HEAD_BYTES / text.len());
     let headers = [
@@ -99,7 +97,6 @@ fn json_bodies(attacker: &Attacker) -> Vec<NamedRequest> {
     .into()
 }
 
-/// Returns inserts in Atom, and XML documents of policies and properties.
 fn xml_bodies(attacker: &Attacker) -> Vec<NamedRequest> {
     const ENTRY: &str = "<entry xmlns=\"http://www.w3.org/2005/Atom\">";
     const ATOM: [(&str, &str); 2] = [("Content-Type", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
@@ -120,7 +117,6 @@ fn xml_bodies(attacker: &Attacker) -> Vec<NamedRequest> {
     entries.into_iter().chain(documents).collect()
 }
 
-/// Returns batches whose parts are malformed.
 fn batches(attacker: &Attacker) -> Vec<NamedRequest> {
     const START: &str = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n";
     const PART: &str = "--c\r\nContent-Type: application/http\r\n\r\nGET / HTTP/1.1\r\n\r\n\r\n";
@@ -143,7 +139,6 @@ fn batches(attacker: &Attacker) -> Vec<NamedRequest> {
     .into()
 }
 
-/// Returns requests with long paths and headers that have no credential or a wrong signature.
 pub(super) fn anonymous(attacker: &Attacker) -> Vec<NamedRequest> {
     const OTHER_KEY: &str = "b3RoZXIgb3RoZXIgb3RoZXIgb3RoZXI=";
     let path = format!("/{}", "t".repeat(60_000));
@@ -159,7 +154,6 @@ pub(super) fn anonymous(attacker: &Attacker) -> Vec<NamedRequest> {
         .into()
 }
 
-/// Sends each request on several connections concurrently, and prints the results.
 pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<NamedRequest>) {
     for (name, request) in requests {
         let (bytes, statuses) = exchange_concurrently(&attacker.address, &vec![request; EACH]);

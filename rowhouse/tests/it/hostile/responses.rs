@@ -6,7 +6,6 @@ use super::traffic::{self, CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrentl
 use std::net::TcpStream;
 use std::thread;
 
-/// The number of entities in one page.
 const PAGE: usize = 1000;
 const FULL: [(&str, &str); 2] = [("Accept", "application/json;odata=fullmetadata"), ("x-ms-version", "2019-02-02")];
 /// Later versions do not support Atom.
@@ -14,7 +13,6 @@ const ATOM: [(&str, &str); 2] = [("Accept", "application/atom+xml"), ("x-ms-vers
 /// The length of the longest host name that fits in the head of a request.
 const LONG_HOST_BYTES: usize = 120_000;
 
-/// Returns a host name of the maximum length in DNS.
 fn longest_name() -> String {
     let label = "h".repeat(62);
     [&label, &label, &label, &label[..61]].map(str::to_owned).join(".")
@@ -35,7 +33,6 @@ fn exchange(attacker: &Attacker, requests: &[Vec<u8>]) {
     println!("{} KiB of responses: {statuses:?}", bytes / 1024);
 }
 
-/// Creates entities with the shortest keys and no properties.
 pub(super) fn fill_with_tiny_entities(attacker: &Attacker) {
     let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}")).collect();
     attacker.fill("tiny", "p", &rows);
@@ -60,7 +57,6 @@ fn fill_with_control_characters(attacker: &Attacker) {
     }
 }
 
-/// Creates as many tables as a page lists.
 fn create_tables(attacker: &Attacker) {
     const THREADS: usize = 4;
     thread::scope(|scope| {
@@ -87,7 +83,6 @@ pub(super) fn read_long_keys(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, "/keys", &[&longest_name()]));
 }
 
-/// Returns a URL that selects properties that no entity has.
 fn select_of_absent_properties() -> String {
     let names: Vec<_> = (0..250).map(|number| format!("A{number:03}{}", "x".repeat(246))).collect();
     format!("/tiny?$select={}", names.join(","))
@@ -109,7 +104,6 @@ pub(super) fn read_byte_by_byte(attacker: &Attacker) -> Ongoing {
     traffic::read_byte_by_byte(send_on_each(&attacker.address, 2 * CONCURRENT_CONNECTIONS, query.repeat(4).as_bytes()))
 }
 
-/// Returns a batch of inserts whose response contains the entities.
 fn echoing_batch(attacker: &Attacker, host: &str, partition: &str, operations: usize, properties: &str) -> Vec<u8> {
     let operation = |row: usize| {
         let head = "--c\r\nContent-Type: application/http\r\n\r\nPOST /tiny HTTP/1.1";

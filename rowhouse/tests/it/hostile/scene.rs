@@ -11,7 +11,6 @@ use test_support::{ACCOUNT, Account, KEY, Server};
 
 const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
 pub(crate) const CACHE_MIB: u64 = 16;
-/// The default `--body-mib` of the servers.
 pub(crate) const BODY_MIB: u64 = 64;
 pub(super) const MIB: u64 = 1024 * 1024;
 /// The number of requests that each ordinary client must complete before an attack, and during it.
@@ -26,7 +25,6 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Returns the address of the admin listener, for a server that has one.
     pub(super) fn admin(&self) -> String {
         self.server.admin.clone()
     }
@@ -35,12 +33,10 @@ impl Scene {
         self.server.id()
     }
 
-    /// Starts a server with the given options in addition to the usual options.
     pub(super) fn start(options: &[&str]) -> Self {
         Self::start_with_bodies(BODY_MIB, options)
     }
 
-    /// Starts a server with the given `--body-mib` and options.
     pub(super) fn start_with_bodies(body_mib: u64, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let account = Account::new("hostile", HOSTILE_KEY);
@@ -114,7 +110,6 @@ pub(crate) const fn memory_bytes_max(body_mib: u64) -> u64 {
     (CACHE_MIB + body_mib) * MIB + 150_000_000
 }
 
-/// Returns the peak resident memory, in bytes.
 pub(crate) fn peak_bytes(process: u32) -> u64 {
     status_bytes(process, "VmHWM:")
 }
@@ -125,12 +120,10 @@ fn status_bytes(process: u32, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Returns the current resident memory, in bytes.
 pub(super) fn resident_bytes(process: u32) -> u64 {
     status_bytes(process, "VmRSS:")
 }
 
-/// Resets the peak to the current resident memory.
 fn forget_peak(server: &Server) {
     fs::write(format!("/proc/{}/clear_refs", server.id()), "5").unwrap();
 }

@@ -54,7 +54,7 @@ pub(super) fn connect(address: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Opens connections, and sends bytes on each that the server may refuse to read.
+/// The server may refuse to read the bytes.
 pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> Vec<TcpStream> {
     let send = |_| {
         let mut stream = connect(address)?;
@@ -99,7 +99,7 @@ pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
     })
 }
 
-/// Sends the given bytes on each connection repeatedly, as far as the server accepts them, and reads nothing.
+/// The bytes are sent as far as the server accepts them, and nothing is read.
 pub(super) fn send_repeatedly(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
     set_nonblocking(&streams);
     Ongoing::start(move || {

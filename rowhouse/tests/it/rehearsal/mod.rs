@@ -11,7 +11,6 @@ use crate::PROGRAM;
 use crate::throttling::{create_table, insert};
 use test_support::{Client, Response, Server};
 
-/// Starts a server that rehearses a list of conditions, and returns it with a client.
 fn rehearsing(list: &str) -> (Server, Client) {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--rehearse", list]);
     let client = server.client();

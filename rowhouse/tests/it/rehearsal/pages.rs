@@ -4,7 +4,6 @@ use super::*;
 use std::collections::BTreeSet;
 use test_support::transact;
 
-/// A page: its entities, and whether a token follows.
 type Page = (Vec<String>, bool);
 
 /// Returns all pages of a query, each as `partition/row` of its entities. No token may occur twice.
@@ -30,7 +29,6 @@ fn named(value: &serde_json::Value) -> String {
     text("TableName").unwrap_or_else(|| format!("{}/{}", text("PartitionKey").unwrap(), text("RowKey").unwrap()))
 }
 
-/// Creates three partitions of two entities each.
 fn orchard(list: &str) -> (Server, Client) {
     let (server, mut client) = rehearsing(list);
     assert_eq!(create_table(&mut client, "harvest").status, 201);

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use test_support::{KEY, Random, TIMEOUT};
 
-/// The number of rehearsals, each with its own server.
 const REHEARSALS: usize = 12;
 /// Every condition, with times that a test can wait for, and responses that are lost far more often than in the cloud.
 /// A refusal costs the client a second, because the server tells it to wait that long.
@@ -75,7 +74,6 @@ async fn delete_once(table: &Table) {
     }
 }
 
-/// Applies one random write to the table and to the model.
 async fn write(table: &Table, model: &mut Model, random: &mut Random, number: i32) {
     let (partition, row) = (format!("p{}", random.below(4)), format!("r{}", random.below(10)));
     let rank = i32::try_from(random.below(10)).unwrap();

@@ -8,7 +8,6 @@ const UPSERT: &str = "PUT /harvest(PartitionKey='a',RowKey='1') HTTP/1.1\r\nAcce
                       Content-Type: application/json\r\n\r\n{\"Kind\":\"apple\"}";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 
-/// Sends a request on a new connection, and asserts that its response is lost.
 fn lost(server: &Server, send: impl FnOnce(&mut Client) -> std::io::Result<Response>) {
     let answer = send(&mut server.client());
     assert!(answer.is_err(), "{answer:?}");

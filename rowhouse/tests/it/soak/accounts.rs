@@ -6,10 +6,8 @@ use std::fmt::Write;
 use std::fs;
 use test_support::{Account, Client, Random, eventually};
 
-/// The number of accounts with a load.
 const LOADS: usize = 2;
 
-/// All accounts, and the file with their keys.
 pub(super) struct Accounts {
     folder: tempfile::TempDir,
     loads: Vec<WithTwoKeys>,
@@ -17,7 +15,6 @@ pub(super) struct Accounts {
     pub(super) hostile: Account,
 }
 
-/// An account with two keys, one of which its clients use.
 struct WithTwoKeys {
     account: Account,
     keys: [String; 2],
@@ -30,7 +27,6 @@ fn any_key(random: &mut Random) -> String {
 }
 
 impl Accounts {
-    /// Creates accounts with random keys, in a new file.
     pub(super) fn new(random: &mut Random) -> Self {
         let hostile = Account::new("hostile", &any_key(random));
         let mut load = |number| {
@@ -55,7 +51,6 @@ impl Accounts {
         &self.loads[0].account
     }
 
-    /// Replaces the file atomically.
     fn write(&self) {
         let mut text = String::new();
         for WithTwoKeys { account, keys: [key1, key2], .. } in &self.loads {
@@ -86,7 +81,6 @@ impl Accounts {
 }
 
 impl WithTwoKeys {
-    /// Waits until a key is accepted or refused.
     fn wait_until(&self, key: &str, status: u16, address: &str) {
         let account = Account::new(&self.account.name, key);
         // A new connection each time: during an attack, a connection without a successful request may be closed to

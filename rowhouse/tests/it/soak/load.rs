@@ -11,7 +11,6 @@ pub(super) const TABLE: &str = "crash";
 /// The partition of the entity that is written to check whether the server accepts writes.
 pub(super) const PROBE: &str = "probe";
 
-/// The clients of an account, and their models of the data.
 pub(super) struct Load {
     account: Account,
     writers: Vec<EntityWriter>,
@@ -32,7 +31,6 @@ impl Load {
         assert_eq!(answer.status, 201);
     }
 
-    /// Starts the clients, and counts acknowledged writes.
     pub(super) fn work<'scope>(
         &'scope mut self,
         scope: &'scope Scope<'scope, '_>,

@@ -29,7 +29,6 @@ const PAUSE_MILLISECONDS_MAX: u64 = 800;
 /// The free space at which the server accepts only deletions, in bytes.
 const LITTLE_SPACE_BYTES: u64 = 200 * 1024 * 1024;
 
-/// The folder and the accounts of the server, and random numbers.
 struct Soak {
     faulty_server: FaultyServer,
     accounts: Accounts,
@@ -129,7 +128,6 @@ impl Soak {
         }
     }
 
-    /// Waits until the server accepts writes again after its disk was full.
     fn wait_for_service(&self, server: &Server) {
         let mut client = server.client_of(self.accounts.any());
         let path = format!("/{}(PartitionKey='{}',RowKey='')", load::TABLE, load::PROBE);

@@ -8,7 +8,6 @@ fn set(server: &Server, change: &Value) -> Value {
     done(server, "PUT", "clock", change)
 }
 
-/// Returns the Timestamp of an entity that is inserted now.
 fn timestamp(client: &mut Client, row: &str) -> String {
     insert(client, "Trees", row)["Timestamp"].as_str().unwrap().to_owned()
 }

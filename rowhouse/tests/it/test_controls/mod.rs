@@ -17,7 +17,7 @@ fn server() -> Server {
     PROGRAM.start(&["--in-memory", "--test-controls"])
 }
 
-/// Sends a control request, with a JSON body unless that is null.
+/// `body` is sent as JSON, unless it is null.
 fn control(server: &Server, method: &str, path: &str, body: &Value) -> Response {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     ask(&server.admin, method, &format!("/test/{path}"), JSON, &body)
@@ -30,7 +30,6 @@ fn done(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     if response.status == 204 { Value::Null } else { response.json() }
 }
 
-/// Returns the status of a control request that must be refused with a reason.
 fn refused(server: &Server, method: &str, path: &str, body: &Value) -> u16 {
     let response = control(server, method, path, body);
     let reason = response.json();
@@ -42,7 +41,6 @@ fn reset(server: &Server) {
     assert_eq!(done(server, "POST", "reset", &json!({})), Value::Null);
 }
 
-/// Creates an account, and returns a client with the credentials in the response.
 fn new_account(server: &Server, body: &Value) -> (String, Client) {
     let made = done(server, "POST", "accounts", body);
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
@@ -70,14 +68,12 @@ fn insert(client: &mut Client, table: &str, row: &str) -> Value {
     inserted.json()
 }
 
-/// Returns the names of the tables of an account.
 fn tables(client: &mut Client) -> Vec<String> {
     let listed = client.request("GET", "/Tables", &[], b"").json();
     let names = listed["value"].as_array().unwrap().iter();
     names.map(|table| table["TableName"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the row keys on the first page of a table.
 fn rows(client: &mut Client, table: &str) -> Vec<String> {
     let page = client.request("GET", &format!("/{table}()"), &[], b"");
     assert_eq!(page.status, 200, "{page:?}");

@@ -3,7 +3,6 @@
 use super::*;
 use std::io::{Read, Write};
 
-/// The control requests: method, path below `/test/`.
 const CONTROLS: [(&str, &str); 9] = [
     ("GET", "clock"),
     ("PUT", "clock"),

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use test_support::command::Folder;
 
-/// Writes a folder as a developer would: two tables in JSON Lines format, with types.
 fn write_seed(folder: &str) {
     fs::create_dir_all(folder).unwrap();
     let write = |name: &str, lines: &[Value]| {

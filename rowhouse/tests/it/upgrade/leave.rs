@@ -16,7 +16,6 @@ const GONE_ENTITIES: usize = 6000;
 /// The maximum number of attempts to crash before the end of a purge; no machine needs that many.
 const ATTEMPTS_MAX: u32 = 50;
 
-/// Writes to a file everything that a server shows.
 fn describe(server: &Server, file: &Path) {
     let content = serde_json::to_string_pretty(&exact_snapshot(server).to_json()).unwrap();
     fs::write(file, content + "\n").unwrap();
@@ -94,7 +93,6 @@ fn pack(place: &Folder, data: &str, release: &Path) {
     archive(REPOSITORY, "backups");
 }
 
-/// Creates a dump of a database with a purge in progress.
 pub(crate) fn database(cluster: &Cluster, release: &Path) {
     let url = cluster.database();
     let server = PROGRAM.start(&["--store", &url]);

@@ -47,7 +47,6 @@ fn tar(arguments: &[&str]) {
     assert!(Command::new("tar").args(arguments).status().unwrap().success(), "tar {arguments:?}");
 }
 
-/// Unpacks an archive, whose only entry is a folder, and returns that folder.
 fn unpack(release: &Path, archive: &str, place: &Folder) -> String {
     tar(&["-xzf", release.join(archive).to_str().unwrap(), "-C", &place.path("")]);
     place.path(archive.strip_suffix(".tar.gz").unwrap())
@@ -66,14 +65,13 @@ fn write_to_known_entity(server: &Server, release: &str) {
     assert!(etag() > old, "{release}");
 }
 
-/// Returns the output of `rowhouse check` on an intact data folder.
 fn checked(place: &Folder, data: &str) -> Value {
     let ran = place.run("check", &["--data", data, "--quiet", "--json"], &[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Waits until a metric meets a condition. The server must have been started with `--admin`.
+/// The server must have been started with `--admin`.
 fn wait_for_figure(server: &Server, name: &str, is_there: impl Fn(u64) -> bool) {
     let began = Instant::now();
     loop {

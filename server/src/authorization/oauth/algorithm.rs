@@ -26,7 +26,6 @@ pub(crate) enum KeyKind {
     Ed25519,
 }
 
-/// The method with which ring verifies signatures of an algorithm.
 pub(crate) enum VerificationMethod {
     Rsa(&'static RsaParameters),
     Curve(&'static dyn VerificationAlgorithm),
@@ -45,7 +44,6 @@ impl Algorithm {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Parses the value of `alg`.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
@@ -63,7 +61,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns how to verify a signature. RSA keys shorter than 2,048 or longer than 8,192 bits are rejected.
+    /// RSA keys shorter than 2,048 or longer than 8,192 bits are rejected.
     pub(crate) fn verification(self) -> VerificationMethod {
         match self {
             Self::Rs256 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),

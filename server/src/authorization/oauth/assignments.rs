@@ -23,7 +23,6 @@ const BUILT_IN: [(&[&str], DataActions); 4] = [
     (&["owner"], DataActions::ALL),
 ];
 
-/// An assignment as written in a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AssignmentSection {
@@ -32,7 +31,7 @@ pub(crate) struct AssignmentSection {
     scope: String,
 }
 
-/// The principals of an assignment. All fields that are given must match.
+/// All fields that are given must match.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct PrincipalSection {
@@ -52,7 +51,6 @@ struct AssignmentFile {
     assignments: Vec<AssignmentSection>,
 }
 
-/// The assignable roles, by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roles(HashMap<String, DataActions>);
 
@@ -68,7 +66,6 @@ struct Assignment {
     scope: AssignmentScope,
 }
 
-/// The account and the tables for which a role is valid.
 #[derive(Debug, Clone)]
 struct AssignmentScope {
     account: AccountName,
@@ -77,8 +74,7 @@ struct AssignmentScope {
 }
 
 impl Roles {
-    /// Combines the built-in roles with the configured ones. `own` maps the name of each configured role to the actions
-    /// that it allows.
+    /// `own` maps the name of each configured role to the actions that it allows.
     pub(crate) fn new(own: &BTreeMap<String, Vec<String>>) -> anyhow::Result<Self> {
         let built_in =
             BUILT_IN.iter().flat_map(|(names, actions)| names.iter().map(|name| ((*name).to_owned(), *actions)));
@@ -107,7 +103,7 @@ impl Roles {
 }
 
 impl Assignments {
-    /// Checks assignments. `issuers` holds the names of each issuer in the configuration.
+    /// `issuers` holds the names of each issuer in the configuration.
     pub(crate) fn new(sections: &[AssignmentSection], roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
         let assignment = |section: &AssignmentSection| -> anyhow::Result<Assignment> {
             Ok(Assignment {
@@ -167,7 +163,6 @@ impl Assignments {
         Ok(())
     }
 
-    /// Adds the permissions of a principal on an account.
     pub(crate) fn allow(&self, scope: &mut RoleScope, issuer: usize, principal: &Principal, account: &AccountName) {
         for assignment in &self.0 {
             let is_in_scope = assignment.issuer == issuer && assignment.scope.account == *account;

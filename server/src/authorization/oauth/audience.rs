@@ -1,6 +1,5 @@
 //! The audiences for which a token may be issued (specification 09 §2, §6).
 
-/// The placeholder for the account name in a configured audience.
 const ACCOUNT: &str = "{account}";
 
 /// The default: the audiences of the public storage service.
@@ -15,12 +14,11 @@ const STORAGE: [&str; 6] = [
     "https://{account}.table.core.cloudapi.de",
 ];
 
-/// The audiences that an issuer's tokens may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Audiences(Vec<String>);
 
 impl Audiences {
-    /// Creates the set from the configured list. An empty list means the audiences of the public storage service.
+    /// An empty list means the audiences of the public storage service.
     pub(crate) fn new(configured: &[String]) -> Self {
         if configured.is_empty() {
             return Self(STORAGE.map(str::to_owned).to_vec());
@@ -28,7 +26,7 @@ impl Audiences {
         Self(configured.iter().map(|audience| without_slash(audience).to_owned()).collect())
     }
 
-    /// Returns true if a token with the given audiences is valid for `account`. One matching audience is enough.
+    /// One matching audience is enough.
     pub(crate) fn accept(&self, token: &[String], account: &str) -> bool {
         token.iter().map(|audience| without_slash(audience)).any(|audience| {
             self.0.iter().any(|accepted| {

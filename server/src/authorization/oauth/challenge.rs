@@ -6,10 +6,9 @@
 use anyhow::{Context, ensure};
 use http::HeaderValue;
 
-/// The resource in the challenge if none is configured.
 const STORAGE_RESOURCE: &str = "https://storage.azure.com";
 
-/// Returns the value of `WWW-Authenticate`. Rejects values that the parser of some client library cannot read.
+/// Returns the value of `WWW-Authenticate`, or an error for a value that the parser of some client library cannot read.
 pub(crate) fn challenge(authorization_uri: &str, resource_id: Option<&str>) -> anyhow::Result<HeaderValue> {
     let resource_id = resource_id.unwrap_or(STORAGE_RESOURCE);
     for (name, value) in [("authorization-uri", authorization_uri), ("resource-id", resource_id)] {

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::sas::user_delegation::SubjectClaim;
 
-/// The rules for an issuer's tokens, apart from the signature.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimRules {
     pub(crate) audiences: Audiences,
-    /// The allowed difference between the clocks of issuer and server.
     pub(crate) leeway: Duration,
     /// The maximum time from issue to expiry.
     pub(crate) lifetime_max: Option<Duration>,
@@ -36,23 +34,20 @@ pub(crate) struct Claims {
 pub(crate) struct Principal {
     pub(crate) oid: Option<String>,
     pub(crate) sub: Option<String>,
-    /// The directory (`tid`).
     pub(crate) tenant: Option<String>,
     pub(crate) client: Option<String>,
     pub(crate) groups: Vec<String>,
     pub(crate) roles: Vec<String>,
-    /// A description of the principal for the log.
     pub(crate) description: Arc<str>,
 }
 
 impl Principal {
-    /// Returns the claim that identifies the principal, and its value: `oid`, or `sub` in tokens without it (09 §6).
+    /// Returns `oid`, or `sub` in tokens without `oid` (09 §6).
     pub(crate) fn subject(&self) -> Option<(SubjectClaim, &str)> {
         let oid = self.oid.as_deref().map(|oid| (SubjectClaim::Oid, oid));
         oid.or_else(|| self.sub.as_deref().map(|sub| (SubjectClaim::Sub, sub)))
     }
 
-    /// Returns a principal of which only the ID is known.
     pub(crate) fn from_subject(claim: SubjectClaim, id: &str) -> Self {
         match claim {
             SubjectClaim::Oid => Self { oid: Some(id.to_owned()), ..Self::default() },
@@ -120,8 +115,7 @@ impl ClaimRules {
     }
 }
 
-/// Parses a claim that contains a time in seconds since 1970, possibly with a fraction. Returns `None` if the claim is
-/// missing.
+/// Parses a time in seconds since 1970, possibly with a fraction.
 fn time(claims: &ClaimMap, name: &'static str) -> Result<Option<SystemTime>, TokenError> {
     /// The end of the year 9999. A later time is a mistake and would overflow.
     const SECONDS_MAX: f64 = 253_402_300_799.0;
@@ -130,7 +124,6 @@ fn time(claims: &ClaimMap, name: &'static str) -> Result<Option<SystemTime>, Tok
     seconds.map(|seconds| Some(UNIX_EPOCH + Duration::from_secs_f64(seconds))).ok_or(TokenError::Malformed(name))
 }
 
-/// Returns the strings of a claim that may be a single string or a list.
 fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(text)) => vec![text.clone()],

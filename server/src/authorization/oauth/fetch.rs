@@ -25,7 +25,6 @@ pub(crate) struct IssuerClient {
     allow_http_on_loopback: bool,
 }
 
-/// A document and how long it may be kept.
 #[derive(Debug)]
 pub(crate) struct IssuerDocument {
     pub(crate) body: Bytes,
@@ -70,7 +69,6 @@ enum FetchStep {
 }
 
 impl IssuerClient {
-    /// Creates a client that trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
         let roots = system_roots();
         if roots.is_empty() {
@@ -87,7 +85,6 @@ impl IssuerClient {
         Ok(Self { http: HttpClient::new(options, tls_config(roots)?), allow_http_on_loopback })
     }
 
-    /// Checks that requests may be sent to a URL.
     pub(crate) fn check(uri: &Uri, allow_http_on_loopback: bool) -> Result<(), FetchError> {
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
         let is_http_here = uri.scheme() == Some(&Scheme::HTTP) && allow_http_on_loopback && is_loopback(uri);
@@ -138,7 +135,6 @@ fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Returns the target of a redirect, given as a URL or as a path on the same host.
 fn redirect_target(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
     let next: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
     if next.scheme().is_some() {

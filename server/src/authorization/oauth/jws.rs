@@ -1,7 +1,7 @@
 //! A token as it was sent: the three parts of a JSON Web Signature, and the verification of its signature.
 //!
-//! Before the signature is verified, only what is needed to find the key can be read: algorithm, key ID and issuer.
-//! Key material and key URLs in the header are ignored.
+//! Before the signature is verified, only the algorithm, the key ID and the issuer can be read, which are needed to
+//! find the key. Key material and key URLs in the header are ignored.
 
 use super::algorithm::{Algorithm, VerificationMethod};
 use super::key_set::{Key, Material};
@@ -13,10 +13,8 @@ use ring::signature::{RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The claims of a token, by name.
 pub(crate) type ClaimMap = Map<String, Value>;
 
-/// A token whose signature has not been verified yet.
 #[derive(Debug)]
 pub(crate) struct Jws<'a> {
     algorithm: Algorithm,
@@ -58,22 +56,18 @@ impl<'a> Jws<'a> {
         Ok(Self { algorithm, key_id: header.kid, claims, signed, signature: decode(signature)? })
     }
 
-    /// Returns the algorithm that the token claims to be signed with.
     pub(crate) fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Returns the ID of the key that the token claims to be signed with.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.key_id.as_deref()
     }
 
-    /// Returns the issuer that the token claims to be from.
     pub(crate) fn issuer(&self) -> Result<&str, TokenError> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(TokenError::Malformed("iss"))
     }
 
-    /// Returns the claims if the key signed them.
     pub(crate) fn verify(self, key: &Key) -> Result<ClaimMap, TokenError> {
         if self.is_signed_by(key) { Ok(self.claims) } else { Err(TokenError::Signature) }
     }
@@ -94,8 +88,7 @@ impl<'a> Jws<'a> {
     }
 }
 
-/// Returns true for an access token. `typ` names a media type, so case does not matter, and the prefix `application/`
-/// is optional.
+/// `typ` names a media type, so case does not matter, and the prefix `application/` is optional.
 fn is_type_of_access_token(typ: &str) -> bool {
     let typ = typ.to_ascii_lowercase();
     matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")

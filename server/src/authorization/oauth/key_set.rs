@@ -15,7 +15,6 @@ const RSA_BITS_MIN: usize = 2048;
 /// The maximum number of keys kept from one set; real sets have fewer than ten.
 const KEYS_MAX: usize = 256;
 
-/// The keys of an issuer that can verify signatures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeySet {
     keys: Vec<Key>,
@@ -29,7 +28,6 @@ pub(crate) struct Key {
     material: Material,
 }
 
-/// The values of a key in the form that ring expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Material {
     /// Modulus and exponent, big-endian without leading zeros.
@@ -42,7 +40,6 @@ pub(crate) enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// The error for a document that is not a key set.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MalformedKeySet;
 
@@ -66,7 +63,6 @@ struct RawKey {
 }
 
 impl KeySet {
-    /// Parses a key set and keeps the keys that can verify signatures.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, MalformedKeySet> {
         let raw: RawKeySet = serde_json::from_slice(json).map_err(|_| MalformedKeySet)?;
         let keys = raw.keys.into_iter().filter_map(|value| serde_json::from_value(value).ok());
@@ -91,7 +87,6 @@ impl KeySet {
 }
 
 impl Key {
-    /// Returns true if the key can verify signatures of the given algorithm.
     pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         self.material.kind() == algorithm.key_kind() && self.algorithm.is_none_or(|own| own == algorithm)
     }
@@ -106,7 +101,6 @@ impl Key {
         }
         let algorithm = match &raw.alg {
             None => None,
-            // A key for an unsupported algorithm is useless.
             Some(name) => Some(Algorithm::parse(name)?),
         };
         let material = match (raw.kty.as_str(), raw.crv.as_deref()) {
@@ -138,7 +132,6 @@ fn rsa(n: &str, e: &str) -> Option<Material> {
     (bits >= RSA_BITS_MIN && !e.is_empty()).then_some(Material::Rsa { n, e })
 }
 
-/// Returns the uncompressed form of a point whose coordinates have a fixed length.
 fn point(x: &str, y: &str, length: usize) -> Option<Vec<u8>> {
     let (x, y) = (decode(x)?, decode(y)?);
     (x.len() == length && y.len() == length).then(|| [&[4], x.as_slice(), y.as_slice()].concat())

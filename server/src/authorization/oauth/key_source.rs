@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! 1. At most one fetch runs at a time, however many requests wait for it.
-//! 2. Requests cause at most one fetch a minute, whatever keys their tokens name.
+//! 2. Requests cause at most one fetch per minute, whatever keys their tokens name.
 //! 3. Keys that could not be refreshed for a day are not used. While there are no usable keys, tokens are rejected.
 
 use super::algorithm::Algorithm;
@@ -32,7 +32,6 @@ const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
 const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
 const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The interval between reads of a key file.
 const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
 /// The pause before the first retry after a failure. It doubles with each retry, up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
@@ -41,7 +40,6 @@ const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(crate) struct KeySource {
-    /// The names that the issuer may have in its discovery document.
     names: Vec<String>,
     source: KeyLocation,
     client: Option<Arc<IssuerClient>>,
@@ -53,7 +51,6 @@ pub(crate) struct KeySource {
 #[derive(Clone, Default)]
 struct CurrentKeys {
     keys: Arc<KeySet>,
-    /// Incremented whenever the keys change.
     generation: u64,
     fetched: Option<Instant>,
 }
@@ -62,9 +59,7 @@ struct CurrentKeys {
 pub(crate) enum KeySourceError {
     Fetch(FetchError),
     File(std::io::Error),
-    /// The document is not a discovery document.
     Discovery,
-    /// The discovery document belongs to another issuer, whose name is given.
     OtherIssuer(String),
     KeySet,
 }
@@ -98,13 +93,11 @@ impl KeySource {
         Self { names, source, client, current: RwLock::default(), fetch_lock: Mutex::default() }
     }
 
-    /// Fetches the keys and returns how long to wait until the next refresh.
     pub(crate) async fn refresh(&self) -> Result<Duration, KeySourceError> {
         let _fetching = self.fetch_lock.lock().await;
         self.load().await
     }
 
-    /// Refreshes the keys for as long as the server runs.
     pub(crate) async fn keep_fresh(&self, first: Option<Duration>) {
         let mut retry = RETRY_TIME_MIN;
         let mut pause = first.unwrap_or(retry);
@@ -145,7 +138,6 @@ impl KeySource {
         self.current().find(id, algorithm)
     }
 
-    /// Returns the generation of the keys, or `None` if there are no keys or they are too old.
     pub(crate) fn generation(&self) -> Option<u64> {
         let current = self.current();
         current.is_usable().then_some(current.generation)
@@ -155,8 +147,8 @@ impl KeySource {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Refreshes the keys in a separate task. Otherwise, a client that disconnects would stop the refresh, and no other
-    /// refresh would follow within a minute.
+    /// Runs in a separate task. Otherwise, a client that disconnects would stop the refresh, and no other refresh would
+    /// follow within a minute.
     async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {

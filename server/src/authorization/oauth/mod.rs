@@ -1,14 +1,9 @@
 //! Bearer tokens of any OpenID Connect issuer (specification 09).
 //!
-//! Modules without I/O: [`jws`] parses a token and verifies its signature with a key of a [`key_set`]. [`claims`]
-//! checks its claims and [`audience`] its audience. [`assignments`] holds the roles of its principal. Modules with
-//! I/O: [`fetch`] fetches documents of issuers, and [`key_source`] keeps an issuer's keys current. [`token_cache`]
-//! avoids checking a token again in every request. This file combines them.
-//!
 //! Invariants:
 //!
 //! 1. No claim of a token is used before its signature was verified with a key of the issuer that it names, except to
-//!    find that key.
+//! 2. Without keys, every token is rejected.
 //! 2. Without keys every token is rejected.
 //! 3. No token is ever logged, stored or forwarded.
 //!
@@ -52,17 +47,13 @@ use token_cache::{CachedToken, TokenCache, digest_of};
 use tracing::warn;
 use wire::sas::user_delegation::SubjectClaim;
 
-/// The issuers, their keys, and the roles of principals.
 pub(crate) struct OAuth {
     challenge: Option<HeaderValue>,
     allow_plain_http: bool,
     issuers: Vec<Issuer>,
-    /// The assignments of the configuration.
     assignments: Assignments,
-    /// The assignments that may change while the server runs.
     live_assignments: Arc<Live<Assignments>>,
     cache: TokenCache,
-    /// As in [`OAuthConfig`].
     accepts_unverified_tokens: bool,
 }
 
@@ -76,12 +67,9 @@ pub(crate) struct VerifiedToken {
     claims: Arc<Claims>,
 }
 
-/// A principal identified by its ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject<'a> {
-    /// The index of the issuer in the configuration.
     pub(crate) issuer: usize,
-    /// The claim that holds the ID.
     pub(crate) claim: SubjectClaim,
     pub(crate) id: &'a str,
     pub(crate) tenant: &'a str,
@@ -146,7 +134,6 @@ impl OAuth {
         })
     }
 
-    /// Returns the value of `WWW-Authenticate` for a missing or rejected token.
     pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
         self.challenge.as_ref()
     }
@@ -156,7 +143,6 @@ impl OAuth {
         self.accepts_unverified_tokens
     }
 
-    /// Returns true if tokens are accepted on connections without TLS.
     pub(crate) fn allows_plain_http(&self) -> bool {
         self.allow_plain_http
     }
@@ -187,7 +173,6 @@ impl OAuth {
         if is_for_account { Ok(verified) } else { Err(TokenError::Audience) }
     }
 
-    /// Returns the permissions of a token's principal on an account.
     pub(crate) fn roles(&self, verified: &VerifiedToken, account: &AccountName) -> RoleScope {
         self.roles_of(verified.issuer, &verified.claims.principal, account)
     }
@@ -205,8 +190,7 @@ impl OAuth {
         scope
     }
 
-    /// Returns the permissions that a principal has on an account by its ID alone. Roles from groups, client
-    /// applications and app roles do not count, because a signature does not contain them.
+    /// Roles from groups, client applications and app roles do not count, because a signature does not contain them.
     pub(crate) fn roles_by_id(&self, subject: Subject<'_>, account: &AccountName) -> RoleScope {
         let description =
             format!("principal {:?} of {:?} by a user delegation key", subject.id, self.name(subject.issuer));
@@ -215,32 +199,28 @@ impl OAuth {
         self.roles_of(subject.issuer, &principal, account)
     }
 
-    /// Returns the number of issuers. An issuer's index is less than this number.
+    /// An issuer's index is less than this number.
     pub(crate) fn issuers(&self) -> usize {
         self.issuers.len()
     }
 
-    /// Returns the first name of an issuer in the configuration.
     pub(crate) fn name(&self, issuer: usize) -> &str {
         self.issuers.get(issuer).and_then(|issuer| issuer.config.names.first()).map_or("", String::as_str)
     }
 
-    /// Returns true if the issuer's tokens are accepted for a tenant.
     pub(crate) fn accepts_tenant(&self, issuer: usize, tenant: &str) -> bool {
         self.listed_tenants(issuer).is_empty() || self.has_tenant(issuer, tenant)
     }
 
-    /// Returns true if the configuration lists the tenant for this issuer.
     pub(crate) fn has_tenant(&self, issuer: usize, tenant: &str) -> bool {
         self.listed_tenants(issuer).iter().any(|listed| listed == tenant)
     }
 
-    /// Returns the tenants that the configuration lists for an issuer. If it lists none, every tenant is accepted.
+    /// An empty list means that every tenant is accepted.
     fn listed_tenants(&self, issuer: usize) -> &[String] {
         self.issuers.get(issuer).map_or(&[], |issuer| &issuer.config.rules.directories)
     }
 
-    /// Checks everything about a token that does not depend on the account.
     async fn check(&self, token: &str, now: SystemTime) -> Result<(usize, u64, Claims), TokenError> {
         let jws = Jws::parse(token)?;
         let name = jws.issuer()?;
@@ -257,13 +237,11 @@ impl OAuth {
         Ok((index, generation, claims))
     }
 
-    /// Returns true if the issuer still has the keys with which a token was checked.
     fn is_current(&self, known: &CachedToken) -> bool {
         self.issuers.get(known.issuer).and_then(|issuer| issuer.keys.generation()) == Some(known.generation)
     }
 }
 
-/// Fetches all keys once, concurrently, and starts the tasks that refresh them.
 async fn keep_fresh(issuers: &[Issuer]) -> anyhow::Result<()> {
     let first: Vec<_> = issuers
         .iter()

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The `[oauth]` section as written in the file.
+/// The `[oauth]` section, as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct OAuthSection {
@@ -38,7 +38,6 @@ pub struct OAuthSection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct IssuerSection {
-    /// The exact `iss` of the issuer's tokens.
     issuer: String,
     /// Other names of the same issuer, in tokens or in the discovery document.
     #[serde(default)]
@@ -63,7 +62,6 @@ struct IssuerSection {
     role_claim: Option<RoleClaimSection>,
 }
 
-/// The roles that an issuer's tokens name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RoleClaimSection {
@@ -86,22 +84,18 @@ pub struct OAuthConfig {
     pub(crate) issuers: Vec<IssuerConfig>,
     pub(crate) roles: Roles,
     pub(crate) assignments: Assignments,
-    /// The file with more assignments, and the assignments it contained.
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
-    /// Whether tokens are accepted as in the emulator, whoever signed them.
     pub(crate) accepts_unverified_tokens: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct IssuerConfig {
-    /// The values that `iss` may have.
     pub(crate) names: Vec<String>,
     pub(crate) source: KeyLocation,
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) rules: ClaimRules,
 }
 
-/// Where an issuer's keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
     /// A discovery document, which contains the URL of the key set.

@@ -14,14 +14,12 @@ const TOKENS_MAX: usize = 10_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct CachedToken {
-    /// The index of the issuer in the configuration.
     pub(crate) issuer: usize,
     pub(crate) generation: u64,
     pub(crate) claims: Arc<Claims>,
     until: SystemTime,
 }
 
-/// The cache key of a token: its SHA-256.
 pub(crate) type Digest = [u8; 32];
 
 #[derive(Default)]
@@ -32,13 +30,11 @@ pub(crate) fn digest_of(token: &str) -> Digest {
 }
 
 impl TokenCache {
-    /// Returns the entry of a token if it has not expired.
     pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<CachedToken> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(digest).filter(|known| now < known.until).cloned()
     }
 
-    /// Adds a token that has just been found valid.
     pub(crate) fn insert(&self, digest: Digest, issuer: usize, generation: u64, claims: Arc<Claims>, now: SystemTime) {
         let until = claims.expires.min(now + CACHE_TIME_MAX);
         if until <= now {

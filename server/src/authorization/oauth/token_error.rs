@@ -1,21 +1,16 @@
-//! The reasons for rejecting a token. They go to the log; a client sees them only where tokens are checked as in the
+//! The reasons for rejecting a token. The server logs them. A client sees them only if tokens are checked as in the
 //! emulator.
 
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// Above the size limit.
     TooLarge,
     /// Not three parts in Base64 without padding, or a header or claim of the wrong type.
     Malformed(&'static str),
-    /// A header that requires something this server does not support.
     Unsupported(&'static str),
-    /// An algorithm that the issuer's configuration does not allow.
     Algorithm,
-    /// No configured issuer has exactly this name.
     UnknownIssuer(String),
-    /// No key of the issuer fits the token.
     UnknownKey,
     /// The issuer's keys could not be fetched, so the token could not be checked.
     KeysUnavailable,
@@ -25,9 +20,7 @@ pub(crate) enum TokenError {
     IssuedInTheFuture,
     LivesTooLong,
     Audience,
-    /// A directory (`tid`) that is not in the issuer's list.
     Directory,
-    /// A client application that is not in the issuer's list.
     Client,
 }
 

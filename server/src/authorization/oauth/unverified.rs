@@ -12,7 +12,6 @@ use model::limits::BEARER_TOKEN_BYTES_MAX;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// The prefixes of the issuers that the emulator accepts.
 const ISSUERS: [&str; 4] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",

@@ -19,7 +19,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-/// The log target for messages about counts.
 const TARGET: &str = "rowhouse::quota";
 /// The maximum number of entities counted in one scan. The engine has a limited number of readers, so a scan must not
 /// hold one for long.
@@ -38,7 +37,6 @@ impl CountRecord {
         Self { at, took: at.saturating_duration_since(began) }
     }
 
-    /// Returns true if it is time to count again.
     pub(super) fn is_due(self, needs_recount: bool, now: Instant) -> bool {
         let (least, share) = if needs_recount {
             (Duration::ZERO, QUOTA_UNCERTAIN_INTERVAL_RATIO)
@@ -49,7 +47,6 @@ impl CountRecord {
     }
 }
 
-/// Counts accounts for as long as the server runs.
 pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
     let mut accounts = accounts.watch();
     let mut counts = RunningCounts::new();
@@ -72,8 +69,8 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     }
 }
 
-/// The counts in progress. Each has its own task, so a large account does not delay others. Only a few run at the same
-/// time, which leaves enough of the engine's readers for requests.
+/// Each count has its own task, so a large account does not delay others. Only a few counts run at the same time, which
+/// leaves enough of the engine's readers for requests.
 #[derive(Debug)]
 struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
@@ -85,21 +82,19 @@ impl RunningCounts {
         Self { running: HashMap::new(), permits: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
     }
 
-    /// Starts the count of an account unless one is in progress.
+    /// Does nothing if a count of the account is in progress.
     fn start(&mut self, account: &AccountName, count: impl Future<Output = ()> + Send + 'static) {
         if self.running.get(account).is_some_and(|running| !running.is_finished()) {
             return;
         }
         let permits = Arc::clone(&self.permits);
         let running = tokio::spawn(async move {
-            // The semaphore is never closed.
             let _permit = permits.acquire().await;
             count.await;
         });
         self.running.insert(account.clone(), running);
     }
 
-    /// Stops the counts of accounts that no longer need one.
     fn end_others(&mut self, bounded: &HashSet<AccountName>) {
         self.running.retain(|account, running| {
             let is_bounded = bounded.contains(account);
@@ -131,7 +126,6 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
     }
 }
 
-/// Returns the size of each table of an account, by folded name.
 async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
@@ -144,7 +138,7 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
     Ok(counted)
 }
 
-/// Returns the size of one table, or zero if the table was deleted in the meantime.
+/// Returns zero if the table has been deleted in the meantime.
 async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
     let (mut size, mut from) = (ContentSize::default(), None);
@@ -202,7 +196,6 @@ mod tests {
         let _first = quotas.set(&account, AccountUsage::default(), count);
         assert!(quotas.failed().is_empty());
         quotas.set_failed(&account, count);
-        // The development account has no quota.
         assert!(quotas.retain_limited(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
     }

@@ -1,8 +1,8 @@
 //! The quotas of accounts and tables (`docs/throttling.md`).
 //!
 //! The number of tables is exact. Entities and bytes are counted from time to time (`count.rs`), and certain changes
-//! are added in between (`usage.rs`). So a quota on entities or bytes is enforced with a margin, and costs two map
-//! lookups per write.
+//! are added in between (`usage.rs`). A quota on entities or bytes is therefore enforced with a margin, and costs two
+//! map lookups per write.
 //!
 //! Invariants:
 //!
@@ -15,7 +15,7 @@ mod usage;
 pub(crate) use count::run;
 
 use crate::accounts::{Accounts, Quota};
-use crate::request::Failure;
+use crate::failure::Failure;
 use count::CountRecord;
 use engine::{CommitError, Engine, TableKey, TablePages};
 use model::{AccountName, Mutation};
@@ -27,22 +27,18 @@ use tokio::sync::OwnedMutexGuard;
 use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
 use wire::{ErrorCode, ServiceError};
 
-/// The quotas of all accounts, and their known usage.
 #[derive(Debug)]
 pub(crate) struct Quotas {
-    /// The quota of accounts without their own quota.
     default: Quota,
     counted: Mutex<HashMap<AccountName, CountedUsage>>,
-    /// The next number of a [`CountedUsage`].
     next: AtomicU64,
     /// The counts that failed since the account was last counted successfully, so that they are not retried without a
     /// pause.
     failed: Mutex<HashMap<AccountName, CountRecord>>,
-    /// The locks for creating tables, by account. Only accounts with a quota on tables have one.
+    /// Only accounts with a quota on tables have a lock.
     creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The usage of an account that was counted.
 #[derive(Debug)]
 struct CountedUsage {
     /// Changes whenever the usage is replaced, so that a reservation that was added to an earlier usage is not
@@ -59,9 +55,7 @@ pub(crate) struct AccountQuota<'a> {
     quota: Quota,
 }
 
-/// The part of a quota that is reserved for a transaction.
-///
-/// The reservation is released only if the transaction certainly changed nothing. If that is not known, for instance
+/// The reservation is released only if the transaction certainly changed nothing. If that is not known, for example
 /// because the client disconnected, it remains until the account is counted again.
 #[derive(Debug)]
 #[must_use]
@@ -136,7 +130,7 @@ impl Quotas {
         self.failed().insert(account.clone(), count);
     }
 
-    /// Returns the accounts whose entities or bytes are limited, and discards the usage of all others.
+    /// Returns the accounts whose entities or bytes are limited, and discards the usage of all other accounts.
     fn retain_limited(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
         let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).limits_content()).cloned().collect();
@@ -171,15 +165,13 @@ impl Quotas {
         Ok(reserved(Some(*number)))
     }
 
-    /// Discards the usage of one account or of all accounts, so that they are counted again. Until then nothing is
-    /// refused.
+    /// Discards the usage of one account or of all accounts. Nothing is refused until they have been counted again.
     pub(crate) fn forget_usage(&self, account: Option<&AccountName>) {
         let is_kept = |of: &AccountName| account.is_some_and(|account| account != of);
         self.failed().retain(|of, _| is_kept(of));
         self.counted().retain(|of, _| is_kept(of));
     }
 
-    /// Subtracts the content of a deleted table.
     fn forget_table(&self, table: &TableKey) {
         if let Some(counted) = self.counted().get_mut(&table.account) {
             counted.usage.forget(table.name.folded());
@@ -233,7 +225,6 @@ impl<'a> AccountQuota<'a> {
 }
 
 impl QuotaReservation<'_> {
-    /// Settles the reservation according to the result of the transaction.
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {

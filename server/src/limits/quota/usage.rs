@@ -1,8 +1,8 @@
 //! The known usage of an account, which determines whether a transaction fits into its quota.
 //!
-//! An exact count would cost a read for each upsert. Therefore everything is counted from time to time, and in between
-//! only certain changes are added: those made by inserts and deletions. What upserts and updates may have added is
-//! totaled separately and determines when to count again.
+//! An exact count would cost a read for each upsert. Therefore everything is counted from time to time, and only the
+//! changes made by inserts and deletions are added in between. The possible effect of upserts and updates is totaled
+//! separately and determines when to count again.
 //!
 //! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed
 //! the quota.
@@ -42,7 +42,6 @@ pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u
     u64::try_from(partition.len() + 1 + row.len() + record_bytes).unwrap_or(u64::MAX)
 }
 
-/// The change of the usage if a transaction is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UsageChange {
     /// The entities and bytes that the transaction certainly adds.
@@ -84,7 +83,6 @@ pub(super) enum TransactionOutcome {
     Unknown,
 }
 
-/// The known usage of an account or of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Usage {
     known: ContentSize,
@@ -141,7 +139,6 @@ impl Usage {
     }
 }
 
-/// The known usage of an account and of each of its tables, by folded name.
 #[derive(Debug, Default)]
 pub(super) struct AccountUsage {
     whole: Usage,
@@ -181,7 +178,6 @@ impl AccountUsage {
         }
     }
 
-    /// Returns true if a new count may find less than the known usage.
     pub(super) fn may_overstate(&self) -> bool {
         self.may_overstate
     }
@@ -196,7 +192,6 @@ impl AccountUsage {
         }
     }
 
-    /// Settles a reservation according to the result of its transaction.
     pub(super) fn settle(&mut self, table: &str, change: &UsageChange, outcome: TransactionOutcome) {
         self.whole.settle(change, outcome);
         if let Some(usage) = self.tables.get_mut(table) {

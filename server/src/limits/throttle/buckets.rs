@@ -1,7 +1,7 @@
 //! Token buckets: how much each account or partition has used recently, in a bounded amount of memory.
 //!
 //! A bucket holds the amount for one second and refills at the rate of its target. Only the instant at which it will be
-//! full again is stored. So a full bucket needs no entry, and entries of full buckets are removed.
+//! full again is stored. A full bucket therefore needs no entry, and entries of full buckets are removed.
 //!
 //! This module must not know what is counted, and must not read a clock.
 
@@ -21,7 +21,6 @@ const SWEEP_PAUSE: u64 = SECOND / 10;
 /// a collision, and an accidental one is very unlikely.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    /// The time in which a bucket regains one entity, in nanoseconds.
     entity_nanos: u64,
     shards: Vec<Mutex<Shard>>,
 }
@@ -34,7 +33,6 @@ struct Shard {
 }
 
 impl Buckets {
-    /// Creates buckets that regain `entities_per_second`.
     pub(super) fn new(entities_per_second: u64) -> Self {
         let entity_nanos = SECOND / entities_per_second.clamp(1, SECOND);
         Self { entity_nanos, shards: (0..THROTTLE_SHARDS).map(|_| Mutex::default()).collect() }
@@ -55,7 +53,6 @@ impl Buckets {
         true
     }
 
-    /// Puts back into the bucket what was just taken from it.
     pub(super) fn refund(&self, owner: u64, entities: u64) {
         let cost = entities.saturating_mul(self.entity_nanos);
         if let Some(full_at) = self.shard(owner).full_at.get_mut(&owner) {
@@ -166,7 +163,7 @@ mod tests {
         assert_eq!(buckets.len(), THROTTLE_BUCKETS_MAX);
         assert!(!buckets.take(0, 1, 0), "an owner with a bucket keeps it");
         assert!(buckets.take(u64::MAX, 1, SECOND / 2) && buckets.take(u64::MAX, 1, SECOND / 2), "uncounted");
-        // One second later all buckets are full, so each shard in use finds room.
+        // One second later, all buckets are full, so each shard in use finds room.
         let newcomers = 4 * THROTTLE_BUCKETS_MAX as u64;
         for owner in newcomers..newcomers + THROTTLE_SHARDS as u64 {
             assert!(buckets.take(owner, 1, SECOND));

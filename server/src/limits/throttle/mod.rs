@@ -12,7 +12,7 @@
 mod buckets;
 
 use crate::clock;
-use crate::request::Failure;
+use crate::failure::Failure;
 use buckets::Buckets;
 use engine::TableKey;
 use model::key::encode_ordinal;
@@ -41,7 +41,6 @@ impl Targets {
     };
 }
 
-/// The recent usage of accounts and partitions.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     accounts: Buckets,
@@ -50,7 +49,6 @@ pub(crate) struct Throttle {
     started: Instant,
 }
 
-/// The buckets from which a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ThrottleKeys {
     account: u64,
@@ -67,7 +65,6 @@ pub(crate) struct AdmittedRead<'a> {
 }
 
 impl Throttle {
-    /// Creates a throttle with full buckets.
     pub(crate) fn new(targets: Targets, started: Instant) -> Self {
         Self {
             accounts: Buckets::new(targets.account_entities_per_second),
@@ -95,7 +92,6 @@ impl Throttle {
         Ok(())
     }
 
-    /// Counts additional entities of a request that has already been admitted.
     fn add(&self, keys: ThrottleKeys, entities: u64, now: Instant) {
         let now = self.nanos(now);
         self.accounts.overdraw(keys.account, entities, now);
@@ -104,12 +100,10 @@ impl Throttle {
         }
     }
 
-    /// Counts a request that does not concern entities.
     pub(crate) fn admit_request(&self, account: &AccountName) -> Result<(), Failure> {
         self.admit(self.keys(account, None), 1, clock::instant())
     }
 
-    /// Counts the entities that a transaction writes, by the size of the data sent for each.
     pub(crate) fn admit_mutations(&self, table: &TableKey, mutations: &[Mutation]) -> Result<(), Failure> {
         let Some(first) = mutations.first() else { return Ok(()) };
         let record_bytes = |mutation: &Mutation| mutation.properties().map_or(0, RecordBuilder::record_bytes);
@@ -145,20 +139,17 @@ impl Throttle {
 }
 
 impl AdmittedRead<'_> {
-    /// Counts the examined entities, except the one that was counted on admission.
     pub(crate) fn count_examined(self, entities: u64) {
         if entities > 1 {
             self.throttle.add(self.keys, entities - 1, clock::instant());
         }
     }
 
-    /// Counts the record that was read.
     pub(crate) fn count_record(self, record_bytes: usize) {
         self.count_examined(entities_of_size(record_bytes));
     }
 }
 
-/// Returns the number of entities as which an entity of the given size counts.
 fn entities_of_size(record_bytes: usize) -> u64 {
     u64::try_from(record_bytes.div_ceil(THROTTLE_ENTITY_BYTES)).unwrap_or(u64::MAX).max(1)
 }
@@ -169,15 +160,11 @@ fn common_partition(ranges: &[KeyRange]) -> Option<&[u8]> {
     ranges.iter().all(|range| range.partition() == Some(partition)).then_some(partition)
 }
 
-/// Returns the failure for a busy account.
-///
 /// UNVERIFIED (06 §5): which of the messages belongs to which target.
 fn account_is_busy() -> Failure {
     Failure::service(ServiceError::new(ErrorCode::ServerBusy, "Operations per second is over the account limit."))
 }
 
-/// Returns the failure for a busy partition.
-///
 /// UNVERIFIED (06 §5): which of the messages belongs to which target.
 fn partition_is_busy() -> Failure {
     Failure::service(ErrorCode::ServerBusy)
@@ -225,7 +212,7 @@ mod tests {
         let busy = message(throttle.admit(keys("d"), 1, at(0)));
         assert_eq!(busy.as_deref(), Some("Operations per second is over the account limit."));
         assert!(throttle.admit(throttle.keys(&account("other"), None), 250, at(0)).is_ok());
-        // In 10 ms a partition regains one entity, and the account two.
+        // In 10 ms, a partition regains one entity, and the account two.
         assert!(throttle.admit(keys("a"), 1, at(10)).is_ok());
         assert!(message(throttle.admit(keys("a"), 1, at(10))).is_some());
         assert!(throttle.admit(keys("d"), 1, at(10)).is_ok());

@@ -1,10 +1,11 @@
 //! Changesets. Each is executed as one transaction.
 
-use super::part::{note_table, open, options};
+use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
+use crate::failure::Failure;
 use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::{delete_entity, update_entity};
-use crate::request::{Failure, OperationContext, OperationKind};
+use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
 use engine::Engine;
@@ -12,43 +13,37 @@ use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
-use wire::batch::{Changeset, PartRequest};
+use wire::batch::Changeset;
 use wire::error::TOO_MANY_CHANGES;
-use wire::{ErrorCode, QueryOptions, ServiceError};
+use wire::{ErrorCode, ServiceError};
 
-/// The reason why a changeset was not committed.
 enum ChangesetFailure {
     Refused(RefusedOperation),
     Fault(Failure),
 }
 
-/// The operation that makes its changeset fail.
 struct RefusedOperation {
     index: usize,
     failure: Failure,
     refused_by: Stage,
 }
 
-/// The stage that refused an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The operation could not be decoded or has no table.
     Decoding,
     /// The operation was decoded and its table was found, but the transaction cannot contain it.
     Transaction,
-    /// The stored entities caused the refusal.
     Storage,
 }
 
 impl RefusedOperation {
-    /// Creates the refusal of an operation that could not be decoded or has no table.
     fn at_decoding(index: usize, failure: Failure) -> Self {
         // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
         let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
         Self { index, failure, refused_by }
     }
 
-    /// Creates the refusal of an operation that the transaction cannot contain.
     fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Self {
         Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
     }
@@ -67,7 +62,6 @@ fn is_of_execution(code: ErrorCode) -> bool {
     )
 }
 
-/// Executes a changeset and writes its part of the response.
 pub(super) async fn run<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -78,19 +72,19 @@ pub(super) async fn run<'a, E: Engine>(
         return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
     }
     response.start_changeset(changeset.operations.len());
-    match execute(tables, batch, changeset, response).await {
+    let parts: Vec<Part<'_>> = changeset.operations.iter().map(|request| Part::new(batch, request)).collect();
+    match execute(tables, batch, &parts, changeset.is_too_long, response).await {
         Ok(()) => {}
-        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &changeset.operations, &refused, response),
+        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &parts, &refused, response),
         Err(ChangesetFailure::Fault(failure)) => return Err(failure),
     }
     response.end_changeset();
     Ok(())
 }
 
-/// Writes the single part of the response to a refused changeset.
 fn respond_refused(
     batch: &OperationContext<'_>,
-    parts: &[PartRequest<'_>],
+    parts: &[Part<'_>],
     refused: &RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
@@ -99,11 +93,11 @@ fn respond_refused(
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
-    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::new(batch, part));
+    let form = parts.get(*index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match refused_by {
         Stage::Decoding | Stage::Transaction => form.content_id,
-        Stage::Storage => parts.last().and_then(|part| part.content_id),
+        Stage::Storage => parts.last().and_then(|part| part.request.content_id),
     };
     response.failure(&error, failure.layer, FailureForm { content_id, was_executed, ..form });
 }
@@ -119,20 +113,19 @@ fn respond_refused(
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
-    changeset: &'a Changeset<'a>,
+    parts: &'a [Part<'a>],
+    is_too_long: bool,
     response: &mut BatchResponse<'_>,
 ) -> Result<(), ChangesetFailure> {
     let refused = |refused| Err(ChangesetFailure::Refused(refused));
-    if changeset.is_too_long {
+    if is_too_long {
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
         return refused(RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
-    let parts = &changeset.operations;
     if let Some(first) = parts.first() {
-        note_table(tables, batch, first);
+        first.note_table(tables, batch);
     }
-    let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
-    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
+    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts);
     // Operations after one that breaks a rule are not checked, so the rules are checked on the decoded operations.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -157,7 +150,7 @@ async fn execute<'a, E: Engine>(
     for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
         let version = operation.context.data_service_version;
         let response_part = operation.response(written).map_err(ChangesetFailure::Fault)?;
-        response.success(part.content_id, version, response_part);
+        response.success(part.request.content_id, version, response_part);
     }
     Ok(())
 }
@@ -177,7 +170,6 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
     }
 }
 
-/// An operation that was decoded but not yet committed.
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
@@ -203,7 +195,6 @@ impl DecodedOperation<'_> {
     }
 }
 
-/// The operations of a changeset up to the first one that is refused.
 struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
@@ -211,21 +202,15 @@ struct DecodedOperations<'a> {
     refused: Option<RefusedOperation>,
 }
 
-/// Decodes operations up to the first one that is refused.
-///
 /// UNVERIFIED (05 §5.2): the error code for operations on different tables.
-fn decode_all<'a>(
-    batch: &OperationContext<'a>,
-    parts: &'a [PartRequest<'a>],
-    options: &'a [QueryOptions<'a>],
-) -> DecodedOperations<'a> {
+fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> DecodedOperations<'a> {
     let mut decoded = DecodedOperations {
         operations: Vec::with_capacity(parts.len()),
         mutations: Vec::with_capacity(parts.len()),
         refused: None,
     };
-    for (index, (part, options)) in parts.iter().zip(options).enumerate() {
-        match open(batch, part, options).and_then(decode) {
+    for (index, part) in parts.iter().enumerate() {
+        match part.open(batch).and_then(decode) {
             Ok((operation, mutation)) => {
                 let table =
                     decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());

@@ -9,18 +9,19 @@ mod part;
 mod response;
 
 use super::{get_entity, query_entities};
-use crate::request::{Failure, Layer, OperationContext, OperationKind};
+use crate::failure::{Failure, Layer};
+use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::Engine;
-use part::{note_table, open, options};
+use part::Part;
 use response::{BatchResponse, FailureForm, is_fault};
 use tracing::debug;
 use wire::batch::{Batch, BatchError, PartRequest, read};
 use wire::negotiation::DataServiceVersion;
 use wire::{ErrorCode, ServiceError};
 
-/// Executes a batch. The response is 202 even if its operations fail.
+/// The response is 202 even if operations of the batch fail.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -29,9 +30,8 @@ pub(super) async fn run<E: Engine>(
     Box::pin(execute(tables, context)).await
 }
 
-/// Reads a batch and executes its parts.
-///
 /// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
+/// framed as a part.
 /// framed as a part.
 async fn execute<E: Engine>(
     tables: &AccountTables<'_, E>,
@@ -67,7 +67,7 @@ async fn execute<E: Engine>(
 /// UNVERIFIED (05 §5.2): the error code and the form of the response, and that the first of two changesets is executed.
 fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
     let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
-    let form = FailureForm { format: Some(context.format), ..FailureForm::default() };
+    let form = FailureForm { format: Some(context.response.format), ..FailureForm::default() };
     response.failure(&error, Layer::Query, form);
 }
 
@@ -78,34 +78,32 @@ async fn run_query<'a, E: Engine>(
     request: &'a PartRequest<'a>,
     response: &mut BatchResponse<'_>,
 ) -> Result<(), Failure> {
-    note_table(tables, batch, request);
-    match query(tables, batch, request).await {
-        Ok((version, part)) => response.success(request.content_id, version, part),
+    let part = Part::new(batch, request);
+    part.note_table(tables, batch);
+    match query(tables, batch, &part).await {
+        Ok((version, answer)) => response.success(request.content_id, version, answer),
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
-            let form = FailureForm { was_executed, preference: None, ..FailureForm::new(batch, request) };
+            let form = FailureForm { was_executed, preference: None, ..part.failure_form(batch) };
             response.failure(&failure.error.at_index(0), failure.layer, form);
         }
     }
     Ok(())
 }
 
-/// Opens a part and runs its query.
-///
 /// UNVERIFIED (05 §4.1): that a query need not specify both keys.
 async fn query<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
-    request: &'a PartRequest<'a>,
+    part: &'a Part<'a>,
 ) -> Result<(DataServiceVersion, OperationResponse), Failure> {
-    let options = options(batch, request);
-    let part = open(batch, request, &options)?;
-    let response = match part.kind {
-        OperationKind::QueryEntity => get_entity::run(tables, &part).await?,
-        OperationKind::QueryEntities => query_entities::run(tables, &part).await?,
+    let operation = part.open(batch)?;
+    let response = match operation.kind {
+        OperationKind::QueryEntity => get_entity::run(tables, &operation).await?,
+        OperationKind::QueryEntities => query_entities::run(tables, &operation).await?,
         // UNVERIFIED (05 §1): the error code for a write outside a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
-    Ok((part.data_service_version, response))
+    Ok((operation.data_service_version, response))
 }

@@ -1,72 +1,139 @@
 //! The parts of a batch. Each becomes an operation, as a request outside a batch does.
 
+use super::response::FailureForm;
 use crate::authorization::authorize_part;
-use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, effective_method, resolved, route, table_of};
 use crate::tables::AccountTables;
 use engine::Engine;
 use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
+use wire::negotiation::{FormatPreferences, Preference};
+use wire::payload::ResponseContext;
 use wire::target::Resource;
-use wire::{ErrorCode, QueryOptions, ServiceError};
+use wire::{ErrorCode, Format, Headers, QueryOptions, ServiceError};
 
-/// Returns the operation of a part that has the given query options. The checks have the same order as for a single
-/// request (06 §6).
-pub(super) fn open<'a>(
-    batch: &OperationContext<'a>,
-    request: &'a PartRequest<'a>,
-    options: &'a QueryOptions<'a>,
-) -> Result<OperationContext<'a>, Failure> {
-    let (kind, resource) = operation(batch, request, options)?;
-    authorize_part(batch.grant, kind, &resource)?;
-    batch.for_part(request, (kind, resource), options)
+/// A part of a batch, with its headers and the parts of its target.
+pub(super) struct Part<'a> {
+    pub(super) request: &'a PartRequest<'a>,
+    target: Result<PartTarget<'a>, AccountMismatch>,
+    options: QueryOptions<'a>,
+    /// If the part has no data service version, the batch's version is used.
+    headers: Headers<'a>,
 }
 
-/// Records the table of the batch for log, metrics and analytics: the table that its first part names.
-pub(super) fn note_table<E: Engine>(
-    tables: &AccountTables<'_, E>,
-    batch: &OperationContext<'_>,
-    first: &PartRequest<'_>,
-) {
-    if let Ok((_, resource)) = operation(batch, first, &options(batch, first))
-        && let Some(name) = table_of(&resource).and_then(|name| tables.name_for_metrics(name))
-    {
-        batch.note_table_in_body(name);
+impl<'a> Part<'a> {
+    pub(super) fn new(batch: &OperationContext<'a>, request: &'a PartRequest<'a>) -> Self {
+        let target = PartTarget::parse(request.target, batch.account(), batch.domains);
+        let options = QueryOptions::parse(target.as_ref().map_or("", |target| target.query));
+        let mut headers = request.headers;
+        if headers.data_service_version.is_none() && headers.max_data_service_version.is_none() {
+            headers.data_service_version = batch.headers.data_service_version;
+            headers.max_data_service_version = batch.headers.max_data_service_version;
+        }
+        Self { request, target, options, headers }
     }
-}
 
-/// Returns the query options of a part, as far as the part's target can be parsed.
-pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
-    let target = PartTarget::parse(request.target, batch.account(), batch.domains);
-    QueryOptions::parse(target.map_or("", |target| target.query))
-}
+    /// Records the part's table as the table of the batch, for log, metrics and analytics.
+    pub(super) fn note_table<E: Engine>(&self, tables: &AccountTables<'_, E>, batch: &OperationContext<'_>) {
+        if let Ok((_, resource)) = self.operation()
+            && let Some(name) = table_of(&resource).and_then(|name| tables.name_for_metrics(name))
+        {
+            batch.note_table_in_body(name);
+        }
+    }
 
-/// Returns the operation, which must be an operation on entities.
-///
-/// UNVERIFIED (05 §5.2): the error code for operations on tables and on other resources of an account, except for a
-/// POST to the root of the service (recorded).
-fn operation<'p>(
-    batch: &OperationContext<'_>,
-    request: &PartRequest<'p>,
-    options: &QueryOptions<'_>,
-) -> Result<(OperationKind, Resource<'p>), Failure> {
-    let target = PartTarget::parse(request.target, batch.account(), batch.domains);
-    let target = target.map_err(|AccountMismatch| Failure::query(ServiceError::malformed_address()))?;
-    options.check().map_err(Failure::query)?;
-    let resource = Resource::parse(target.path).map_err(Failure::query)?;
-    if resource == Resource::Service && options.comp.is_none() && options.restype.is_none() {
-        return Err(Failure::query(ErrorCode::MethodNotAllowed));
+    /// Returns the operation. The checks have the same order as for a single request (06 §6).
+    ///
+    /// The caller, the version, the time and the deadline come from the batch.
+    pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
+        let (kind, resource) = self.operation()?;
+        authorize_part(batch.grant, kind, &resource)?;
+        let format = self.format(batch)?;
+        let preferences = self.preferences(batch)?;
+        let body_format = if kind.info().has_body() {
+            resolved(preferences.body_format(self.headers.content_type, self.request.body))?
+        } else {
+            format
+        };
+        Ok(OperationContext {
+            kind,
+            resource,
+            body: self.request.body,
+            response: ResponseContext { format, ..batch.response },
+            data_service_version: preferences.data_service_version,
+            headers: self.headers,
+            preference: self.preference(preferences),
+            body_format,
+            options: &self.options,
+            ..*batch
+        })
     }
-    let is_of_entities =
-        matches!(resource, Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. });
-    if !is_of_entities || options.comp.is_some() {
-        return Err(Failure::query(ErrorCode::InvalidInput));
+
+    /// Returns the form of errors that the part requests.
+    pub(super) fn failure_form(&self, batch: &OperationContext<'_>) -> FailureForm<'a> {
+        FailureForm {
+            content_id: self.request.content_id,
+            format: self.format(batch).ok(),
+            preference: self.preferences(batch).ok().and_then(|preferences| self.preference(preferences)),
+            was_executed: false,
+        }
     }
-    let method =
-        Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;
-    // A Java client sends `X-HTTP-Method: MERGE` in addition to the method MERGE itself.
-    let overrides = request.method_overrides.iter().filter(|value| **value != request.method);
-    let overrides = overrides.map(|value| value.as_bytes());
-    let method = effective_method(&method, overrides).map_err(Failure::query)?;
-    let kind = route(&method, &resource, (None, None), request.if_match.is_some()).map_err(Failure::query)?;
-    Ok((kind, resource))
+
+    /// Returns the operation, which must be an operation on entities.
+    ///
+    /// UNVERIFIED (05 §5.2): the error code for operations on tables and on other resources of an account, except for a
+    /// POST to the root of the service (recorded).
+    fn operation(&self) -> Result<(OperationKind, Resource<'a>), Failure> {
+        let (request, options) = (self.request, &self.options);
+        let Ok(target) = &self.target else { return Err(Failure::query(ServiceError::malformed_address())) };
+        options.check().map_err(Failure::query)?;
+        let resource = Resource::parse(target.path).map_err(Failure::query)?;
+        if resource == Resource::Service && options.comp.is_none() && options.restype.is_none() {
+            return Err(Failure::query(ErrorCode::MethodNotAllowed));
+        }
+        let is_of_entities =
+            matches!(resource, Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. });
+        if !is_of_entities || options.comp.is_some() {
+            return Err(Failure::query(ErrorCode::InvalidInput));
+        }
+        let method =
+            Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;
+        // A Java client sends `X-HTTP-Method: MERGE` in addition to the method MERGE itself.
+        let overrides = request.method_overrides.iter().filter(|value| **value != request.method);
+        let overrides = overrides.map(|value| value.as_bytes());
+        let method = effective_method(&method, overrides).map_err(Failure::query)?;
+        let has_condition = request.headers.if_match.is_some();
+        let kind = route(&method, &resource, (None, None), has_condition).map_err(Failure::query)?;
+        Ok((kind, resource))
+    }
+
+    /// Returns the format of the response. The part determines the format; if it specifies none, the batch does (05
+    /// §2).
+    ///
+    /// UNVERIFIED (03 §1.3): in versions without Atom, JSON at the minimal level is used if neither the part nor the
+    /// batch names a format.
+    fn format(&self, batch: &OperationContext<'_>) -> Result<Format, Failure> {
+        let preferences = self.preferences(batch)?;
+        let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
+        if is_silent && self.options.format.is_none() {
+            let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
+            return Ok(FormatPreferences { accept, format, ..preferences }.default_part_format());
+        }
+        resolved(preferences.response_format())
+    }
+
+    fn preferences(&self, batch: &OperationContext<'_>) -> Result<FormatPreferences<'_>, Failure> {
+        self.headers.preferences(batch.response.version, self.options.format.as_deref()).map_err(Failure::query)
+    }
+
+    /// Returns the preference in the `Prefer` header, for the operation that the method means on an entity.
+    fn preference(&self, preferences: FormatPreferences<'_>) -> Option<Preference> {
+        let info = match *self.request.method_overrides.first().unwrap_or(&self.request.method) {
+            "POST" => OperationKind::InsertEntity.info(),
+            "PUT" | "MERGE" | "PATCH" => OperationKind::InsertOrMergeEntity.info(),
+            _ => return None,
+        };
+        info.preference(preferences.data_service_version, self.headers.prefer)
+    }
 }

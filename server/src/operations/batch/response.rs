@@ -1,11 +1,11 @@
 //! The response to a batch: the responses to its operations as parts of one body (specification 05 §4, §5).
 
-use super::part::options;
-use crate::request::{Failure, Layer, OperationContext, RequestId};
+use crate::failure::{Failure, Layer};
+use crate::request::{OperationContext, RequestId};
 use crate::response::OperationResponse;
 use bytes::Bytes;
 use model::DateTime;
-use wire::batch::{PartHead, PartRequest, end, start_changeset, start_part, write_head};
+use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
@@ -16,23 +16,19 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 /// The approximate length of a part without a body, in bytes.
 pub(super) const EMPTY_PART_BYTES: usize = 640;
 
-/// A response to a batch that is being written.
 pub(super) struct BatchResponse<'a> {
     request_id: &'a str,
     now: DateTime,
     batch: String,
-    /// The boundary of the changeset that is being written.
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
     failed_by: Option<ErrorCode>,
 }
 
-/// The form of the part for a failed operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureForm<'a> {
     pub(super) content_id: Option<&'a str>,
-    /// The format of the error, if one was negotiated.
     pub(super) format: Option<Format>,
     pub(super) preference: Option<Preference>,
     /// Whether the operation was executed. The headers of the part depend on this (05 §5.1).
@@ -41,24 +37,11 @@ pub(super) struct FailureForm<'a> {
     pub(super) was_executed: bool,
 }
 
-impl<'a> FailureForm<'a> {
-    /// Returns the form of errors that a part requests.
-    pub(super) fn new(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
-        Self {
-            content_id: part.content_id,
-            format: batch.part_format(part, &options(batch, part)).ok(),
-            preference: batch.part_preference(part),
-            was_executed: false,
-        }
-    }
-}
-
 impl<'a> BatchResponse<'a> {
-    /// Creates a response without any part. The messages of errors contain the ID and the time of the request.
     pub(super) fn new(context: &OperationContext<'a>) -> Self {
         Self {
             request_id: context.request.id.as_str(),
-            now: context.now(),
+            now: context.response.now,
             batch: boundary("batchresponse"),
             changeset: None,
             full: Vec::new(),
@@ -67,7 +50,6 @@ impl<'a> BatchResponse<'a> {
         }
     }
 
-    /// Puts all following parts into a changeset.
     pub(super) fn start_changeset(&mut self, parts: usize) {
         self.open.reserve(parts * EMPTY_PART_BYTES);
         let changeset = boundary("changesetresponse");
@@ -88,8 +70,6 @@ impl<'a> BatchResponse<'a> {
         OperationResponse { failed_by: self.failed_by, ..OperationResponse::batch(&self.batch, self.full) }
     }
 
-    /// Writes the part for an operation that succeeded.
-    ///
     /// UNVERIFIED (05 §4): the data service version of an Atom entity in versions other than 2.0.
     pub(super) fn success(
         &mut self,
@@ -178,7 +158,7 @@ fn boundary(kind: &str) -> String {
     format!("{kind}_{}", RequestId::new())
 }
 
-/// Returns the spelling of a header name inside a batch, where old clients compare names case-sensitively.
+/// Returns the spelling that old clients expect: they compare header names inside a batch case-sensitively.
 fn spelled(name: &'static str) -> &'static str {
     match name {
         "x-ms-continuation-nextpartitionkey" => "x-ms-continuation-NextPartitionKey",
@@ -187,7 +167,7 @@ fn spelled(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns true for a failure of the server itself, which makes the whole batch fail. The client may retry the batch.
+/// Returns true for a failure of the server itself. It makes the whole batch fail, and the client may retry the batch.
 pub(super) fn is_fault(failure: &Failure) -> bool {
     matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
 }

@@ -17,7 +17,6 @@ pub(super) struct Interval {
     minutes: i64,
 }
 
-/// The key of the totals of one interval in one table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IntervalKey {
     pub(super) account: AccountName,
@@ -28,11 +27,9 @@ pub(super) struct IntervalKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     User,
-    /// The server itself, for analytics.
     System,
 }
 
-/// The totals of an interval by row key: the origin, and the operation, or `None` for all operations.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), RequestTotals>);
 
@@ -45,7 +42,6 @@ pub(super) struct Sample<'a> {
     pub(super) figures: RequestFigures,
 }
 
-/// The totals that have not been written yet.
 #[derive(Debug, Default)]
 pub(super) struct Accumulator {
     totals: BTreeMap<IntervalKey, IntervalTotals>,
@@ -57,7 +53,6 @@ pub(super) struct Accumulator {
 const MINUTE_TICKS: i64 = 60 * 10_000_000;
 
 impl Interval {
-    /// Returns the interval that contains a time.
     pub(super) fn containing(table: MetricsTable, at: DateTime) -> Self {
         let minutes = if table.is_hourly() { MINUTES_OF_HOUR } else { 1 };
         let minute = at.ticks().div_euclid(MINUTE_TICKS);
@@ -72,13 +67,12 @@ impl Interval {
         Self { begin: self.begin - self.minutes, ..self }
     }
 
-    /// Returns the partition key, such as `20310314T0815`, in UTC.
+    /// For example `20310314T0815`, in UTC.
     pub(super) fn partition(self) -> String {
         partition_of(DateTime::from_ticks(self.begin.saturating_mul(MINUTE_TICKS)).unwrap_or(DateTime::MIN))
     }
 }
 
-/// Returns the partition key for the minute of a time.
 pub(super) fn partition_of(at: DateTime) -> String {
     let mut text = Vec::with_capacity(24);
     at.write_whole_seconds_to(&mut text);
@@ -109,8 +103,6 @@ impl IntervalTotals {
         }
     }
 
-    /// Returns the row keys and their totals.
-    ///
     /// UNVERIFIED (10 §8): the spelling of `All`.
     pub(super) fn rows(&self) -> impl Iterator<Item = (String, &RequestTotals)> {
         self.0.iter().map(|((origin, operation), totals)| {
@@ -134,7 +126,6 @@ fn measured(properties: &ServiceProperties, is_secondary: bool) -> impl Iterator
 }
 
 impl Accumulator {
-    /// Counts a request that finished at the given time.
     pub(super) fn record(&mut self, sample: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
         for (table, level) in measured(properties, sample.is_secondary) {
             let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::containing(table, at) };
@@ -168,7 +159,6 @@ impl Accumulator {
         finished.into_iter().collect()
     }
 
-    /// Removes and returns all totals, even of intervals that are not over.
     pub(super) fn take_all(&mut self) -> Vec<(IntervalKey, IntervalTotals)> {
         std::mem::take(&mut self.totals).into_iter().collect()
     }
@@ -186,7 +176,6 @@ impl Accumulator {
         true
     }
 
-    /// Drops the totals of one account, or of all accounts.
     pub(super) fn forget(&mut self, account: Option<&AccountName>) {
         self.totals.retain(|key, _| account.is_some_and(|account| *account != key.account));
     }
@@ -230,7 +219,6 @@ mod tests {
         accumulator.record(&sample, properties, at(when));
     }
 
-    /// Returns tables, partitions and row keys that are not empty.
     fn rows(pages: &[(IntervalKey, IntervalTotals)]) -> Vec<String> {
         let rows = pages.iter().flat_map(|(key, page)| {
             let place = format!("{:?} {}", key.table, key.interval.partition());

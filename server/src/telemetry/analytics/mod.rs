@@ -37,7 +37,6 @@ use writer::WriteError;
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The totals that have not been written yet.
 #[derive(Debug)]
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
@@ -61,12 +60,10 @@ impl Analytics {
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the unwritten totals of one account, or of all accounts.
     pub(crate) fn forget(&self, account: Option<&AccountName>) {
         self.accumulator().forget(account);
     }
 
-    /// Counts a request to an account of this server, at an endpoint that it serves.
     pub(crate) fn record(&self, summary: &RequestSummary<'_>, properties: &ServiceProperties) {
         let Some(account) = summary.account.filter(|_| self.has_secondary || !summary.is_secondary) else { return };
         let sample = Sample {
@@ -80,7 +77,6 @@ impl Analytics {
         self.accumulator().record(&sample, properties, at);
     }
 
-    /// Counts a request that the server itself made for analytics.
     fn record_own(
         &self,
         account: &AccountName,
@@ -102,7 +98,6 @@ impl Analytics {
     }
 }
 
-/// Writes the accounts' metrics to the engine.
 #[derive(Debug)]
 pub(crate) struct AnalyticsWriter<E> {
     pub(crate) engine: Arc<E>,
@@ -147,7 +142,6 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     }
 }
 
-/// Waits until a test has moved the clock, or forever if no test can move it.
 async fn after_move(clock_moves: &mut Option<watch::Receiver<()>>) {
     if let Some(moves) = clock_moves
         && moves.changed().await.is_ok()
@@ -174,7 +168,7 @@ async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     }
 }
 
-/// Writes all totals when the server stops and no more requests arrive. Takes no longer than `timeout`.
+/// Writes all totals; called when no more requests arrive. Takes no longer than `timeout`.
 pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHandle<()>, timeout: Duration) {
     writer.analytics.stopping.notify_one();
     let written = tokio::time::timeout(timeout, async {
@@ -216,7 +210,6 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, to
     }
 }
 
-/// Deletes metrics older than the retention in the service properties of their account.
 async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, .. } = writer;
     for (account, _) in accounts.current().all() {

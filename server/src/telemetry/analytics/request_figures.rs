@@ -19,8 +19,6 @@ impl RequestFigures {
     }
 }
 
-/// Returns how a request ended.
-///
 /// UNVERIFIED (10 §8): that a batch with refused operations counts by the error of the failed operation, because the
 /// status of a batch is always 202; that a refused preflight request does not count as an authorization error.
 fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> ResultKind {
@@ -36,8 +34,6 @@ fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> 
     }
 }
 
-/// Returns the kind of caller.
-///
 /// UNVERIFIED (10 §8): that requests with a token count like requests that are signed with a key.
 fn caller(credential: CredentialKind) -> CallerKind {
     match credential {

@@ -8,7 +8,6 @@
 use model::record::DamagedRecord;
 use model::{EdmValue, RecordBuilder, RecordView};
 
-/// How a request ended, as the properties distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultKind {
     Success,
@@ -21,7 +20,6 @@ pub(super) enum ResultKind {
     NetworkError,
 }
 
-/// Who sent a request, as the properties distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerKind {
     /// The account key, or a token.
@@ -30,7 +28,6 @@ pub(super) enum CallerKind {
     Sas,
 }
 
-/// What is counted for one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RequestFigures {
     pub(super) result: ResultKind,
@@ -45,7 +42,6 @@ pub(super) struct RequestFigures {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RequestTotals {
-    /// The number of requests, by result and caller.
     counts: [[u64; 3]; 8],
     ingress_bytes: u64,
     egress_bytes: u64,
@@ -67,7 +63,6 @@ impl ResultKind {
         Self::NetworkError,
     ];
 
-    /// Returns the names of the properties that count requests with this result, by caller.
     fn columns(self) -> [&'static str; 3] {
         match self {
             Self::Success => ["Success", "AnonymousSuccess", "SASSuccess"],
@@ -81,7 +76,6 @@ impl ResultKind {
         }
     }
 
-    /// Returns true if the account would be charged for a request with this result.
     fn is_billable(self, caller: CallerKind) -> bool {
         match self {
             Self::Success | Self::ClientTimeoutError | Self::ClientOtherError | Self::NetworkError => true,
@@ -90,7 +84,6 @@ impl ResultKind {
         }
     }
 
-    /// Returns true if a request with this result counts for availability.
     fn counts_for_availability(self, caller: CallerKind) -> bool {
         self.is_billable(caller) || matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
@@ -130,7 +123,6 @@ impl RequestTotals {
         of_result.get_mut(caller as usize).expect("there is a counter for each caller")
     }
 
-    /// Returns the number of requests whose result and caller satisfy a predicate.
     fn requests(&self, belongs: impl Fn(ResultKind, CallerKind) -> bool) -> u64 {
         let rows = ResultKind::ALL.into_iter().zip(&self.counts);
         let all = rows.flat_map(|(result, row)| {
@@ -214,8 +206,6 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * as_number(part) / as_number(whole) }
 }
 
-/// Returns the availability.
-///
 /// UNVERIFIED (10 §8): the value while there are no requests.
 fn availability(billable: u64, counting: u64) -> f64 {
     if counting == 0 { 100.0 } else { percent(billable, counting) }

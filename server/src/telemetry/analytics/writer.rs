@@ -1,8 +1,8 @@
 //! Writes totals to the metrics tables, and deletes old metrics.
 //!
 //! Other servers may write the same entities at the same time, and this server may have written a part of an hour
-//! before a restart. So totals are added to the stored totals, on the condition that the stored totals have not
-//! changed; if they have, everything is retried.
+//! before a restart. Totals are therefore added to the stored totals, on the condition that the stored totals have not
+//! changed. If they have changed, everything is retried.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
@@ -22,7 +22,6 @@ use std::time::Duration;
 
 /// One day, in ticks of 100 ns.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
-/// The time limit for one scan of a table.
 const SCAN_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey 
     TableKey { account: account.clone(), name: TableName::from_metrics_table(table) }
 }
 
-/// Adds totals to the stored totals of the interval. Either all entities are written, or none.
+/// Either all entities are written, or none.
 pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
     let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
     for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
@@ -69,7 +68,6 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &Inte
     Err(WriteError::NotYet("other servers kept changing the same entities".to_owned()))
 }
 
-/// Returns the mutations that add totals to the stored totals.
 fn mutations(
     totals: &IntervalTotals,
     partition: &str,
@@ -105,7 +103,6 @@ async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError
     }
 }
 
-/// Collects the totals in a partition, by row key.
 #[derive(Default)]
 struct StoredRows {
     rows: HashMap<String, (DateTime, RequestTotals)>,
@@ -158,8 +155,7 @@ impl EntitySink for KeysByPartition {
     }
 }
 
-/// Deletes metrics that are older than the given number of days. If there are very many, the next call deletes the
-/// rest.
+/// If there are very many old metrics, the next call deletes the rest.
 pub(super) async fn delete_old(
     engine: &impl Engine,
     account: &AccountName,
@@ -219,7 +215,6 @@ mod tests {
         DateTime::parse(text).unwrap()
     }
 
-    /// Returns the totals of an hour with some requests.
     fn page(requests: usize, when: &str) -> (IntervalKey, IntervalTotals) {
         let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: None };
         let properties = ServiceProperties { hour_metrics, ..ServiceProperties::default() };

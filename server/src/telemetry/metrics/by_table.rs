@@ -20,9 +20,7 @@ use wire::ErrorCode;
 
 /// The label of everything beyond the bounds. No account and no table can have this name.
 pub(super) const OTHER: &str = "(other)";
-/// The outcomes of requests that have their own counters.
 pub(super) const OUTCOMES: [&str; 5] = ["success", "client_error", "throttled", "server_error", "aborted"];
-/// The number of tables in the cache of a thread.
 const CACHED: usize = 32;
 
 #[derive(Debug, Default)]
@@ -50,7 +48,6 @@ pub(super) struct TableCounters {
     pub(super) counters: RequestCounters,
     account_counters: Arc<RequestCounters>,
     is_gone: AtomicBool,
-    /// The time of the last use, in seconds of Unix time.
     used_at: AtomicU64,
 }
 
@@ -82,7 +79,6 @@ impl ByTable {
         Self { id, has_tables, known: RwLock::default(), other_tables: RequestCounters::default() }
     }
 
-    /// Counts a request for its account, if this server has it, and for its table.
     pub(super) fn count(&self, summary: &RequestSummary<'_>) {
         let Some(account) = summary.account else { return };
         let table = summary.table.filter(|_| self.has_tables).unwrap_or_default();
@@ -137,7 +133,6 @@ impl ByTable {
         }
     }
 
-    /// Removes the counters of tables that have not been used for a day.
     pub(super) fn evict_idle(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
@@ -153,7 +148,7 @@ impl ByTable {
         }
     }
 
-    /// Returns the counters of the accounts. The last entry combines the accounts beyond the bound.
+    /// The last entry combines the accounts beyond the bound.
     pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
         let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
@@ -167,7 +162,6 @@ impl ByTable {
         entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
     }
 
-    /// Returns the counters of the tables beyond the bound, if there are any.
     pub(super) fn other_tables(&self) -> Option<&RequestCounters> {
         Some(&self.other_tables).filter(|counters| !counters.are_zero())
     }
@@ -260,7 +254,6 @@ fn is_success(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Responded { code: None, .. })
 }
 
-/// Returns the index of an outcome in [`OUTCOMES`].
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { code: None, .. } => 0,

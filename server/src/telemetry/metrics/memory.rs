@@ -1,8 +1,8 @@
 //! The memory of the process, by use.
 //!
 //! The system reports how much memory is resident, and how much of it is backed by files. The server itself counts some
-//! parts of the rest. The remainder is freed memory that the allocator keeps, and memory that is not counted. So the
-//! parts add up to the resident memory, unless the counted parts exceed it.
+//! parts of the rest. The remainder is freed memory that the allocator keeps, and memory that is not counted. The parts
+//! add up to the resident memory, unless the counted parts exceed it.
 //!
 //! Invariant: the value for bodies is limited to the memory that bodies can actually use, because it is reserved
 //! before it is used.
@@ -18,7 +18,6 @@ const CONNECTION_BYTES: u64 = 16 * 1024;
 /// The memory of the process as reported by the system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ResidentMemory {
-    /// The maximum that was resident so far.
     peak: u64,
     /// Not backed by a file.
     anonymous: u64,
@@ -52,7 +51,6 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
 }
 
 impl ResidentMemory {
-    /// Parses the content of `/proc/self/status`.
     fn read(status: &str) -> Option<Self> {
         let bytes = |name: &str| {
             let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

@@ -1,23 +1,19 @@
-//! The page `/metrics`, in the OpenMetrics text format.
+//! The values of the page `/metrics`, and the metric families that are written to it.
 
-use super::{Metrics, engine_families, memory, process, server_families};
+use super::Metrics;
 use crate::limits::LimitFigures;
 use crate::limits::connections::ConnectionCounters;
 use engine::Figures;
 use engine::figures::Distributed;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Unit;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const NANOS: f64 = 1e9;
 
-/// All values of the page, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
     /// `None` until the engine is open.
@@ -32,50 +28,13 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) spans: Option<(u64, u64)>,
 }
 
-pub(crate) fn write(snapshot: &MetricsSnapshot) -> Result<String, fmt::Error> {
-    let mut page = String::with_capacity(32 * 1024);
-    for (prefix, part) in [(Some("rowhouse"), Part::Server(Box::new(snapshot.clone()))), (None, Part::Process)] {
-        let mut registry = prefix.map_or_else(Registry::default, Registry::with_prefix);
-        registry.register_collector(Box::new(part));
-        encode_registry(&mut page, &registry)?;
-    }
-    encode_eof(&mut page)?;
-    Ok(page)
-}
-
-/// The two parts of the page, whose metrics have different name prefixes.
-#[derive(Debug)]
-enum Part {
-    Server(Box<MetricsSnapshot>),
-    Process,
-}
-
-impl Collector for Part {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = MetricsPage { encoder: &mut encoder };
-        match self {
-            Self::Server(snapshot) => {
-                server_families::write(&mut page, snapshot)?;
-                memory::write(&mut page, snapshot)?;
-                match &snapshot.service {
-                    Some((figures, _)) => engine_families::write(&mut page, figures),
-                    None => Ok(()),
-                }
-            }
-            Self::Process => process::write(&mut page),
-        }
-    }
-}
-
 /// A page that is being written.
 pub(super) struct MetricsPage<'p, 'e> {
-    encoder: &'p mut DescriptorEncoder<'e>,
+    pub(super) encoder: &'p mut DescriptorEncoder<'e>,
 }
 
-/// The labels of a sample: names and values.
 pub(super) type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// A metric family that is being written.
 pub(super) struct Family<'f> {
     encoder: MetricEncoder<'f>,
 }
@@ -126,7 +85,6 @@ impl MetricsPage<'_, '_> {
 }
 
 impl Family<'_> {
-    /// Writes a counter of whole numbers.
     pub(super) fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
@@ -135,7 +93,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
     }
 
-    /// Writes a gauge of whole numbers.
     pub(super) fn value(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
@@ -144,7 +101,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// Writes a histogram of whole numbers.
     pub(super) fn histogram(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, 1.0)
     }

@@ -12,6 +12,8 @@ mod memory;
 #[cfg(feature = "admin")]
 mod metrics_page;
 #[cfg(feature = "admin")]
+mod open_metrics;
+#[cfg(feature = "admin")]
 mod process;
 #[cfg(feature = "admin")]
 mod server_families;
@@ -19,7 +21,9 @@ mod server_families;
 mod tests;
 
 #[cfg(feature = "admin")]
-pub(crate) use metrics_page::{CONTENT_TYPE, MetricsSnapshot, write};
+pub(crate) use metrics_page::MetricsSnapshot;
+#[cfg(feature = "admin")]
+pub(crate) use open_metrics::{CONTENT_TYPE, write};
 #[cfg(feature = "admin")]
 pub use process::begin as begin_process;
 
@@ -64,7 +68,6 @@ const OUTCOME_COUNT: usize = CODES + SUCCESSES.len() + CODES + 1;
 pub struct Metrics {
     /// The source revision from which the program was built, if it is known.
     pub(crate) revision: Option<&'static str>,
-    /// One counter for each operation and each way in which it may end.
     outcomes: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
     request_bytes: [AtomicU64; OPERATIONS],
@@ -186,7 +189,6 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
     }
 }
 
-/// Returns true if the request failed because its credential is invalid or missing.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
     // The error for a batch without a credential is "not found" (07 §9).
@@ -199,7 +201,6 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }
 
-/// Returns the index of an outcome among the ways in which a request may end.
 fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
@@ -211,8 +212,8 @@ fn outcome_index(outcome: Outcome) -> usize {
     }
 }
 
-/// Returns every way in which a request may end, in the order of their indices: status and code. The code is empty for
-/// a success.
+/// Returns the status and the code of every way in which a request may end, in the order of their indices. The code is
+/// empty for a success.
 fn outcome_labels() -> impl Iterator<Item = (u16, &'static str)> {
     let codes = || ErrorCode::ALL.iter();
     let failures = codes().map(|code| (code.status(), code.as_str()));

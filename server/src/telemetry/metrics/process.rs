@@ -31,7 +31,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
         })?;
     }
     if let Some(bytes) = process::written_bytes() {
-        let help = "Bytes that the process has written to the disk, excluding writes by the file system itself writes";
+        let help = "Bytes that the process has written to the disk, excluding writes by the file system itself";
         page.counter("process_disk_written_bytes", help, |family| family.count(&[], bytes))?;
     }
     if let Some(open) = process::open_files() {

@@ -194,7 +194,6 @@ fn counters_of_all<const N: usize>(
     })
 }
 
-/// Writes the counters of an account or a table for all outcomes that occurred.
 fn outcomes(family: &mut Family<'_>, labels: &[(&'static str, &str)], counters: &RequestCounters) -> fmt::Result {
     for (outcome, count) in OUTCOMES.iter().zip(&counters.outcomes).filter(|(_, count)| read(count) > 0) {
         let labels: Vec<_> = labels.iter().copied().chain([("outcome", *outcome)]).collect();

@@ -54,7 +54,7 @@ fn account(name: &str) -> AccountName {
     AccountName::new(name).unwrap()
 }
 
-/// Returns a snapshot with more statistics than any single engine reports.
+/// The snapshot has more statistics than any single engine reports.
 fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     let spread = || Distribution::new(REQUEST_TIME_BOUNDS).read();
     let committer = CommitterFigures {
@@ -119,7 +119,6 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     }
 }
 
-/// The kind and the labels of a metric, by name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
 /// Returns the families of a page. The labels of histograms do not include the bucket label.
@@ -140,7 +139,6 @@ fn families(page: &str) -> Families {
     families
 }
 
-/// Returns the families that the documentation lists.
 fn documented() -> Families {
     let page = include_str!("../../../../docs/observability.md");
     let rows = page.lines().filter(|line| line.starts_with("| `rowhouse_") || line.starts_with("| `process_"));
@@ -201,7 +199,6 @@ fn a_request_is_in_flight_until_its_end_or_until_its_task_is_gone() {
     assert_eq!((metrics.in_flight.load(Ordering::Relaxed), metrics.abandoned.load(Ordering::Relaxed)), (0, 1));
 }
 
-/// Returns tables and accounts with the number of their requests.
 fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
     let sum = |counters: &by_table::RequestCounters| {
         counters.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>()

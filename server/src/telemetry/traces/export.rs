@@ -21,7 +21,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
-/// The pauses before a batch is retried.
 const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
 pub(super) struct Exporter {
@@ -31,7 +30,6 @@ pub(super) struct Exporter {
 }
 
 enum ExportError {
-    /// Another attempt may succeed.
     Transient(anyhow::Error),
     Final(anyhow::Error),
 }
@@ -150,8 +148,7 @@ impl Exporter {
         })?;
         let status = response.status;
         let error = || anyhow!("it responds with {status}");
-        // The content of the body does not matter, but if it were not read, the collector would see an aborted
-        // request.
+        // The body is read only because the collector would otherwise see an aborted request.
         if let Err(error @ HttpError::TimedOut(_)) = response.read_body().await {
             return Err(ExportError::Transient(error.into()));
         }

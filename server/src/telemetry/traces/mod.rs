@@ -2,8 +2,8 @@
 //! spans are sent to a collector with OTLP over HTTP, as JSON.
 //!
 //! Traces are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only
-//! that decision. Spans go through a bounded queue to a task that sends them. So if a collector is slow or
-//! unreachable, spans are lost, but requests are not affected.
+//! that decision. Spans go through a bounded queue to a task that sends them. If a collector is slow or unreachable,
+//! spans are lost, but requests are not affected.
 
 mod context;
 mod export;
@@ -37,17 +37,14 @@ tokio::task_local! {
     static CURRENT: Arc<Trace>;
 }
 
-/// Decides which requests are traced, and queues their spans.
 pub(crate) struct Tracer {
     sampler: Sampler,
     queue: mpsc::Sender<Span>,
     counts: Arc<SpanCounts>,
-    /// Asks the exporter to stop.
     stop: Mutex<Option<oneshot::Sender<()>>>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// The numbers of exported and of dropped spans.
 #[derive(Debug, Default)]
 struct SpanCounts {
     exported: AtomicU64,
@@ -108,7 +105,6 @@ impl Tracer {
         permit.send(Span::new(trace, steps, summary));
     }
 
-    /// Returns the number of spans that the collector accepted, and the number of dropped spans.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counts.exported.load(Ordering::Relaxed), self.counts.dropped.load(Ordering::Relaxed))
     }

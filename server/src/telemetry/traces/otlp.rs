@@ -6,7 +6,6 @@ use model::limits::TRACE_TEXT_CHARS_MAX;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The span of a request, and the spans of its steps.
 #[derive(Debug)]
 pub(super) struct Span {
     trace: u128,
@@ -16,7 +15,6 @@ pub(super) struct Span {
     name: &'static str,
     began_at: SystemTime,
     duration: Duration,
-    /// The error, if it was caused by the server.
     error: Option<&'static str>,
     attributes: Vec<Value>,
     steps: Vec<StepSpan>,
@@ -86,7 +84,6 @@ impl Span {
     }
 }
 
-/// Serializes a batch of spans. The resource attributes describe the server.
 pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> {
     let resource: Vec<_> = resource.iter().map(|(name, value)| text(name, value)).collect();
     let mut written = Vec::with_capacity(2 * spans.len());

@@ -8,16 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tracing::warn;
 
-/// Which traces are recorded, and where they are sent.
 pub(crate) struct TraceSettings {
     pub(super) endpoint: Uri,
     /// The headers of each batch. They often contain a credential, so they are never shown.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// The timeout for sending a batch to the collector.
     pub(super) timeout: Duration,
     /// A file with certificate authorities that are trusted in addition to the system's authorities.
     pub(super) certificate: Option<PathBuf>,
-    /// The attributes of this server in each batch: names and values.
     pub(super) resource: Vec<(String, String)>,
     pub(super) sampler: Sampler,
     /// The time that a span waits for other spans before it is sent.
@@ -32,7 +29,6 @@ impl fmt::Debug for TraceSettings {
     }
 }
 
-/// Decides which requests are traced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampler {
     /// Whether a client that has begun a trace decides if its requests are traced.
@@ -51,7 +47,7 @@ impl Sampler {
             _ => {
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
                 let bound = (self.share * 2f64.powi(63)) as u64;
-                // The lower half, without its highest bit, as in other implementations.
+                // The lower half without its highest bit, as in other implementations.
                 #[allow(clippy::cast_possible_truncation, reason = "only half of the ID is used")]
                 let low = trace_id as u64 >> 1;
                 low < bound

@@ -1,6 +1,6 @@
 //! Chunks: how the entities of a table are split, and the file format of a chunk.
 //!
-//! Where a chunk ends depends only on its entities, so entities that have not changed since the last backup result in
+//! The end of a chunk depends only on its entities, so entities that have not changed since the last backup result in
 //! chunks that already exist. `docs/backup-format.md` describes the format.
 
 use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
@@ -8,22 +8,20 @@ use crate::digest::sha256;
 use anyhow::{Context, bail, ensure};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The minimum size of a chunk, except for the last one of a table.
+/// The last chunk of a table may be smaller.
 const CHUNK_BYTES_MIN: usize = 64 * 1024;
-/// The difference between the average and the minimum size of a chunk.
+/// The difference between the average size and the minimum size.
 const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
 /// A chunk ends after the entity with which it reaches this size.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-/// The maximum size of the content of a chunk.
 pub(super) const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 
-/// The first bytes of a chunk file.
 const MAGIC: &[u8; 8] = b"RHCHUNK1";
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_LZ4: u8 = 1;
 /// Magic (8), compression (1), zeros (3), content length (4), payload length (4), XXH3 of the payload (8).
 pub(super) const HEADER_BYTES: usize = 28;
-/// The maximum size of a chunk file. Content is stored uncompressed if compression does not make it smaller.
+/// Content is stored uncompressed if compression does not make it smaller.
 pub(super) const CHUNK_FILE_BYTES_MAX: u64 = (HEADER_BYTES + CONTENT_BYTES_MAX) as u64;
 
 #[derive(Debug, Default)]
@@ -32,14 +30,13 @@ pub(in crate::backup) struct ChunkContent {
     pub(super) entities: u64,
 }
 
-/// Divides the entities of one table into chunks.
 #[derive(Debug, Default)]
 pub(in crate::backup) struct Chunker {
     content: ChunkContent,
 }
 
 impl Chunker {
-    /// Adds the next entity. Returns a chunk if one ends after this entity.
+    /// Returns the chunk that ends after this entity, if any.
     pub(in crate::backup) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<ChunkContent>> {
         let before = self.content.bytes.len();
         push_entity(&mut self.content.bytes, key, record).context("an entity is too large")?;
@@ -49,14 +46,13 @@ impl Chunker {
         Ok(is_end.then(|| std::mem::take(&mut self.content)))
     }
 
-    /// Returns the last chunk, if it contains any entities.
     pub(in crate::backup) fn finish(self) -> Option<ChunkContent> {
         (!self.content.bytes.is_empty()).then_some(self.content)
     }
 }
 
-/// Returns true if a chunk may end after an entity. This depends on the hash of the key, with a probability in
-/// proportion to the bytes.
+/// A chunk may end after an entity. The hash of the key decides, with a probability in proportion to the size of the
+/// entity.
 fn is_boundary(key: &[u8], bytes: usize) -> bool {
     let share = u64::MAX / CHUNK_BYTES_AVERAGE as u64;
     xxh3_64(key) < share.saturating_mul(bytes as u64)
@@ -66,7 +62,6 @@ pub(super) fn name(content: &[u8]) -> String {
     sha256(content)
 }
 
-/// Returns the bytes of a chunk file.
 pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
     let compressed = lz4_flex::block::compress(content);
     let (compression, payload) = if compressed.len() < content.len() {
@@ -87,14 +82,13 @@ pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     compression: u8,
-    /// The length of the content before compression.
     pub(super) content_bytes: u64,
     pub(super) file_bytes: u64,
     checksum: u64,
 }
 
 impl ChunkHeader {
-    /// Reads a header. Returns `None` if the bytes are not the beginning of a chunk.
+    /// Returns `None` if the bytes are not the beginning of a chunk.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let ([compression, 0, 0, 0], rest) = rest.split_first_chunk()? else { return None };
@@ -110,7 +104,7 @@ impl ChunkHeader {
     }
 }
 
-/// Reads the file of the chunk with the given name, and verifies all of the file.
+/// Verifies the whole file.
 pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
     let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse can read")?;
     ensure!(header.file_bytes == file.len() as u64, "it is {} bytes long instead of {}", file.len(), header.file_bytes);
@@ -226,7 +220,7 @@ mod tests {
         file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
         file.extend_from_slice(payload);
         assert_eq!(decode(&name(b"aaaaaaaaa"), &file).unwrap(), b"aaaaaaaaa");
-        // If this rule changed, a new backup would share no chunks with existing ones.
+        // If this rule changed, new backups would share no chunks with existing ones.
         let counts: Vec<_> =
             chunks((0..2000).map(|number| (number, record(number)))).iter().map(|c| c.entities).collect();
         assert_eq!(counts, [601, 59, 211, 64, 263, 202, 75, 128, 110, 123, 125, 39]);

@@ -13,13 +13,11 @@ use model::{DateTime, EntityView, KeyText};
 
 /// The maximum size of a key: three bytes of UTF-8 for each unit of both keys, and the separator.
 const KEY_BYTES_MAX: usize = 2 * 3 * KEY_UTF16_UNITS_MAX + 1;
-/// The maximum size of a record. The size of an entity is at most 1 MiB by the size formula, in which each UTF-16 unit
-/// counts as two bytes; in UTF-8, a unit may take three.
+/// The maximum size of a record. The size formula limits an entity to 1 MiB and counts two bytes for each UTF-16 unit.
+/// In UTF-8, a unit can take three bytes.
 const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The size of an entity without its key and its record.
 pub(in crate::backup) const ENTITY_OVERHEAD_BYTES: usize = 6;
-/// The maximum size of an entity.
 pub(in crate::backup) const ENTITY_BYTES_MAX: usize = ENTITY_OVERHEAD_BYTES + KEY_BYTES_MAX + RECORD_BYTES_MAX;
 
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key fits in two bytes");
@@ -36,10 +34,9 @@ pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8
     Some(())
 }
 
-/// The bytes of an entity: its key inside the table, and its record.
 pub(in crate::backup) type EntityBytes<'a> = (&'a [u8], &'a [u8]);
 
-/// Splits the first entity off the bytes. Returns `None` if the bytes do not begin with an entity.
+/// Returns `None` if the bytes do not begin with an entity.
 fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     let (length, following) = rest.split_first_chunk()?;
     let (key, following) = following.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -49,7 +46,6 @@ fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     Some((key, record))
 }
 
-/// Decodes consecutive entities and passes them to the sink, in order.
 pub(in crate::backup) fn each_entity(
     bytes: &[u8],
     mut sink: impl FnMut(EntityBytes<'_>) -> anyhow::Result<()>,
@@ -61,7 +57,7 @@ pub(in crate::backup) fn each_entity(
     Ok(())
 }
 
-/// Checks all of an entity. Returns its Timestamp.
+/// Returns the Timestamp of the entity.
 pub(in crate::backup) fn check_entity((key, record): EntityBytes<'_>) -> anyhow::Result<DateTime> {
     let entity = EntityView::new(key, record).map_err(|_| anyhow!("its key or its record is malformed"))?;
     let is_key = |text: &str| KeyText::new(text).is_ok();
@@ -70,7 +66,7 @@ pub(in crate::backup) fn check_entity((key, record): EntityBytes<'_>) -> anyhow:
     Ok(entity.record.timestamp())
 }
 
-/// Returns the name of an entity for messages.
+/// Returns a description of the entity for messages.
 pub(in crate::backup) fn describe((key, _): EntityBytes<'_>) -> String {
     format!("entity {}", key.escape_ascii())
 }

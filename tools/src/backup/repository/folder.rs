@@ -1,11 +1,11 @@
 //! The files of a repository, accessed by their names in open folders.
 //!
 //! Other users may write to a repository. Links that they create must not make a command read, replace or remove
-//! anything outside the repository. Invariants, of which [`platform::folder`] enforces the first and the third:
+//! anything outside the repository. [`platform::folder`] enforces the first and the third of these invariants:
 //!
 //! 1. Below the folder given by the user, no symbolic link is followed.
 //! 2. Only regular files are read, and only up to a limit; only regular files are removed.
-//! 3. A file that is written is new and has no other name.
+//! 3. Data is written only to new files that have no other name.
 
 use anyhow::{Context, bail};
 use platform::Access;
@@ -20,18 +20,17 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder that the user has given.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let folder = platform::folder::Folder::open(path).with_context(|| format!("opening {}", path.display()))?;
         Ok(Self { folder, path: path.to_owned() })
     }
 
-    /// Returns the path of a file with the given name, for messages.
+    /// Returns a path for messages.
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a subfolder. Returns `None` if it does not exist.
+    /// Returns `None` if the subfolder does not exist.
     pub(super) fn folder(&self, name: &str) -> anyhow::Result<Option<Self>> {
         let path = self.path_of(name);
         match self.folder.folder(name) {
@@ -43,7 +42,6 @@ impl Folder {
         }
     }
 
-    /// Opens a subfolder, and creates it if it does not exist.
     pub(super) fn open_or_create_folder(&self, name: &str) -> anyhow::Result<Self> {
         if let Some(folder) = self.folder(name)? {
             return Ok(folder);
@@ -58,8 +56,7 @@ impl Folder {
         self.folder(name)?.with_context(|| format!("{} has just been removed by another process", path.display()))
     }
 
-    /// Returns the names of everything in the folder. Names that are not UTF-8 are skipped: no file of a repository has
-    /// such a name.
+    /// Skips names that are not UTF-8, because no file of a repository has such a name.
     pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
         self.folder.names().with_context(|| format!("reading {}", self.path.display()))
     }
@@ -68,7 +65,7 @@ impl Folder {
         self.folder.file(name, access)
     }
 
-    /// Reads a regular file of at most `bytes_max` bytes.
+    /// Refuses anything but a regular file of at most `bytes_max` bytes.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let too_large =
             || io::Error::other(format!("it is larger than {bytes_max} bytes, the maximum for such a file"));
@@ -82,7 +79,7 @@ impl Folder {
         if bytes.len() as u64 > bytes_max { Err(too_large()) } else { Ok(bytes) }
     }
 
-    /// Writes a new file under a temporary name, syncs it, and renames it.
+    /// Writes a new file under a temporary name, syncs it, and then renames it.
     pub(super) fn write(&self, name: &str, temporary: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = match self.folder.create_file(temporary) {
             // An earlier process with the same process ID left it behind.
@@ -101,12 +98,11 @@ impl Folder {
         self.folder.rename(from, to)
     }
 
-    /// Removes a regular file. Returns its length.
+    /// Removes only regular files. Returns the length of the file.
     pub(super) fn remove(&self, name: &str) -> io::Result<u64> {
         self.folder.remove(name)
     }
 
-    /// Makes the names in the folder durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.folder.sync()
     }
@@ -142,7 +138,7 @@ mod tests {
                 assert!(error.contains("not a regular file"), "{name}: {error}");
             }
         }
-        // A file that is written replaces the link.
+        // Writing the file replaces the link.
         symlink(outside.join("file"), root.join("new")).unwrap();
         assert!(folder.write("file", "new", b"ours").is_err(), "something else uses the temporary name");
         folder.write("file", "other", b"ours").unwrap();

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 const FORMAT: u32 = 1;
-/// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this is enough for two tebibytes
-/// of data.
+/// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this limit is enough for about two
+/// tebibytes of data.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The number of characters of a manifest's SHA-256 that are part of its name.
 const HASH_CHARS: usize = 16;
@@ -22,12 +22,10 @@ const HASH_CHARS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct BackupManifest {
     pub(in crate::backup) format: u32,
-    /// The time at which the snapshot was taken, in UTC.
     pub(in crate::backup) time: String,
-    /// The version of the program that took the snapshot.
     pub(in crate::backup) version: String,
-    /// An upper bound of all Timestamps in the backup: ticks of 100 ns since 1601, as a string, because the number is
-    /// too large for a JSON number.
+    /// An upper bound of all Timestamps in the backup, in ticks of 100 ns since 1601. It is a string, because the
+    /// number is too large for a JSON number.
     pub(in crate::backup) last_stamp: String,
     pub(in crate::backup) accounts: Vec<AccountEntry>,
     pub(in crate::backup) tables: Vec<TableContent>,
@@ -50,35 +48,32 @@ pub(in crate::backup) struct TableEntry {
     policies: String,
 }
 
-/// A table and the chunks that hold its entities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct TableContent {
     #[serde(flatten)]
     pub(in crate::backup) table: TableEntry,
     pub(in crate::backup) entities: u64,
-    /// The size of the table's chunks before compression.
+    /// The size before compression.
     pub(in crate::backup) bytes: u64,
     pub(in crate::backup) chunks: Vec<ChunkEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct ChunkEntry {
-    /// The name of the chunk: the hash of its content, in hexadecimal.
+    /// The name of the chunk: the SHA-256 of its content in hexadecimal.
     pub(in crate::backup) sha256: String,
     pub(in crate::backup) bytes: u64,
-    /// The length of the chunk's file.
     pub(in crate::backup) stored: u64,
     pub(in crate::backup) entities: u64,
 }
 
 impl BackupManifest {
-    /// Returns a manifest without accounts and tables.
     pub(in crate::backup) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
         let last_stamp = last_stamp.ticks().to_string();
         Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
     }
 
-    /// Returns the name of the backup, and the bytes of the manifest.
+    /// Also returns the name of the backup, which contains the hash of the manifest.
     pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
         let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
         bytes.push(b'\n');
@@ -92,7 +87,7 @@ impl BackupManifest {
         Ok((id, bytes))
     }
 
-    /// Reads the manifest of a backup, and checks it against the hash in the name.
+    /// Checks the manifest against the hash in its name.
     pub(in crate::backup) fn decode(id: &str, bytes: &[u8]) -> anyhow::Result<Self> {
         let hash = sha256(bytes);
         let is_intact = id.rsplit_once('-').is_some_and(|(_, named)| hash.get(..HASH_CHARS) == Some(named));
@@ -125,7 +120,7 @@ impl BackupManifest {
                     && chunk.entities <= chunk.bytes / ENTITY_OVERHEAD_BYTES as u64;
                 ensure!(is_possible, "it specifies an impossible size for chunk {}", chunk.sha256);
             }
-            // The sums cannot overflow: a manifest is too short for that many chunks.
+            // The sums cannot overflow: a manifest is too short to contain that many chunks.
             let sum = |of: fn(&ChunkEntry) -> u64| table.chunks.iter().map(of).sum::<u64>();
             let (entities, bytes) = (sum(|chunk| chunk.entities), sum(|chunk| chunk.bytes));
             ensure!(
@@ -152,7 +147,6 @@ impl BackupManifest {
         ticks(&self.last_stamp)
     }
 
-    /// Returns the time of the snapshot.
     pub(in crate::backup) fn instant(&self) -> anyhow::Result<DateTime> {
         DateTime::parse(&self.time).ok().context("the time of the backup is invalid")
     }
@@ -165,7 +159,7 @@ impl BackupManifest {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// Returns the chunks of all tables. A chunk may occur several times.
+    /// The same chunk may occur several times.
     pub(in crate::backup) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
         self.tables.iter().flat_map(|table| &table.chunks)
     }
@@ -218,7 +212,6 @@ pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Formats an instant with all seven digits of its fraction.
 pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {
     let mut text = Vec::new();
     instant.write_seven_digits_to(&mut text);

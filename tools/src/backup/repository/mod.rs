@@ -3,12 +3,12 @@
 //!
 //! Invariants:
 //!
-//! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the
-//!    next backup reuses its chunks.
+//! 1. A manifest is written after all its chunks are on disk. An interrupted backup therefore never looks complete, and
+//!    the next backup reuses its chunks.
 //! 2. A chunk is removed after every manifest that references it, and only by a process that holds the exclusive lock.
-//! 3. Only the owner may read the files.
-//! 4. Other users may have written anything to a repository: names are checked before they are used, and files are
-//!    accessed through `folder.rs`. Files whose names Rowhouse does not assign are neither read nor removed.
+//! 3. Only the owner can read the files.
+//! 4. Other users may have written anything to a repository: names are therefore checked before they are used, and
+//!    files are accessed through `folder.rs`. Files whose names Rowhouse does not assign are neither read nor removed.
 
 mod chunk;
 mod entity_bytes;
@@ -45,28 +45,25 @@ const LOCK: &str = "rowhouse.lock";
 const MANIFESTS: &str = "backups";
 const CHUNKS: &str = "chunks";
 const MANIFEST_EXTENSION: &str = ".json";
-/// The maximum size of a marker, in bytes.
 const MARKER_BYTES_MAX: u64 = 4096;
 
-/// The timeout for locking a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An open repository. Its lock is shared with other processes that do not remove backups.
+/// The lock is shared with other processes that do not remove backups.
 #[derive(Debug)]
 pub(super) struct Repository {
     root: Folder,
     chunks: Folder,
     manifests: Folder,
     lock: File,
-    /// The number of the next unfinished file, which keeps the names of these files distinct.
+    /// Keeps the names of unfinished files distinct.
     unfinished: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(super) struct StoredChunk {
     pub(super) entry: ChunkEntry,
-    /// Whether this call stored the chunk.
     pub(super) is_new: bool,
 }
 
@@ -78,7 +75,7 @@ pub(super) struct RemovalSummary {
 }
 
 impl Repository {
-    /// Opens a repository to add a backup. A missing or empty folder becomes a repository.
+    /// A missing or empty folder becomes a repository.
     pub(super) fn create_or_open(path: &Path) -> anyhow::Result<Self> {
         let is_empty = match fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_none(),
@@ -108,7 +105,8 @@ impl Repository {
             "{} is damaged, or was written by a later version of Rowhouse",
             root.path_of(MARKER).display()
         );
-        // Some file systems lock only files that are open for writing. A user with read access falls back to reading.
+        // Some file systems lock only files that are open for writing. For a user without write access, the file is
+        // opened for reading.
         let lock = root.file(LOCK, Access::ReadWrite).or_else(|_| root.file(LOCK, Access::Read));
         let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
         wait_for(|| lock.try_lock_shared()).with_context(|| {
@@ -122,7 +120,7 @@ impl Repository {
         Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
     }
 
-    /// Stores a chunk, unless it already exists. The chunk is durable once [`Self::add`] has returned.
+    /// Does nothing if the chunk already exists. The chunk is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
         let folder = self.chunks.open_or_create_folder(chunk_folder(&name))?;
@@ -137,7 +135,6 @@ impl Repository {
         Ok(StoredChunk { entry: entry(file.len() as u64), is_new: true })
     }
 
-    /// Returns the verified content of a chunk.
     pub(super) fn chunk(&self, entry: &ChunkEntry) -> anyhow::Result<Vec<u8>> {
         let name = &entry.sha256;
         let prefix = chunk_folder(name);
@@ -154,12 +151,12 @@ impl Repository {
         Ok(content)
     }
 
-    /// Adds a backup whose chunks are all stored. Returns its name.
+    /// All chunks of the backup must already be stored. Returns the name of the backup.
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
         let what = || format!("adding the backup to {}", self.root.path_of("").display());
         let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
-        // Includes folders of chunks that already existed: the process that wrote these chunks may have exited before
-        // it synced the folders.
+        // Also sync folders of chunks that already existed, because the process that wrote them may have exited before
+        // it synced these folders.
         for name in folders {
             if let Some(folder) = self.chunks.folder(name)? {
                 folder.sync().with_context(what)?;
@@ -172,7 +169,7 @@ impl Repository {
         Ok(id)
     }
 
-    /// Returns the names of the backups, oldest first.
+    /// Returns the oldest backup first.
     pub(super) fn backups(&self) -> anyhow::Result<Vec<String>> {
         let names = self.manifests.names()?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_EXTENSION)).filter(|id| is_backup(id));
@@ -199,11 +196,11 @@ impl Repository {
 
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
-    /// This may be interrupted at any point: the next call removes the rest. Returns an error, without removing
-    /// anything, if the new backup would be removed, or if a backup to be kept cannot be read.
+    /// An interruption at any point is harmless, because the next call removes the rest. Fails without removing
+    /// anything if the new backup would be removed, or if a backup to be kept cannot be read.
     pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovalSummary> {
-        // Both locks are on the same file, so the shared lock is released first. It is harmless if another process gets
-        // the lock in between.
+        // Both locks are on the same file, so the shared lock is released first. Another process that gets the lock in
+        // between does no harm.
         self.lock.unlock().context("unlocking the repository")?;
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(
@@ -222,7 +219,7 @@ impl Repository {
         );
         let mut needed = HashSet::new();
         for id in &backups {
-            // A backup that cannot be read may need any chunk, and cannot replace an older backup.
+            // An unreadable backup may need any chunk, and it cannot replace an older backup.
             let manifest = self.manifest(id).context("old backups were not removed")?;
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
@@ -235,7 +232,6 @@ impl Repository {
         Ok(removed)
     }
 
-    /// Removes unneeded chunks, and files that were never completed.
     fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
         for prefix in self.chunks.names()?.iter().filter(|name| is_chunk_folder(name)) {
             let Some(folder) = self.chunks.folder(prefix)? else { continue };
@@ -270,12 +266,12 @@ fn manifest_name(id: &str) -> String {
     format!("{id}{MANIFEST_EXTENSION}")
 }
 
-/// Removes a file. Returns its length.
+/// Returns the length of the file.
 fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
     folder.remove(name).with_context(|| format!("removing {}", folder.path_of(name).display()))
 }
 
-/// Returns the length of a chunk file if its header and length are right. Does not read its content.
+/// Returns the length of a chunk file if its header and its length are correct. Does not read the content.
 fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
     let mut file = folder.file(name, Access::Read).ok()?;
     let mut beginning = [0; chunk::HEADER_BYTES];
@@ -285,7 +281,7 @@ fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64
     (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
 }
 
-/// Creates a repository in a missing or empty folder. The marker is written last.
+/// The marker is written last.
 fn create(path: &Path) -> anyhow::Result<()> {
     private_folder().recursive(true).create(path)?;
     let root = Folder::open(path)?;
@@ -337,7 +333,7 @@ mod tests {
         let error = repository.remove_old(2, &made).unwrap_err().to_string();
         assert!(error.contains(&made), "{error}");
         assert_eq!(open().backups().unwrap().len(), 3);
-        // A backup to be kept cannot be read, so none is removed; otherwise, only the damaged backup would be left.
+        // A backup to be kept cannot be read, so no backup is removed. Otherwise, only the damaged backup would remain.
         let damaged = folder.path().join(MANIFESTS).join(format!("{}.json", later[0]));
         let intact = fs::read(&damaged).unwrap();
         fs::write(&damaged, "{}").unwrap();
@@ -361,13 +357,11 @@ mod tests {
         for name in [&chunk, "foreign.new", "notes"] {
             fs::write(outside.join(name), b"foreign").unwrap();
         }
-        // A chunk folder that is a link to someone else's folder.
         let prefix = root.join(CHUNKS).join("ab");
         symlink(&outside, &prefix).unwrap();
         let error = repository().remove_old(1, &made[1]).unwrap_err().to_string();
         assert!(error.contains("is not a folder") && error.contains("remove it"), "{error}");
         fs::remove_file(&prefix).unwrap();
-        // Someone else's file in the repository, or a link with the name of a chunk.
         fs::create_dir(&prefix).unwrap();
         fs::write(root.join(MANIFESTS).join("my.json"), b"foreign").unwrap();
         fs::write(prefix.join("my.new"), b"foreign").unwrap();

@@ -2,7 +2,6 @@
 //! patterns.
 
 const INCOMPLETE_SUFFIX: &str = ".new";
-/// The length of a chunk name: the hexadecimal digits of its SHA-256.
 const CHUNK_CHARS: usize = 64;
 /// A pattern in which `0` matches any digit, and `x` any hexadecimal digit.
 const BACKUP: &[u8] = b"00000000T0000000000000Z-xxxxxxxxxxxxxxxx";
@@ -24,13 +23,12 @@ pub(super) fn is_backup(id: &str) -> bool {
     id.len() == BACKUP.len() && id.bytes().zip(BACKUP).all(fits)
 }
 
-/// Returns the name for a file that is incomplete and will get the given name once it is complete.
 pub(super) fn incomplete_name(name: &str) -> String {
     format!("{name}{INCOMPLETE_SUFFIX}")
 }
 
-/// Returns true if this is the name of an incomplete file whose final name satisfies `is_finished`. Between the final
-/// name and the suffix, the writing process inserted its process ID and the number of the file.
+/// Returns true if `is_finished` accepts the final name of the file. Between the final name and the suffix, the name
+/// contains the ID of the writing process and the number of the file.
 pub(super) fn is_incomplete(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
     let Some(name) = name.strip_suffix(INCOMPLETE_SUFFIX) else { return false };
     let is_numbers = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');

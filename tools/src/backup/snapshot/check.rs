@@ -11,7 +11,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The maximum number of problems that are listed.
 const PROBLEMS_MAX: usize = 100;
 
 #[derive(Debug, Default)]
@@ -19,11 +18,10 @@ pub(crate) struct SnapshotCheck {
     pub(crate) tables: u64,
     pub(crate) entities: u64,
     pub(crate) problems: Vec<String>,
-    /// The number of further problems that are not listed.
+    /// The number of problems that are not listed.
     pub(crate) more_problems: u64,
 }
 
-/// Checks a snapshot from the server that has a data folder open.
 pub(crate) fn check_snapshot(folder: &Path, is_quiet: bool) -> anyhow::Result<SnapshotCheck> {
     let input = request_snapshot(folder)?;
     let input =
@@ -31,8 +29,8 @@ pub(crate) fn check_snapshot(folder: &Path, is_quiet: bool) -> anyhow::Result<Sn
     run_blocking("checking", is_quiet, move |progress, stop| check(input, progress, stop))
 }
 
-/// Reads all of a snapshot. If the server cannot read its data, the snapshot ends early, and the problem is reported in
-/// the server's words.
+/// If the server cannot read its data, the snapshot ends early, and the result contains the server's description of the
+/// problem.
 fn check(input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<SnapshotCheck> {
     let mut checked = SnapshotCheck::default();
     match read(input, progress, stop, &mut checked) {

@@ -1,4 +1,4 @@
-//! The control socket in the data folder, for commands that need the process that has the folder open.
+//! The control socket in the data folder, through which commands reach the process that has the folder open.
 //!
 //! The socket is a [`platform::local_socket`]: it belongs to the user who runs the server, and only that user can
 //! connect. A request is one line. Currently, there is only one kind of request:
@@ -10,7 +10,7 @@
 //! Invariants:
 //!
 //! 1. The process that holds the lock of the folder owns the socket. It replaces the socket of an earlier process.
-//! 2. A client that stops reading is disconnected. When a client is disconnected, its snapshot is released.
+//! 2. A client that stops reading is disconnected. Disconnecting a client releases its snapshot.
 //! 3. The number of clients is bounded, and so is the length of a request.
 
 use super::frames::{send_failure, send_refusal, send_snapshot};
@@ -27,20 +27,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// The file name of the socket in its folder.
 const SOCKET: &str = "control";
 const REQUEST: &str = "rowhouse control 1 snapshot\n";
 
-/// The maximum number of concurrent clients. Each has a snapshot and a thread.
+/// Each client has a snapshot and a thread.
 const CLIENTS_MAX: usize = 4;
-/// The maximum number of clients that are being refused because of `CLIENTS_MAX`. Others are disconnected without a
+/// The maximum number of threads that tell a client about `CLIENTS_MAX`. Further clients are disconnected without a
 /// message.
 const REFUSALS_MAX: usize = 16;
-/// The size of each write to a client, in bytes.
+/// The size of each write, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
-/// The timeout for a client to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout for a client that stops reading.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The interval at which a thread that waits for a client checks whether it must stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -53,19 +50,15 @@ pub struct ControlSocket {
     clients: Arc<Clients>,
 }
 
-/// The connected clients, each with a thread.
 #[derive(Debug, Default)]
 struct Clients {
-    /// Set to make the threads stop.
     stop: AtomicBool,
     threads: Mutex<Threads>,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Threads that send snapshots.
     serving: Vec<JoinHandle<()>>,
-    /// Threads that refuse a client because there are too many clients.
     refusing: Vec<JoinHandle<()>>,
 }
 
@@ -80,7 +73,6 @@ impl ControlSocket {
 }
 
 impl Drop for ControlSocket {
-    /// Stops the client threads, and waits for them.
     fn drop(&mut self) {
         self.accepting.abort();
         self.clients.stop.store(true, Ordering::Relaxed);
@@ -97,7 +89,7 @@ impl Drop for ControlSocket {
 
 impl Clients {
     fn threads(&self) -> MutexGuard<'_, Threads> {
-        // A panic cannot leave a list of threads half changed.
+        // A panic cannot leave a list of threads in an inconsistent state.
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,8 +149,8 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
             send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = sent {
-            // The buffered data is sent first, so that the client can find the beginning of the message. A client that
-            // has disconnected does not receive the message.
+            // Send the buffered data first, so that the client can find the beginning of the message. A disconnected
+            // client does not receive the message.
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
@@ -170,7 +162,7 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
     }
 }
 
-/// Writes to a client. Fails if the client is idle for too long, if the server stops, or if it reopens its database.
+/// Writing fails if the client is idle for too long, if the server stops, or if the server reopens its database.
 struct ClientWriter<'a> {
     stream: &'a Stream,
     stop: &'a AtomicBool,
@@ -181,7 +173,7 @@ impl Write for ClientWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let began = clock::instant();
         loop {
-            // Even a client that reads slowly but steadily must not hold the snapshot for too long.
+            // A client that reads slowly but steadily must not hold the snapshot for too long.
             if let Some(snapshot) = self.snapshot {
                 snapshot.check().map_err(io::Error::other)?;
             }
@@ -205,7 +197,7 @@ impl Write for ClientWriter<'_> {
     }
 }
 
-/// Requests a snapshot from the process that has a data folder open. Returns `None` if no process serves its socket.
+/// Returns `None` if no process serves the socket.
 pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<Stream>>> {
     let stream = match local_socket::connect(folder, SOCKET) {
         Ok(stream) => stream,

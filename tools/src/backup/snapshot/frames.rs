@@ -1,5 +1,4 @@
-//! The stream in which the process that has a data folder open sends a snapshot to the process that creates the
-//! backup.
+//! The stream in which a server sends a snapshot of its data folder to the process that creates the backup.
 //!
 //! ```text
 //! frame    a tag (1 byte), a length (4 bytes), that many bytes
@@ -23,18 +22,17 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read, Write};
 
-/// Collected entities are sent as soon as their size reaches this number of bytes.
+/// The size at which collected entities are sent, in bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
-/// The maximum size of a frame, which may exceed `ENTITIES_BYTES` by one entity.
+/// A frame may exceed `ENTITIES_BYTES` by one entity.
 const FRAME_BYTES_MAX: usize = ENTITIES_BYTES + ENTITY_BYTES_MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct SnapshotHeader {
-    /// The time at which the snapshot was taken, by the server's clock.
+    /// The time of the snapshot by the server's clock.
     pub(in crate::backup) time: String,
-    /// The version of the program that took the snapshot.
     pub(in crate::backup) version: String,
-    /// See [`engine::SnapshotContents`], in ticks of 100 ns since 1601.
+    /// The value from [`engine::SnapshotContents`], in ticks of 100 ns since 1601.
     pub(in crate::backup) last_stamp: i64,
     pub(in crate::backup) tables: usize,
 }
@@ -105,7 +103,6 @@ pub(super) fn send_failure(out: &mut impl Write, error: &SnapshotError) -> io::R
     out.flush()
 }
 
-/// The server cannot read its data.
 #[derive(Debug)]
 pub(super) struct DamagedDataError(String);
 
@@ -135,12 +132,11 @@ pub(in crate::backup) struct FrameReader<R> {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Starts reading at the beginning of a stream.
     pub(in crate::backup) fn new(input: R) -> Self {
         Self { input, is_at_end: false }
     }
 
-    /// Returns the header, which must be the first frame.
+    /// The header must be the first frame.
     pub(in crate::backup) fn header(&mut self) -> anyhow::Result<SnapshotHeader> {
         match self.next()? {
             Some(Frame::Header(header)) => Ok(header),
@@ -148,7 +144,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Returns the next frame, or `None` after the end of the snapshot.
+    /// Returns `None` after the end of the snapshot.
     pub(in crate::backup) fn next(&mut self) -> anyhow::Result<Option<Frame>> {
         if self.is_at_end {
             return Ok(None);

@@ -1,8 +1,6 @@
 //! Snapshots of a data folder: where they come from, and the stream in which they are sent.
 //!
-//! `control_socket.rs` lets a command reach the server that has the folder open. `source.rs` gets a snapshot from that
-//! server or from the folder. `frames.rs` defines the format of the stream, and `check.rs` checks a snapshot. This
-//! module must not know how backups are stored.
+//! This module must not know how backups are stored.
 
 mod check;
 mod control_socket;

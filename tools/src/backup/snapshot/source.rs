@@ -1,4 +1,4 @@
-//! The source of a snapshot: the server that has the data folder open, or else the folder itself.
+//! The source of a snapshot: the server that has the data folder open, or otherwise the folder itself.
 
 use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
@@ -12,13 +12,12 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block only once.
+/// The size of the cache, in bytes. A small cache is enough, because a snapshot reads each block only once.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// How long to wait for the socket of a server that has locked the folder and is starting.
+/// The timeout for the socket of a server that has locked the folder and is starting.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A snapshot that can be read once.
 pub(in crate::backup) struct IncomingSnapshot {
     pub(in crate::backup) input: Box<dyn Read + Send>,
     pub(in crate::backup) sender: SnapshotSender,
@@ -26,13 +25,11 @@ pub(in crate::backup) struct IncomingSnapshot {
 
 pub(in crate::backup) enum SnapshotSender {
     Server,
-    /// A thread of this process.
     Thread(JoinHandle<anyhow::Result<()>>),
 }
 
 impl SnapshotSender {
-    /// Finishes the sender after its frames were processed with the given result. An error of the sender is returned as
-    /// the result.
+    /// Must be called with the result of processing the frames. Returns the sender's error if there is one.
     pub(in crate::backup) fn finish<T>(self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         match self {
             Self::Server => result,
@@ -45,7 +42,6 @@ impl SnapshotSender {
     }
 }
 
-/// Opens a snapshot of a data folder, whether or not a server has it open.
 pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
     // The engine would create a missing folder, so a misspelled name would go unnoticed.
     let exists = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
@@ -73,8 +69,7 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     }
 }
 
-/// Creates a snapshot of an engine in this process. The snapshot is sent through a pipe, as a server sends it through a
-/// socket.
+/// Sends the snapshot through a pipe, as a server sends it through a socket.
 fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
     let (input, output) = std::io::pipe().context("creating a pipe")?;
     let send = move || {

@@ -13,15 +13,11 @@ use wire::{ErrorCode, ServiceError};
 /// The part of the service that found the error. It determines the form and the headers of the response (06 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// Signature, date or account.
     Authentication,
-    /// Version and other checks in front of the service.
     FrontEnd,
-    /// No format could be resolved.
     Format,
     /// URL, query options and table lookup: the response has no `Cache-Control`.
     Query,
-    /// Body and storage.
     Service,
 }
 
@@ -63,7 +59,6 @@ impl Failure {
         Self::authentication("Only authentication scheme Bearer is supported")
     }
 
-    /// Returns the same failure with a reason that is only for the log.
     pub(crate) fn with_reason(self, reason: impl Into<String>) -> Self {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }
     }

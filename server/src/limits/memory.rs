@@ -2,13 +2,13 @@
 //! written, and released when the response has been sent.
 //!
 //! A request that finds too little free memory waits for a short time, in the order of arrival, and is then refused as
-//! "server busy". No account can hold more than half of the memory, and no signature or token more than a quarter. So a
-//! client whose bodies stall cannot block the others.
+//! "server busy". No account can hold more than half of the memory, and no signature or token more than a quarter. A
+//! client whose bodies stall therefore cannot block others.
 //!
 //! Invariant: a request acquires memory before it uses it, and never after it has written, because "server busy"
 //! implies that nothing was written.
 
-use super::Failure;
+use crate::failure::Failure;
 use model::AccountName;
 use model::limits::{PAGE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use std::collections::HashMap;
@@ -36,7 +36,6 @@ const HOLDERS_BEFORE_SWEEP: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
 
-/// The current usage of a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) used: u64,
@@ -99,7 +98,6 @@ impl BodyMemory {
         Usage { used: bytes(used), limit: bytes(self.units), refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the memory of a request, which holds nothing yet.
     pub(crate) fn for_request<'s>(
         &'s self,
         account: &'s AccountName,
@@ -108,7 +106,6 @@ impl BodyMemory {
         RequestMemory { memory: self, account, credential, permit: Mutex::default() }
     }
 
-    /// Returns a permit for zero units, from which a request can grow.
     fn empty_permit(&self, account: &AccountName, credential: Option<&str>) -> MemoryPermit {
         let least = (REQUEST_MEMORY_BYTES_MAX / UNIT_BYTES).min(self.units);
         let (of_account, of_credential) = ((self.units / 2).max(least), (self.units / 4).max(least));
@@ -161,7 +158,6 @@ impl RequestMemory<'_> {
         grown
     }
 
-    /// Moves the held memory out of the request.
     pub(crate) fn take(&self) -> MemoryPermit {
         mem::take(&mut *lock(&self.permit))
     }

@@ -1,0 +1,102 @@
+//! Checks that the files, folders and items of code that guides and comments name exist.
+
+use super::{files, read};
+use std::collections::BTreeSet;
+
+/// The guides in which names with `::` are items of this repository, not those of a client library.
+const GUIDES: [&str; 2] = ["CONTRIBUTING.md", "docs/ARCHITECTURE.md"];
+
+/// Returns the files of the repository and all their folders.
+fn paths() -> BTreeSet<String> {
+    let files = files("");
+    let folders = files.iter().flat_map(|file| {
+        let ends = file.match_indices('/').map(|(at, _)| file[..at].to_owned());
+        ends.collect::<Vec<_>>()
+    });
+    let folders: BTreeSet<String> = folders.collect();
+    files.iter().cloned().chain(folders).collect()
+}
+
+/// Returns the code spans outside code blocks.
+fn spans(text: &str) -> Vec<&str> {
+    let mut is_block = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else if !is_block {
+            found.extend(line.split('`').skip(1).step_by(2));
+        }
+    }
+    found
+}
+
+/// Returns true if a span names a file or folder of the repository: a Rust file, or a path that begins with one of the
+/// folders at the root.
+fn names_path(span: &str, roots: &BTreeSet<&str>) -> bool {
+    let is_plain = span.bytes().all(|b| b.is_ascii_alphanumeric() || b"_./-".contains(&b));
+    let has_root = || span.split_once('/').is_some_and(|(first, _)| roots.contains(first));
+    is_plain && (span.strip_suffix(".rs").is_some_and(|name| !name.is_empty()) || has_root())
+}
+
+/// Returns true if a path, which may lack the folders above it, exists.
+fn exists(span: &str, paths: &BTreeSet<String>) -> bool {
+    let (span, end) = (span.trim_end_matches('/'), format!("/{}", span.trim_end_matches('/')));
+    paths.contains(span) || paths.iter().any(|path| path.ends_with(&end))
+}
+
+#[test]
+fn every_path_in_a_guide_or_comment_exists() {
+    let paths = paths();
+    let roots: BTreeSet<&str> = paths.iter().filter_map(|path| path.split_once('/')).map(|(root, _)| root).collect();
+    let mut missing = Vec::new();
+    let mut count = 0;
+    let comments = |text: &str| {
+        let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+        lines.map(|line| format!("{}\n", line.trim_start_matches(['/', '!']).trim_start())).collect::<String>()
+    };
+    let guides = files(".md").into_iter().map(|name| (read(&name), name));
+    let sources = files(".rs").into_iter().map(|name| (comments(&read(&name)), name));
+    for (text, name) in guides.chain(sources) {
+        for span in spans(&text).into_iter().filter(|span| names_path(span, &roots)) {
+            count += 1;
+            if !exists(span, &paths) {
+                missing.push(format!("{name}: {span}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count > 100, "only {count} paths were found");
+}
+
+#[test]
+fn every_item_in_a_guide_for_contributors_exists() {
+    let sources: String = files(".rs").iter().map(|name| read(name)).collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let known: BTreeSet<&str> = sources.split(|c| !is_name(c)).collect();
+    let mut missing = Vec::new();
+    for guide in GUIDES {
+        let text = read(guide);
+        for span in spans(&text).into_iter().filter(|span| span.contains("::") && !span.contains(' ')) {
+            let names = span.split("::").map(|name| name.split(|c| !is_name(c)).next().unwrap_or_default());
+            missing.extend(names.filter(|name| !known.contains(name)).map(|name| format!("{guide}: {span}: {name}")));
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn missing_paths_are_found() {
+    let paths: BTreeSet<String> = ["docs", "server/src", "server/src/one.rs"].map(str::to_owned).into();
+    let roots = BTreeSet::from(["docs", "server"]);
+    for span in ["one.rs", "src/one.rs", "server/src/", "server/src/one.rs"] {
+        assert!(names_path(span, &roots) && exists(span, &paths) || span == "src/one.rs", "{span}");
+    }
+    for span in ["two.rs", "server/two", "ne.rs"] {
+        assert!(names_path(span, &roots) && !exists(span, &paths), "{span}");
+    }
+    for span in ["GET /Tables", "application/json", "other/two", ".rs", "$metadata"] {
+        assert!(!names_path(span, &roots), "{span}");
+    }
+    assert_eq!(spans("a `b` c\n```\n`d`\n```\n`e` `f`"), ["b", "e", "f"]);
+}

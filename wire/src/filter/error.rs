@@ -1,0 +1,64 @@
+//! The reasons for which a filter is rejected.
+
+use crate::error::{ErrorCode, ServiceError};
+use model::name::utf16_units;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The error code of a rejected filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterErrorCode {
+    /// The expression is malformed or combines incompatible types.
+    InvalidInput,
+    /// The expression is well-formed but uses features that the service does not support.
+    NotImplemented,
+}
+
+/// The reason why a filter is rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterError {
+    /// The error code.
+    pub code: FilterErrorCode,
+    /// The message for the client (04 §7).
+    pub message: Cow<'static, str>,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl From<FilterError> for ServiceError {
+    fn from(error: FilterError) -> Self {
+        let code = match error.code {
+            FilterErrorCode::InvalidInput => ErrorCode::InvalidInput,
+            FilterErrorCode::NotImplemented => ErrorCode::NotImplemented,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+impl FilterError {
+    pub(super) fn invalid_input() -> Self {
+        Self::because(ErrorCode::InvalidInput.message())
+    }
+
+    pub(super) fn not_implemented() -> Self {
+        let message = Cow::Borrowed(ErrorCode::NotImplemented.message());
+        Self { code: FilterErrorCode::NotImplemented, message }
+    }
+
+    pub(super) fn because(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: FilterErrorCode::InvalidInput, message: message.into() }
+    }
+
+    /// Creates a syntax error. The position in the message is the number of UTF-16 code units up to the end of the
+    /// offending token.
+    pub(super) fn syntax(text: &str, at: usize) -> Self {
+        let position = utf16_units(text.get(..at).unwrap_or(text));
+        Self::because(format!("Syntax error at position {position} in '{text}'."))
+    }
+}

@@ -1,0 +1,35 @@
+//! The headers on which an operation depends: those of a request, or those of a part of a batch.
+
+use crate::error::ErrorCode;
+use crate::negotiation::{DataServiceVersion, FormatPreferences};
+use crate::version::Version;
+
+/// The headers on which an operation depends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Headers<'a> {
+    /// `Accept`
+    pub accept: Option<&'a str>,
+    /// `Content-Type`
+    pub content_type: Option<&'a str>,
+    /// `If-Match`
+    pub if_match: Option<&'a str>,
+    /// `If-None-Match`
+    pub if_none_match: Option<&'a str>,
+    /// `Prefer`
+    pub prefer: Option<&'a str>,
+    /// `DataServiceVersion`
+    pub data_service_version: Option<&'a str>,
+    /// `MaxDataServiceVersion`
+    pub max_data_service_version: Option<&'a str>,
+    /// Whether the response to a query contains its cost; never for a part of a batch.
+    pub explain: bool,
+}
+
+impl<'a> Headers<'a> {
+    /// Returns what the headers and the `$format` option specify about formats.
+    pub fn preferences(&self, version: Version, format: Option<&'a str>) -> Result<FormatPreferences<'a>, ErrorCode> {
+        let (named, max) = (self.data_service_version, self.max_data_service_version);
+        let data_service_version = DataServiceVersion::effective(version, named, max)?;
+        Ok(FormatPreferences { version, data_service_version, accept: self.accept, format })
+    }
+}
