@@ -12,7 +12,7 @@ use model::{EntityKey, KeyRange};
 
 /// Identifies a table permanently. IDs are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DatabaseTableId(pub(super) i64);
+pub(crate) struct DatabaseTableId(pub(crate) i64);
 
 impl DatabaseTableId {
     fn prefix(self) -> [u8; 8] {
@@ -29,7 +29,7 @@ impl DatabaseTableId {
     }
 }
 
-pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
     let mut partition = table.prefix().to_vec();
     encode_ordinal(key.partition.as_str(), &mut partition);
     let mut row = Vec::with_capacity(key.row.as_str().len());
@@ -37,7 +37,7 @@ pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<
     (partition, row)
 }
 
-pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
     out.push(KEY_SEPARATOR);
@@ -57,13 +57,13 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
 
 /// A range of entities as passed to a statement, with an inclusive start and an exclusive end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Bounds {
+pub(crate) enum Bounds {
     Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
     Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
 }
 
 impl Bounds {
-    pub(super) fn new(table: DatabaseTableId, range: &KeyRange) -> Self {
+    pub(crate) fn new(table: DatabaseTableId, range: &KeyRange) -> Self {
         let (first, row) = split(&range.start);
         let has_row = first.len() < range.start.len();
         let from = (table.partition(first), row.to_vec());
@@ -81,7 +81,7 @@ impl Bounds {
         Self::Pairs { from, to: (table.partition(last), to_row.to_vec()) }
     }
 
-    pub(super) fn into_pairs(self) -> Self {
+    pub(crate) fn into_pairs(self) -> Self {
         match self {
             Self::Rows { partition, from, to: Some(to) } => {
                 Self::Pairs { from: (partition.clone(), from), to: (partition, to) }
@@ -95,7 +95,7 @@ impl Bounds {
         }
     }
 
-    pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
+    pub(crate) fn after(self, partition: &[u8], row: &[u8]) -> Self {
         // No row key contains the separator, so a row key with it appended is the next possible row key.
         let next = [row, &[KEY_SEPARATOR]].concat();
         match self {

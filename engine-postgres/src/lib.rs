@@ -17,47 +17,28 @@
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
-mod attempt;
-mod catalog;
-mod commit;
-mod counts;
-mod dialect;
-mod function;
+mod connections;
 mod layout;
-mod leases;
-mod names;
-mod node;
 #[cfg(test)]
 mod node_tests;
-mod open_error;
-mod opening;
-mod pool;
-mod properties;
-mod purge;
-mod rows;
-mod scan;
-mod scan_part;
+mod requests;
 mod schema;
-mod settings;
-mod shard_map;
 mod slot;
 mod state;
 mod statements;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod upgrade;
 
-pub use open_error::StoreError;
-pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
-pub use settings::{check_address, has_password};
+pub use connections::open_error::StoreError;
+pub use connections::settings::{check_address, has_password};
+pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
+use connections::pool::Pool;
+use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
-use pool::Pool;
-use settings::Settings;
 use slot::Slot;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +78,7 @@ impl<C: Clock> Postgres<C> {
     /// database is retried for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;
+        let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
@@ -111,9 +92,9 @@ impl<C: Clock> Postgres<C> {
         })?;
         let mut tasks = vec![
             tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
-            tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
-            tokio::spawn(purge::purge(Arc::clone(&shared))),
-            tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
+            tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
         let connections_max = options.connections_max.max(1) as u64;

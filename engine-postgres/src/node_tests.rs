@@ -1,9 +1,9 @@
 //! Tests the engine with several equivalent nodes: the choice of the node for a request, and the behaviour when a node
 //! fails.
 
-use super::pool::Lease;
 use super::{PostgresOptions, Settings};
 use crate::Postgres;
+use crate::connections::pool::Lease;
 use model::clock::SystemClock;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

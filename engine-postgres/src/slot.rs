@@ -4,12 +4,12 @@ use model::{Clock, DateTime};
 use std::fmt;
 
 /// The maximum number of servers. A slot's number is in the low bits of its stamps.
-pub(super) const SLOTS: i16 = 64;
-pub(super) const PURGE_LEASE: i16 = SLOTS;
+pub(crate) const SLOTS: i16 = 64;
+pub(crate) const PURGE_LEASE: i16 = SLOTS;
 
 /// An error: all slots belong to other servers.
 #[derive(Debug)]
-pub(super) struct NoSlot;
+pub(crate) struct NoSlot;
 
 impl fmt::Display for NoSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,32 +20,32 @@ impl fmt::Display for NoSlot {
 impl std::error::Error for NoSlot {}
 
 #[derive(Debug)]
-pub(super) struct Slot<C> {
+pub(crate) struct Slot<C> {
     clock: C,
     /// The number of the slot, if this server holds one.
-    pub(super) number: Option<i16>,
-    pub(super) last: i64,
-    pub(super) reserved: i64,
+    pub(crate) number: Option<i16>,
+    pub(crate) last: i64,
+    pub(crate) reserved: i64,
 }
 
 impl<C: Clock> Slot<C> {
-    pub(super) fn new(clock: C) -> Self {
+    pub(crate) fn new(clock: C) -> Self {
         Self { clock, number: None, last: 0, reserved: 0 }
     }
 
     /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
-    pub(super) fn earliest(&self, above: i64) -> i64 {
+    pub(crate) fn earliest(&self, above: i64) -> i64 {
         self.clock.now().ticks().max(self.last + 1).max(above + 1)
     }
 
     /// Takes the slot of another server, which only tests may do.
     #[cfg(test)]
-    pub(super) fn imitate<D>(&mut self, other: &Slot<D>) {
+    pub(crate) fn imitate<D>(&mut self, other: &Slot<D>) {
         (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
     }
 
     /// Returns the next stamp if it is reserved.
-    pub(super) fn next(&mut self, above: i64) -> Option<DateTime> {
+    pub(crate) fn next(&mut self, above: i64) -> Option<DateTime> {
         let number = i64::from(self.number?);
         let earliest = self.earliest(above);
         let stamp = earliest + (number - earliest).rem_euclid(i64::from(SLOTS));

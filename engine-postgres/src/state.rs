@@ -1,10 +1,10 @@
 //! The state that the engine's requests and background tasks share.
 
-use super::attempt::{AttemptError, Attempts, jittered};
 use super::layout::DatabaseTableId;
-use super::names::Names;
-use super::pool::Pool;
 use super::slot::Slot;
+use crate::connections::attempt::{AttemptError, Attempts, jittered};
+use crate::connections::pool::Pool;
+use crate::schema::names::Names;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
@@ -21,20 +21,20 @@ use tokio::sync::Notify;
 const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 /// The connections, and the state that is available without querying the database.
-pub(super) struct PostgresState<C> {
-    pub(super) pool: Pool,
-    pub(super) names: Names,
+pub(crate) struct PostgresState<C> {
+    pub(crate) pool: Pool,
+    pub(crate) names: Names,
     /// The random number that identifies this server as the holder of its leases.
-    pub(super) holder: i64,
+    pub(crate) holder: i64,
     slot: Mutex<Slot<C>>,
-    pub(super) reserving: tokio::sync::Mutex<()>,
+    pub(crate) reserving: tokio::sync::Mutex<()>,
     known: RwLock<CachedTables>,
     properties: RwLock<AccountProperties>,
     /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
-    pub(super) refreshing: tokio::sync::Mutex<()>,
-    pub(super) purges: Notify,
+    pub(crate) refreshing: tokio::sync::Mutex<()>,
+    pub(crate) purges: Notify,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
-    pub(super) closing: Cancellation,
+    pub(crate) closing: Cancellation,
 }
 
 /// The cached state of a table. On each use, the database checks whether the table still exists, so an outdated ID does
@@ -52,7 +52,7 @@ struct CachedTable {
 }
 
 impl<C> PostgresState<C> {
-    pub(super) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
+    pub(crate) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
         Self {
             pool,
             names,
@@ -67,19 +67,19 @@ impl<C> PostgresState<C> {
         }
     }
 
-    pub(super) fn slot(&self) -> MutexGuard<'_, Slot<C>> {
+    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot<C>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
+    pub(crate) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
         self.properties.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
+    pub(crate) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn check_open(&self) -> Result<(), Fault> {
+    pub(crate) fn check_open(&self) -> Result<(), Fault> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
@@ -87,22 +87,22 @@ impl<C> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
+    pub(crate) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known().tables.get(table)?.table.id)
     }
 
     /// Returns `None` if this server has not read a page of the table.
-    pub(super) fn cached_row_bytes(&self, table: &TableKey) -> Option<usize> {
+    pub(crate) fn cached_row_bytes(&self, table: &TableKey) -> Option<usize> {
         Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    pub(super) fn cache_row_bytes(&self, table: &TableKey, bytes: usize) {
+    pub(crate) fn cache_row_bytes(&self, table: &TableKey, bytes: usize) {
         if let Some(listed) = self.known().tables.get(table) {
             listed.table.row_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn cache_id(&self, table: &TableKey, id: DatabaseTableId) {
+    pub(crate) fn cache_id(&self, table: &TableKey, id: DatabaseTableId) {
         if self.cached_id(table) == Some(id) {
             return;
         }
@@ -116,14 +116,14 @@ impl<C> PostgresState<C> {
         known.tables.insert(table, CachedTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
-    pub(super) fn uncache(&self, table: &TableKey) {
+    pub(crate) fn uncache(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tables.remove(table).is_some() {
             known.count -= 1;
         }
     }
 
-    pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
+    pub(crate) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, AttemptError>>,
     {
@@ -145,7 +145,7 @@ impl<C> std::fmt::Debug for PostgresState<C> {
 }
 
 /// Refreshes the locations of partitions at intervals until the engine is closed.
-pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
         if let Err(trouble) = shared.pool.refresh_shards().await {

@@ -2,65 +2,65 @@
 //! distributes partitions can determine the node from the parameters alone.
 
 /// Returns the table with the given name: its ID, its name in the original letter case, and its policies.
-pub(super) const TABLE_BY_NAME: &str =
+pub(crate) const TABLE_BY_NAME: &str =
     "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
-pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
+pub(crate) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
-pub(super) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
-pub(super) const NEXT_TABLE_ID: &str =
+pub(crate) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
+pub(crate) const NEXT_TABLE_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
-pub(super) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, \
+pub(crate) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, \
      is_deleted) VALUES ($1, $2, $3, $4, $5, false) ON CONFLICT DO NOTHING";
-pub(super) const DELETE_TABLE: &str =
+pub(crate) const DELETE_TABLE: &str =
     "UPDATE rowhouse_tables SET is_deleted = true WHERE account = $1 AND folded = $2 AND NOT is_deleted";
-pub(super) const SET_POLICIES: &str =
+pub(crate) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 
-pub(super) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
+pub(crate) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
 /// Returns the record of an entity, or null if the entity is missing, provided that its table still exists; otherwise,
 /// returns no row.
-pub(super) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
+pub(crate) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
      LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 WHERE t.id = $3 AND NOT t.is_deleted";
-pub(super) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
+pub(crate) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
 /// Locks the entities in key order.
-pub(super) const LOCK_RECORDS: &str =
+pub(crate) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
-pub(super) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
+pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
 
 /// Takes the lease `$1` for `$2` if no other server holds it and no stamp beyond `$5` is reserved. Reserves `$3` ticks
 /// from `$4` on, or from the end of the previous reservation. A holder that has not renewed a lease for half a minute
 /// is presumed dead.
-pub(super) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now(), \
+pub(crate) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now(), \
      reserved = GREATEST(reserved, $4::bigint) + $3::bigint \
      WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '30 s') RETURNING reserved";
-pub(super) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
+pub(crate) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";
 /// Returns a lease. No stamp from `$3` on has been issued under it.
-pub(super) const RETURN_LEASE: &str =
+pub(crate) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
 
 // The following statements read the chunks of a page.
-pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
+pub(crate) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
-pub(super) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
+pub(crate) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 AND row < $3 ORDER BY partition, row LIMIT $4";
-pub(super) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
+pub(crate) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
 
-pub(super) const ALL_PROPERTIES: &str = "SELECT account, value FROM rowhouse_service_properties";
-pub(super) const FRESH_PROPERTIES: &str =
+pub(crate) const ALL_PROPERTIES: &str = "SELECT account, value FROM rowhouse_service_properties";
+pub(crate) const FRESH_PROPERTIES: &str =
     "INSERT INTO rowhouse_service_properties (account, value) VALUES ($1, $2) ON CONFLICT (account) DO NOTHING";
-pub(super) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
-pub(super) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
+pub(crate) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
+pub(crate) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
 
-pub(super) const DELETED_TABLES: &str = "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id";
+pub(crate) const DELETED_TABLES: &str = "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id";
 /// Returns the entity before which a range contains `$5` entities.
-pub(super) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \
+pub(crate) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row OFFSET $5 LIMIT 1";
-pub(super) const DELETE_BETWEEN: &str =
+pub(crate) const DELETE_BETWEEN: &str =
     "DELETE FROM rowhouse_entities WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4)";
-pub(super) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";
+pub(crate) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";
 /// Returns the first transaction that is still running, and the first that has not started.
-pub(super) const TRANSACTIONS: &str =
+pub(crate) const TRANSACTIONS: &str =
     "SELECT txid_snapshot_xmin(s) || ' ' || txid_snapshot_xmax(s) FROM txid_current_snapshot() s";

@@ -226,6 +226,6 @@ async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
 #[tokio::test]
 async fn an_unreachable_database_is_named_without_the_password() {
     let settings = Settings::new("postgres://me:inside@127.0.0.1:1/tables", None).unwrap();
-    let error = super::opening::prepare(&settings, false).await.unwrap_err().to_string();
+    let error = crate::schema::opening::prepare(&settings, false).await.unwrap_err().to_string();
     assert!(error.contains("'tables' at 127.0.0.1:1") && !error.contains("inside"), "{error}");
 }

@@ -4,7 +4,7 @@
 //! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request for
 //! one partition then goes to the node that stores the partition, provided that the node is known and responds.
 //!
-//! Invariants beyond those of [`super::node`]:
+//! Invariants beyond those of [`crate::connections::node`]:
 //!
 //! 1. The number of open connections is at most the value of `--store-connections`, rounded up so that every node has
 //!    the same number and at least one.
@@ -12,20 +12,20 @@
 //!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
-use super::attempt::{AttemptError, random_below};
-use super::counts::{PostgresCounts, RetryReason};
-use super::dialect::Dialect;
-pub(super) use super::node::Lease;
-use super::node::Node;
-use super::rows::{column, read};
-use super::settings::Settings;
-use super::shard_map::{self, Shard, ShardMap};
+use crate::connections::attempt::{AttemptError, random_below};
+use crate::connections::counts::{PostgresCounts, RetryReason};
+use crate::connections::dialect::Dialect;
+pub(crate) use crate::connections::node::Lease;
+use crate::connections::node::Node;
+use crate::connections::rows::{column, read};
+use crate::connections::settings::Settings;
+use crate::connections::shard_map::{self, Shard, ShardMap};
 use engine::Fault;
 use futures_util::future::join_all;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
-pub(super) struct Pool {
+pub(crate) struct Pool {
     nodes: Vec<Arc<Node>>,
     /// The locations of partitions, if the database distributes them and there is a choice of nodes.
     shards: RwLock<Option<Arc<ShardMap>>>,
@@ -33,12 +33,12 @@ pub(super) struct Pool {
     has_equal_nodes: bool,
     /// One permit for each connection that may wait for an unresponsive node.
     forward_permits: Arc<Semaphore>,
-    pub(super) counts: Arc<PostgresCounts>,
+    pub(crate) counts: Arc<PostgresCounts>,
 }
 
 impl Pool {
     /// Connections are opened as needed.
-    pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
+    pub(crate) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
         Self {
@@ -51,16 +51,16 @@ impl Pool {
         }
     }
 
-    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
 
     /// If there is only one node, it is not checked regularly.
-    pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
+    pub(crate) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
         self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
     }
 
-    pub(super) async fn explore(&self) {
+    pub(crate) async fn explore(&self) {
         if self.has_equal_nodes {
             for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
                 if let Err(what) = checked {
@@ -78,13 +78,13 @@ impl Pool {
     }
 
     /// If all connections to the node are in use, waits for one.
-    pub(super) async fn take(&self) -> Result<Lease, AttemptError> {
+    pub(crate) async fn take(&self) -> Result<Lease, AttemptError> {
         self.any_node()?.take().await
     }
 
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
-    pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
+    pub(crate) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
         let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
         match self.node_of(group) {
             Some(node) => node.take().await,
@@ -93,7 +93,7 @@ impl Pool {
     }
 
     /// Takes a connection to any node, for statements that span partitions.
-    pub(super) async fn take_for_all(&self) -> Result<Lease, AttemptError> {
+    pub(crate) async fn take_for_all(&self) -> Result<Lease, AttemptError> {
         match self.shards() {
             Some(shards) => self.take_to_forward(shards.groups()).await,
             None => self.take().await,
@@ -115,7 +115,7 @@ impl Pool {
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
     /// its group. Returns `None` if, for some group, the URL contains no node or no node responds.
-    pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
+    pub(crate) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
         let mut chosen = Vec::new();
         for group in shards.groups() {
             let Some(at) = self.nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
@@ -143,11 +143,11 @@ impl Pool {
         self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
     }
 
-    pub(super) fn shards(&self) -> Option<Arc<ShardMap>> {
+    pub(crate) fn shards(&self) -> Option<Arc<ShardMap>> {
         self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) async fn refresh_shards(&self) -> Result<(), AttemptError> {
+    pub(crate) async fn refresh_shards(&self) -> Result<(), AttemptError> {
         if !self.has_shards {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Pool {
         Ok(())
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         for node in &self.nodes {
             node.close();
         }

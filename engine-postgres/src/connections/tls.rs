@@ -3,7 +3,7 @@
 //! The available adapter crates include a certificate parser for channel binding, which is not used here. Without the
 //! parser, an adapter consists of little more than this file.
 
-use super::StoreError;
+use crate::StoreError;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verification {
+pub(crate) enum Verification {
     /// No checks: the connection is encrypted, but the other end is not authenticated.
     None,
     /// A trusted authority must have signed the certificate.
@@ -31,14 +31,14 @@ pub(super) enum Verification {
 }
 
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     config: Arc<ClientConfig>,
     verification: Verification,
 }
 
 impl Tls {
     /// Creates a configuration that trusts the authorities in a PEM file or, without a file, the system's authorities.
-    pub(super) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
+    pub(crate) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
         let provider = Arc::new(ring::default_provider());
         let inner = if verification == Verification::None {
             None
@@ -58,7 +58,7 @@ impl Tls {
     }
 
     #[cfg(test)]
-    pub(super) fn verification(&self) -> Verification {
+    pub(crate) fn verification(&self) -> Verification {
         self.verification
     }
 }
@@ -159,7 +159,7 @@ where
     }
 }
 
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     connector: TlsConnector,
     name: Option<ServerName<'static>>,
 }
@@ -180,7 +180,7 @@ where
     }
 }
 
-pub(super) struct Encrypted<S>(RustlsStream<S>);
+pub(crate) struct Encrypted<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
     fn channel_binding(&self) -> ChannelBinding {

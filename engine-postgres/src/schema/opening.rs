@@ -4,11 +4,11 @@
 //! On Citus, every node responds to queries, but only the coordinator changes the tables. The coordinator is contacted
 //! only if something must be changed, so that a server can be started while the coordinator is down.
 
-use super::StoreError;
-use super::dialect::Dialect;
-use super::names::Names;
-use super::schema;
-use super::settings::Settings;
+use crate::StoreError;
+use crate::connections::dialect::Dialect;
+use crate::connections::settings::Settings;
+use crate::schema::migration;
+use crate::schema::names::Names;
 use engine::parts::monotonic;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE gro
 const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
 /// An unresponsive database is retried for ten seconds.
-pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
+pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let (began, mut is_said) = (monotonic::now(), false);
     loop {
         match try_prepare(settings, distribute).await {
@@ -51,15 +51,15 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         return Err(StoreError::NotCitus { place: place.clone() });
     }
     let is_to_be_distributed =
-        dialect == Dialect::Citus && schema::is_to_be_distributed(client, distribute).await.map_err(error)?;
+        dialect == Dialect::Citus && migration::is_to_be_distributed(client, distribute).await.map_err(error)?;
     let group: i32 = match dialect {
         Dialect::Citus => client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?,
         Dialect::PostgreSql | Dialect::YugabyteDb => 0,
     };
     if group == 0 {
         change(client, dialect, is_to_be_distributed, settings).await?;
-    } else if is_to_be_distributed || !schema::is_current(client).await.map_err(error)? {
-        if !is_to_be_distributed && !schema::exists(client).await.map_err(error)? {
+    } else if is_to_be_distributed || !migration::is_current(client).await.map_err(error)? {
+        if !is_to_be_distributed && !migration::exists(client).await.map_err(error)? {
             return Err(StoreError::Worker { place: place.clone() });
         }
         let row = client.query_opt(COORDINATOR, &[]).await.map_err(error)?;
@@ -98,9 +98,9 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
         // locks, they could deadlock on Citus, or look for something that another server has just removed.
         client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
     }
-    schema::migrate(client, dialect, place).await?;
-    if distribute && schema::is_to_be_distributed(client, distribute).await.map_err(error)? {
-        schema::distribute(client, place).await?;
+    migration::migrate(client, dialect, place).await?;
+    if distribute && migration::is_to_be_distributed(client, distribute).await.map_err(error)? {
+        migration::distribute(client, place).await?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Runs statements on a connection, and reads their rows.
 
-use super::attempt::{ATTEMPT_TIME_MAX, AttemptError};
-use super::counts::RetryReason;
-use super::node::Lease;
+use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError};
+use crate::connections::counts::RetryReason;
+use crate::connections::node::Lease;
 use engine::Fault;
 use engine::parts::monotonic;
 use tokio::time::timeout;
@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// Runs a read-only statement with a timeout.
-pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
+pub(crate) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
         let began = monotonic::now();
@@ -22,7 +22,7 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
 }
 
 /// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
-pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+pub(crate) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_response())?;
     let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
     let began = monotonic::now();
@@ -34,24 +34,24 @@ pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
     }
 }
 
-pub(super) fn no_response() -> AttemptError {
+pub(crate) fn no_response() -> AttemptError {
     AttemptError::retry(RetryReason::Timeout, "the database does not respond")
 }
 
 /// Reads a column of a row. Fails if its type does not match the schema.
-pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
+pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 
 /// Runs a statement that begins a transaction or rolls it back.
-pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
+pub(crate) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_response())?;
     lease.record_step(began);
     done.map_err(|error| AttemptError::before_commit(&error))
 }
 
-pub(super) async fn end(lease: &Lease) -> Result<(), AttemptError> {
+pub(crate) async fn end(lease: &Lease) -> Result<(), AttemptError> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
     lease.record_step(began);

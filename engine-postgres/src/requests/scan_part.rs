@@ -3,11 +3,11 @@
 //! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
 //! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
 
-use super::attempt::{ATTEMPT_TIME_MAX, AttemptError};
-use super::layout::{Bounds, key_bytes};
-use super::pool::Lease;
-use super::rows::{column, control};
-use super::statements;
+use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError};
+use crate::connections::pool::Lease;
+use crate::connections::rows::{column, control};
+use crate::layout::{Bounds, key_bytes};
+use crate::statements;
 use engine::{Fault, ReadError, Scan};
 use futures_util::TryStreamExt;
 use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
@@ -29,7 +29,7 @@ const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
 
 const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
 
-pub(super) struct ChunkSize {
+pub(crate) struct ChunkSize {
     rows: usize,
     bytes: usize,
     /// The average row size of the table, if known from an earlier page.
@@ -44,18 +44,18 @@ pub(super) struct ChunkSize {
 
 impl ChunkSize {
     /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, plus one.
-    pub(super) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
+    pub(crate) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
         let has_filter = scan.filter.is_some();
         let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
         let bytes_expected = scan.bytes_expected;
         Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
     }
 
-    pub(super) fn share(&mut self, parts: usize) {
+    pub(crate) fn share(&mut self, parts: usize) {
         self.parts = parts.max(1);
     }
 
-    pub(super) fn average(&self) -> Option<usize> {
+    pub(crate) fn average(&self) -> Option<usize> {
         self.bytes.checked_div(self.rows)
     }
 
@@ -86,19 +86,19 @@ impl ChunkSize {
         (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
     }
 
-    pub(super) fn count(&mut self, bytes: usize) {
+    pub(crate) fn count(&mut self, bytes: usize) {
         self.rows += 1;
         self.bytes += bytes;
     }
 }
 
-pub(super) struct TransactionStart {
-    pub(super) table_exists: bool,
+pub(crate) struct TransactionStart {
+    pub(crate) table_exists: bool,
     /// The IDs of the node's shards, in ascending order, if they were requested.
-    pub(super) shards: Option<Vec<i64>>,
+    pub(crate) shards: Option<Vec<i64>>,
 }
 
-pub(super) struct Part {
+pub(crate) struct Part {
     lease: Lease,
     /// The statement for the shards that this connection reads; `None` if it reads the table.
     shards: Option<String>,
@@ -117,7 +117,7 @@ pub(super) struct Part {
 
 impl Part {
     /// Creates a part that reads the table, or only the shards that a statement names.
-    pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
+    pub(crate) fn new(lease: Lease, shards: Option<String>) -> Self {
         // Each time a shard is moved, the statement changes, but the database keeps the plan of the old statement.
         if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
             lease.statement_cache.clear();
@@ -127,7 +127,7 @@ impl Part {
 
     /// Begins the transaction and requests three things together: whether a table exists, which shards the node has,
     /// and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
-    pub(super) async fn begin(
+    pub(crate) async fn begin(
         &mut self,
         begin: &str,
         (table_exists, table): (&str, i64),
@@ -170,7 +170,7 @@ impl Part {
         Ok(beginning)
     }
 
-    pub(super) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
+    pub(crate) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
         let (range, asked) = (self.bounds(range), size.next(0));
         let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
         self.requested = 0;
@@ -208,15 +208,15 @@ impl Part {
         (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
     }
 
-    pub(super) fn key(&self) -> Option<&[u8]> {
+    pub(crate) fn key(&self) -> Option<&[u8]> {
         self.head.as_ref().map(|_| self.key.as_slice())
     }
 
-    pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
+    pub(crate) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
         self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
     }
 
-    pub(super) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
+    pub(crate) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
         self.head = None;
         while let Some(rows) = &mut self.rows {
             let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
@@ -248,7 +248,7 @@ impl Part {
 
     /// Ends the transaction, in which nothing was written, and returns the connection. Requested rows that have not
     /// arrived are discarded.
-    pub(super) async fn end(mut self, sql: &str) {
+    pub(crate) async fn end(mut self, sql: &str) {
         drop(self.rows.take());
         if control(&self.lease, sql).await.is_ok() {
             self.lease.return_to_pool();

@@ -21,12 +21,12 @@
 //! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
 //!    fault.
 
-use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::layout::{Bounds, DatabaseTableId};
-use super::rows::no_response;
-use super::scan_part::{ChunkSize, Part};
-use super::shard_map::OWN_SHARDS;
-use super::state::PostgresState;
+use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use crate::connections::rows::no_response;
+use crate::connections::shard_map::OWN_SHARDS;
+use crate::layout::{Bounds, DatabaseTableId};
+use crate::requests::scan_part::{ChunkSize, Part};
+use crate::state::PostgresState;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
@@ -56,7 +56,7 @@ enum PageStart {
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn scan<S: EntitySink>(
+    pub(crate) async fn scan<S: EntitySink>(
         &self,
         table: &TableKey,
         scan: Scan,
@@ -164,7 +164,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Returns the statement that reads a chunk from the given shards, with the parameters of
-    /// [`super::statements::PAIRS_BETWEEN`].
+    /// [`crate::statements::PAIRS_BETWEEN`].
     fn statement_of(&self, shards: &[i64]) -> String {
         let mut text = "SELECT partition, row, record FROM (".to_owned();
         for (n, shard) in shards.iter().enumerate() {

@@ -4,11 +4,11 @@
 //! The PostgreSQL protocol includes change notifications, but not every database with this protocol supports them.
 //! Reading a few rows every second costs almost nothing and works everywhere.
 
-use super::attempt::{AttemptError, jittered};
-use super::counts::RetryReason;
-use super::rows::{column, control, end, read};
-use super::state::PostgresState;
-use super::statements;
+use crate::connections::attempt::{AttemptError, jittered};
+use crate::connections::counts::RetryReason;
+use crate::connections::rows::{column, control, end, read};
+use crate::state::PostgresState;
+use crate::statements;
 use engine::Fault;
 use engine::parts::properties::AccountProperties;
 use engine::parts::properties_value;
@@ -21,7 +21,7 @@ pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
 /// The maximum time until a change by one server takes effect on all servers, while the database responds.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
         tokio::time::sleep(jittered(PROPERTIES_REFRESH)).await;
@@ -42,7 +42,7 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn refresh_properties(&self) -> Result<(), Fault> {
+    pub(crate) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;
         let rows = self
             .persist(async || {
@@ -62,7 +62,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(())
     }
 
-    pub(super) async fn update_properties(
+    pub(crate) async fn update_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,

@@ -13,11 +13,11 @@
 //! 3. The presumption that a server is dead depends on the database's clock, and affects only how soon the server's
 //!    slot is taken over.
 
-use super::attempt::{AttemptError, jittered, random_below};
-use super::rows::{column, no_response, read};
-use super::slot::{NoSlot, PURGE_LEASE, SLOTS};
-use super::state::PostgresState;
-use super::statements;
+use crate::connections::attempt::{AttemptError, jittered, random_below};
+use crate::connections::rows::{column, no_response, read};
+use crate::slot::{NoSlot, PURGE_LEASE, SLOTS};
+use crate::state::PostgresState;
+use crate::statements;
 use engine::Fault;
 use model::{Clock, DateTime};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const FAILURES_MAX: usize = 4;
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Renews the slot's lease until the engine is closed.
-pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(RENEWAL)).await;
         match shared.reserve(None).await {
@@ -50,7 +50,7 @@ pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) 
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, AttemptError> {
+    pub(crate) async fn stamp(&self, above: DateTime) -> Result<DateTime, AttemptError> {
         loop {
             if let Some(stamp) = self.reserved_stamp(above) {
                 return Ok(stamp);
@@ -59,13 +59,13 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    pub(super) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
+    pub(crate) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
         self.slot().next(above.ticks())
     }
 
     /// Reserves stamps later than `above`, in the current slot or in another one. If `above` is `None`, renews the
     /// reservation.
-    pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
+    pub(crate) async fn reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
         timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_response())?
     }
 
@@ -150,7 +150,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Returns whether this server holds the lease.
-    pub(super) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
+    pub(crate) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
         if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
             return Ok(true);
         }
@@ -158,7 +158,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Other servers can take returned leases immediately. Leases that cannot be returned expire.
-    pub(super) async fn return_leases(&self) {
+    pub(crate) async fn return_leases(&self) {
         let _one_at_a_time = self.reserving.lock().await;
         let held = {
             let mut slot = self.slot();

@@ -8,12 +8,12 @@
 //! 3. If there are several nodes, an unresponsive one gets requests only if no other node responds. A separate
 //!    connection, not a request, determines whether it responds again.
 
-use super::attempt::{AttemptError, STATEMENT_TIME_MAX, describe, jittered};
-use super::counts::{NodeCounts, RetryReason};
-use super::dialect::Dialect;
-use super::settings::{NodeSettings, Settings};
-use super::shard_map::OWN_GROUP;
-use super::tls::Tls;
+use crate::connections::attempt::{AttemptError, STATEMENT_TIME_MAX, describe, jittered};
+use crate::connections::counts::{NodeCounts, RetryReason};
+use crate::connections::dialect::Dialect;
+use crate::connections::settings::{NodeSettings, Settings};
+use crate::connections::shard_map::OWN_GROUP;
+use crate::connections::tls::Tls;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
@@ -45,12 +45,12 @@ const NO_GROUP: i32 = -1;
 const NOT_IN_CLUSTER: &str = "it does not belong to the Citus cluster (pg_dist_node)";
 
 /// A node and its connections. Their number is bounded, and each is taken for one piece of work and then returned.
-pub(super) struct Node {
+pub(crate) struct Node {
     settings: NodeSettings,
     tls: Tls,
     dialect: Dialect,
     pool: deadpool_postgres::Pool,
-    pub(super) counts: NodeCounts,
+    pub(crate) counts: NodeCounts,
     /// The node's Citus group, as determined by the last new connection.
     group: Arc<AtomicI32>,
     /// Whether the node is checked regularly. Otherwise, each request determines for itself whether the node responds.
@@ -62,7 +62,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Connections are opened as needed.
-    pub(super) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
+    pub(crate) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(node.config.clone(), settings.tls.clone(), config);
         let session = session(dialect);
@@ -103,20 +103,20 @@ impl Node {
         }
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.settings.name
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         !self.is_down.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_of(&self, group: i32) -> bool {
+    pub(crate) fn is_of(&self, group: i32) -> bool {
         self.group.load(Ordering::Relaxed) == group
     }
 
     /// If all connections are in use, waits for one.
-    pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
         // Count abandoned waits too, because they are the longest.
@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// The node is checked without delay after a failure, and more often while it does not respond.
-    pub(super) async fn watch(self: Arc<Self>) {
+    pub(crate) async fn watch(self: Arc<Self>) {
         let mut is_reported = !self.is_up();
         loop {
             tokio::time::sleep(jittered(CHECK_INTERVAL_MIN)).await;
@@ -176,7 +176,7 @@ impl Node {
     }
 
     /// Connects to the node without using the pool, because all pooled connections may be waiting for the node.
-    pub(super) async fn check(&self) -> Result<(), String> {
+    pub(crate) async fn check(&self) -> Result<(), String> {
         let checked = match timeout(self.settings.connect_time_max, self.connect()).await {
             Ok(Ok(group)) => {
                 self.group.store(group, Ordering::Relaxed);
@@ -205,7 +205,7 @@ impl Node {
         group
     }
 
-    pub(super) fn figures(&self) -> NodeFigures {
+    pub(crate) fn figures(&self) -> NodeFigures {
         let status = self.pool.status();
         NodeFigures {
             node: self.name().to_owned(),
@@ -219,7 +219,7 @@ impl Node {
     }
 
     /// Connections in use are closed when they are returned.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.pool.close();
     }
 }
@@ -234,7 +234,7 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
 }
 
 /// A connection in use. It is closed if this value is dropped without a call to [`Lease::return_to_pool`].
-pub(super) struct Lease {
+pub(crate) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
     /// Held as long as the connection is in use.
@@ -242,19 +242,19 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
         self.permit = Some(permit);
         self
     }
 
     /// Ends the work and returns the connection, so that another request may take it.
-    pub(super) fn return_to_pool(mut self) {
+    pub(crate) fn return_to_pool(mut self) {
         drop(self.object.take());
     }
 
     /// Records the time that the database took to respond to a step. This method does not wrap the step, because the
     /// wrapper would hold the step's future twice, and the futures of commits are large.
-    pub(super) fn record_step(&self, began: Instant) {
+    pub(crate) fn record_step(&self, began: Instant) {
         self.node.counts.step_time.record_time(began.elapsed());
     }
 }

@@ -3,12 +3,12 @@
 //! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
 //! cached, and each use of the ID also checks whether the table still exists.
 
-use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::layout::{DatabaseTableId, columns};
-use super::pool::Lease;
-use super::rows::{column, control, end, no_response, read, write};
-use super::state::PostgresState;
-use super::statements;
+use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use crate::connections::pool::Lease;
+use crate::connections::rows::{column, control, end, no_response, read, write};
+use crate::layout::{DatabaseTableId, columns};
+use crate::state::PostgresState;
+use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::parts::policies_value;
@@ -19,14 +19,14 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-pub(super) struct ListedTable {
-    pub(super) id: DatabaseTableId,
-    pub(super) name: TableName,
-    pub(super) policies: StoredAccessPolicies,
+pub(crate) struct ListedTable {
+    pub(crate) id: DatabaseTableId,
+    pub(crate) name: TableName,
+    pub(crate) policies: StoredAccessPolicies,
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
+    pub(crate) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
             .persist(async || {
@@ -50,14 +50,14 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// If the ID comes from the cache, the table may have been deleted since.
-    pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
+    pub(crate) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.cached_id(table) {
             Some(id) => Ok(Some(id)),
             None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
         }
     }
 
-    pub(super) async fn list_tables(
+    pub(crate) async fn list_tables(
         &self,
         account: &AccountName,
         from: &str,
@@ -77,7 +77,7 @@ impl<C: Clock> PostgresState<C> {
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
-    pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+    pub(crate) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         let rows = self
             .persist(async || {
                 let lease = self.pool.take().await?;
@@ -94,7 +94,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(self.properties().accounts_and(with_tables.iter()))
     }
 
-    pub(super) async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+    pub(crate) async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {
             Some(id) => {
@@ -134,7 +134,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(DatabaseTableId(id)))
     }
 
-    pub(super) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+    pub(crate) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let (account, folded) = names(table);
         self.change(statements::DELETE_TABLE, &[&account, &folded]).await?;
         self.uncache(table);
@@ -142,7 +142,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(())
     }
 
-    pub(super) async fn set_policies(
+    pub(crate) async fn set_policies(
         &self,
         table: &TableKey,
         policies: &StoredAccessPolicies,
@@ -165,7 +165,7 @@ impl<C: Clock> PostgresState<C> {
         if changed.map_err(CatalogError::Fault)? == 0 { Err(CatalogError::NotFound) } else { Ok(()) }
     }
 
-    pub(super) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+    pub(crate) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         let mut attempts = Attempts::new(&self.pool.counts);
         loop {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
@@ -204,7 +204,7 @@ impl<C: Clock> PostgresState<C> {
 
     /// Returns the rows of a statement about entities, and whether their table exists. The table is checked last: if it
     /// exists then, it also existed when the entities were read, and its purge had not begun.
-    pub(super) async fn read_of_table(
+    pub(crate) async fn read_of_table(
         &self,
         lease: &Lease,
         id: DatabaseTableId,

@@ -3,7 +3,7 @@
 //! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is
 //! not certain, the failure is an [`AttemptError::Fault`].
 
-use super::counts::{PostgresCounts, RetryReason};
+use crate::connections::counts::{PostgresCounts, RetryReason};
 use engine::Fault;
 use engine::parts::monotonic;
 use model::limits;
@@ -14,17 +14,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
+pub(crate) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
 /// The timeout for one statement, including waits for locks. Each session sets it in the database.
-pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
+pub(crate) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
 /// The timeout for one attempt, after which its connection counts as lost.
-pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
+pub(crate) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
 /// The minimum and maximum wait between two attempts, before jitter reduces it by up to half.
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
-pub(super) enum AttemptError {
+pub(crate) enum AttemptError {
     /// Nothing happened, and a retry may succeed.
     Retry(Box<dyn Error + Send + Sync>),
     /// Nothing happened, and a retry over another connection may succeed: this connection is broken, or it leads to a
@@ -36,7 +36,7 @@ pub(super) enum AttemptError {
 
 impl AttemptError {
     /// Classifies the failure of a statement that has no effect until a commit that has not been sent yet.
-    pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
+    pub(crate) fn before_commit(error: &tokio_postgres::Error) -> Self {
         let retry = match error.code() {
             Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => RetryReason::Timeout,
             Some(_) => RetryReason::Conflict,
@@ -53,7 +53,7 @@ impl AttemptError {
     }
 
     /// Classifies the failure of a commit, or of a statement that takes effect by itself.
-    pub(super) fn at_commit(error: &tokio_postgres::Error) -> Self {
+    pub(crate) fn at_commit(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             // The database reports that it rolled the transaction back.
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
@@ -71,7 +71,7 @@ impl AttemptError {
     /// Classifies the failure of a statement that changes entities and is a transaction by itself. The contacted node
     /// may have forwarded the statement. In that case, an error about a connection or a timeout does not show whether
     /// another node executed it.
-    pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
+    pub(crate) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if ROLLED_BACK_STATES.contains(code) => Self::before_commit(error),
             Some(code) if TRANSIENT_STATES.contains(code) || is_of_connection(error) => Self::at_commit(error),
@@ -81,24 +81,24 @@ impl AttemptError {
     }
 
     /// Reclassifies the failure of a change that may be repeated.
-    pub(super) fn repeatable(self) -> Self {
+    pub(crate) fn repeatable(self) -> Self {
         match self {
             Self::Fault(Fault::Unknown(reason)) => Self::RetryElsewhere(reason),
             other => other,
         }
     }
 
-    pub(super) fn no_response_to(what: &str) -> Self {
+    pub(crate) fn no_response_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
 
     /// Returns the failure for a cached table ID whose table has been deleted; a different table may have the name now.
     /// On Citus, a deletion does not become visible on all nodes at the same time.
-    pub(super) fn table_deleted() -> Self {
+    pub(crate) fn table_deleted() -> Self {
         Self::retry(RetryReason::Conflict, "the table was deleted")
     }
 
-    pub(super) fn retry(retry: RetryReason, reason: &'static str) -> Self {
+    pub(crate) fn retry(retry: RetryReason, reason: &'static str) -> Self {
         Self::Retry(Box::new(Reason { text: reason.to_owned(), retry }))
     }
 }
@@ -150,19 +150,19 @@ fn is_of_connection(error: &tokio_postgres::Error) -> bool {
         || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_SHUTDOWN_MESSAGE)
 }
 
-pub(super) struct Attempts {
+pub(crate) struct Attempts {
     began: Instant,
     wait: Duration,
     counts: Arc<PostgresCounts>,
 }
 
 impl Attempts {
-    pub(super) fn new(counts: &Arc<PostgresCounts>) -> Self {
+    pub(crate) fn new(counts: &Arc<PostgresCounts>) -> Self {
         Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
     /// An error means that there must not be another attempt.
-    pub(super) async fn next(&mut self, trouble: AttemptError) -> Result<(), Fault> {
+    pub(crate) async fn next(&mut self, trouble: AttemptError) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
             AttemptError::Fault(fault) => return Err(fault),
             // If no reason is recorded, no connection could be obtained.
@@ -184,12 +184,12 @@ impl Attempts {
 }
 
 /// Returns a random duration between half of `time` and all of it, so that colliding requests do not collide again.
-pub(super) fn jittered(time: Duration) -> Duration {
+pub(crate) fn jittered(time: Duration) -> Duration {
     time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
 }
 
 /// Returns zero if `bound` is zero.
-pub(super) fn random_below(bound: usize) -> usize {
+pub(crate) fn random_below(bound: usize) -> usize {
     let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
     random.checked_rem(bound).unwrap_or(0)
 }
@@ -209,7 +209,7 @@ impl fmt::Display for Reason {
 impl Error for Reason {}
 
 /// The details are omitted, because the database may quote data in them.
-pub(super) fn describe(error: &tokio_postgres::Error) -> String {
+pub(crate) fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     }

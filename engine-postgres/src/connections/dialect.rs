@@ -1,10 +1,10 @@
 //! The differences between databases that support the PostgreSQL protocol, as far as they affect this engine.
 
-use super::StoreError;
+use crate::StoreError;
 use tokio_postgres::Client;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     PostgreSql,
     /// PostgreSQL with the Citus extension, which can distribute tables over other servers.
     Citus,
@@ -12,7 +12,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    pub(super) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
+    pub(crate) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
         let row = client
             .query_one("SELECT version()", &[])
             .await
@@ -33,13 +33,13 @@ impl Dialect {
 
     /// Returns whether PostgreSQL's planner settings exist and are suitable. Citus finds the shards of a statement by
     /// its values, so it must not use a generic plan. Moreover, its workers do not receive the settings.
-    pub(super) fn has_planner_settings(self) -> bool {
+    pub(crate) fn has_planner_settings(self) -> bool {
         self == Self::PostgreSql
     }
 
     /// Returns the declaration of a primary key column whose order must match the order of scans. By default,
     /// `YugabyteDB` would distribute the first column by its hash.
-    pub(super) fn ascending(self) -> &'static str {
+    pub(crate) fn ascending(self) -> &'static str {
         if self == Self::YugabyteDb { " ASC" } else { "" }
     }
 }

@@ -6,14 +6,14 @@
 //! function returns the actual entity instead. The mutation is then refused, or applied to that entity in another
 //! attempt. After several attempts, the entities are locked.
 
-use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::counts::RetryReason;
-use super::function::{Expectation, TABLE_GONE};
-use super::layout::{DatabaseTableId, columns, key_bytes};
-use super::pool::Lease;
-use super::rows::{column, control, end, no_response, read};
-use super::state::PostgresState;
-use super::statements;
+use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use crate::connections::counts::RetryReason;
+use crate::connections::pool::Lease;
+use crate::connections::rows::{column, control, end, no_response, read};
+use crate::layout::{DatabaseTableId, columns, key_bytes};
+use crate::schema::function::{Expectation, TABLE_GONE};
+use crate::state::PostgresState;
+use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::{CommitError, Fault, TableKey};
@@ -179,7 +179,7 @@ fn apply(
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn commit(
+    pub(crate) async fn commit(
         &self,
         table: &TableKey,
         transaction: Transaction,

@@ -11,11 +11,11 @@
 //!    is not yet complete, it is one of those transactions. The purge therefore waits twice.
 //! 3. The row of the table is deleted after its last entity.
 
-use super::attempt::{AttemptError, jittered};
-use super::layout::{Bounds, DatabaseTableId};
-use super::rows::{column, read, write};
-use super::state::PostgresState;
-use super::statements;
+use crate::connections::attempt::{AttemptError, jittered};
+use crate::connections::rows::{column, read, write};
+use crate::layout::{Bounds, DatabaseTableId};
+use crate::state::PostgresState;
+use crate::statements;
 use engine::Fault;
 use engine::parts::monotonic;
 use model::{Clock, KeyRange};
@@ -58,7 +58,7 @@ impl Transactions {
     }
 }
 
-pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut seen = BTreeMap::new();
     let mut busy_waits = 0;
     loop {

@@ -3,18 +3,18 @@
 //! Servers that start at the same time take turns by locking a row, which every database with this protocol supports.
 //! Every step can be repeated, because not every database rolls back schema changes with the transaction.
 
-use super::StoreError;
-use super::attempt::jittered;
-use super::dialect::Dialect;
-use super::function;
-use super::names::Names;
-use super::slot::PURGE_LEASE;
-use super::upgrade;
+use crate::StoreError;
+use crate::connections::attempt::jittered;
+use crate::connections::dialect::Dialect;
+use crate::schema::function;
+use crate::schema::names::Names;
+use crate::schema::upgrade;
+use crate::slot::PURGE_LEASE;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-pub(super) const SCHEMA_VERSION: i64 = 3;
+pub(crate) const SCHEMA_VERSION: i64 = 3;
 /// The maximum number of attempts to create the tables while other servers also create them.
 const ATTEMPTS_MAX: u32 = 40;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
@@ -94,7 +94,7 @@ fn third(dialect: Dialect) -> Vec<String> {
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
 
-pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
+pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
         match try_migrate(client, dialect, place).await {
@@ -183,11 +183,11 @@ fn is_a_race(error: &Error) -> bool {
 }
 
 /// Returns whether the tables exist, whatever their version.
-pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
+pub(crate) async fn exists(client: &Client) -> Result<bool, Error> {
     client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
 }
 
-pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
+pub(crate) async fn is_current(client: &Client) -> Result<bool, Error> {
     if !exists(client).await? {
         return Ok(false);
     }
@@ -197,7 +197,7 @@ pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
 
 /// Returns whether the tables must be distributed but are not: either the option requests distribution, or an earlier
 /// version distributed the tables.
-pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
+pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;
     let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     Ok((is_asked_for || entities) && !leases)
@@ -206,7 +206,7 @@ pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
 /// Distributes the entities over the Citus workers by their partition, and the leases by their number, so that neither
 /// depends on the coordinator. The small tables are replicated to every node. Tables that are already distributed are
 /// not changed. Servers take turns.
-pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
+pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [

@@ -1,29 +1,29 @@
 //! The names of the tables in the database, and the statements that differ between databases.
 
-use super::dialect::Dialect;
-use super::statements::TRANSACTIONS;
+use crate::connections::dialect::Dialect;
+use crate::statements::TRANSACTIONS;
 use tokio_postgres::{Client, Error};
 
 /// The names and statements that differ between databases.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
-    pub(super) schema: String,
-    pub(super) entities: String,
+pub(crate) struct Names {
+    pub(crate) schema: String,
+    pub(crate) entities: String,
     /// The name of the catalog table on a node. On Citus, it is the node's own copy, so that statements require no
     /// planning by Citus.
-    pub(super) catalog: String,
+    pub(crate) catalog: String,
     /// Whether the entities are distributed over the Citus nodes.
-    pub(super) is_distributed: bool,
+    pub(crate) is_distributed: bool,
     /// The statement that returns whether a table still exists.
-    pub(super) table_exists: String,
+    pub(crate) table_exists: String,
     /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
     /// queried.
-    pub(super) transactions: String,
+    pub(crate) transactions: String,
 }
 
 impl Names {
     /// Returns the names in a database that is not distributed.
-    pub(super) async fn undistributed(client: &Client) -> Result<Self, Error> {
+    pub(crate) async fn undistributed(client: &Client) -> Result<Self, Error> {
         let schema: String = client.query_one("SELECT quote_ident(current_schema())", &[]).await?.try_get(0)?;
         let catalog = format!("{schema}.rowhouse_tables");
         Ok(Self {
@@ -37,7 +37,7 @@ impl Names {
     }
 
     /// Queries the database for the names.
-    pub(super) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
+    pub(crate) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
         let names = Self::undistributed(client).await?;
         if dialect != Dialect::Citus {
             return Ok(names);

@@ -12,29 +12,29 @@ use std::collections::BTreeSet;
 use std::num::Wrapping;
 
 /// Returns the shards of the entities table: the ID, the lowest and highest hash and the group of each shard.
-pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
+pub(crate) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
-pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
+pub(crate) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
      AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
 /// Returns no row if the node was never part of a cluster.
-pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
+pub(crate) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
      WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shard {
-    pub(super) first: i32,
-    pub(super) last: i32,
-    pub(super) id: i64,
+pub(crate) struct Shard {
+    pub(crate) first: i32,
+    pub(crate) last: i32,
+    pub(crate) id: i64,
     /// The group of nodes that stores the shard: a worker, and perhaps its standby.
-    pub(super) group: i32,
+    pub(crate) group: i32,
 }
 
 /// Every hash belongs to exactly one shard.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ShardMap {
+pub(crate) struct ShardMap {
     /// The shards in the order of their hashes.
     shards: Vec<Shard>,
 }
@@ -42,7 +42,7 @@ pub(super) struct ShardMap {
 impl ShardMap {
     /// Creates a map. Returns `None` unless every hash belongs to exactly one of the shards: the table may not be
     /// distributed by hash, or a shard may have several copies.
-    pub(super) fn new(mut shards: Vec<Shard>) -> Option<Self> {
+    pub(crate) fn new(mut shards: Vec<Shard>) -> Option<Self> {
         shards.sort_unstable_by_key(|shard| shard.first);
         let mut next = Some(i32::MIN);
         for shard in &shards {
@@ -54,18 +54,18 @@ impl ShardMap {
         (next.is_none() && !shards.is_empty()).then_some(Self { shards })
     }
 
-    pub(super) fn group_of(&self, partition: &[u8]) -> Option<i32> {
+    pub(crate) fn group_of(&self, partition: &[u8]) -> Option<i32> {
         let hash = hash(partition);
         let at = self.shards.partition_point(|shard| shard.last < hash);
         self.shards.get(at).map(|shard| shard.group)
     }
 
-    pub(super) fn groups(&self) -> BTreeSet<i32> {
+    pub(crate) fn groups(&self) -> BTreeSet<i32> {
         self.shards.iter().map(|shard| shard.group).collect()
     }
 
     /// Returns the IDs of the shards of a group, in ascending order.
-    pub(super) fn shards_of(&self, group: i32) -> Vec<i64> {
+    pub(crate) fn shards_of(&self, group: i32) -> Vec<i64> {
         let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
         ids.sort_unstable();
         ids

@@ -2,8 +2,8 @@
 //!
 //! No message contains a password: a URL is shown only as its hosts, ports and database.
 
-use super::attempt::describe;
-use super::slot::NoSlot;
+use crate::connections::attempt::describe;
+use crate::slot::NoSlot;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tokio_postgres::error::SqlState;
@@ -93,15 +93,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn address(what: impl Into<String>) -> Self {
+    pub(crate) fn address(what: impl Into<String>) -> Self {
         Self::Address { what: what.into() }
     }
 
-    pub(super) fn file(path: &Path, what: impl fmt::Display) -> Self {
+    pub(crate) fn file(path: &Path, what: impl fmt::Display) -> Self {
         Self::File { path: path.to_owned(), what: what.to_string() }
     }
 
-    pub(super) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
+    pub(crate) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
         let (place, what) = (place.to_owned(), describe(error));
         match error.code() {
             Some(&(SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION)) => {
@@ -119,7 +119,7 @@ impl StoreError {
 
     /// Returns whether retrying may help: the database may still be starting, or some of its nodes may not have been
     /// added yet.
-    pub(super) fn is_transient(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
 }

@@ -4,7 +4,7 @@ use engine::figures::{Distribution, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RetryReason {
+pub(crate) enum RetryReason {
     /// Another transaction changed the same rows concurrently.
     Conflict,
     /// The database did not respond in time, or a lock was held for too long.
@@ -14,19 +14,19 @@ pub(super) enum RetryReason {
 }
 
 #[derive(Debug)]
-pub(super) struct NodeCounts {
-    pub(super) wait_time: Distribution,
-    pub(super) step_time: Distribution,
+pub(crate) struct NodeCounts {
+    pub(crate) wait_time: Distribution,
+    pub(crate) step_time: Distribution,
 }
 
 impl NodeCounts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { wait_time: Distribution::new(STORAGE_TIME_BOUNDS), step_time: Distribution::new(STORAGE_TIME_BOUNDS) }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct PostgresCounts {
+pub(crate) struct PostgresCounts {
     conflicts: AtomicU64,
     timeouts: AtomicU64,
     connections: AtomicU64,
@@ -35,7 +35,7 @@ pub(super) struct PostgresCounts {
 }
 
 impl PostgresCounts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             conflicts: AtomicU64::new(0),
             timeouts: AtomicU64::new(0),
@@ -44,7 +44,7 @@ impl PostgresCounts {
         }
     }
 
-    pub(super) fn retry(&self, reason: RetryReason) {
+    pub(crate) fn retry(&self, reason: RetryReason) {
         let counter = match reason {
             RetryReason::Conflict => &self.conflicts,
             RetryReason::Timeout => &self.timeouts,
@@ -53,17 +53,17 @@ impl PostgresCounts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn retries(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn retries(&self) -> [(&'static str, u64); 3] {
         [("conflict", &self.conflicts), ("timeout", &self.timeouts), ("connection", &self.connections)]
             .map(|(reason, counter)| (reason, counter.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn note_purge_backlog(&self, count: i64) {
+    pub(crate) fn note_purge_backlog(&self, count: i64) {
         self.purge_backlog.store(count, Ordering::Relaxed);
     }
 
     /// Returns `None` before the first count.
-    pub(super) fn purge_backlog(&self) -> Option<u64> {
+    pub(crate) fn purge_backlog(&self) -> Option<u64> {
         u64::try_from(self.purge_backlog.load(Ordering::Relaxed)).ok()
     }
 }

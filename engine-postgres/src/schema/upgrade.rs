@@ -18,7 +18,7 @@ const SOME_HEADERS: &str = "SELECT partition, row, substring(record FROM 1 FOR $
 const SET_BOUND: &str = "UPDATE rowhouse_tables SET stamp_ceiling = $2 WHERE id = $1 AND stamp_ceiling = 0";
 
 /// Stores an upper bound of its stamps for every table that has none.
-pub(super) async fn bound_stamps(client: &Client) -> Result<(), Error> {
+pub(crate) async fn bound_stamps(client: &Client) -> Result<(), Error> {
     for table in client.query(TABLES_WITHOUT_BOUND, &[]).await? {
         let id: i64 = table.try_get(0)?;
         let bound = bound_of(client, id).await?;

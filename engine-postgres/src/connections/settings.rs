@@ -2,8 +2,8 @@
 //!
 //! The library supports `sslmode` only up to `require`, and does not support `sslrootcert`. Both are parsed here.
 
-use super::StoreError;
-use super::tls::{Tls, Verification};
+use crate::StoreError;
+use crate::connections::tls::{Tls, Verification};
 use percent_encoding::percent_decode_str;
 use std::fmt::Write;
 use std::path::Path;
@@ -24,32 +24,32 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const PASSWORD_OPTION: &str = "password=";
 
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// The settings with all hosts. A connection uses the first host that responds.
-    pub(super) config: Config,
-    pub(super) tls: Tls,
+    pub(crate) config: Config,
+    pub(crate) tls: Tls,
     /// The maximum duration of connecting, if all hosts but the last are unresponsive.
-    pub(super) connect_time_max: Duration,
+    pub(crate) connect_time_max: Duration,
     /// Hosts, ports and database, for messages; never contains a password.
-    pub(super) place: String,
+    pub(crate) place: String,
     /// The nodes to which requests are sent. With `load_balance_hosts=random`, each host is a node. Otherwise, all
     /// hosts together are one node, because only one of them accepts writes.
-    pub(super) nodes: Vec<NodeSettings>,
-    pub(super) has_equal_nodes: bool,
+    pub(crate) nodes: Vec<NodeSettings>,
+    pub(crate) has_equal_nodes: bool,
 }
 
 #[derive(Clone)]
-pub(super) struct NodeSettings {
+pub(crate) struct NodeSettings {
     /// Host and port. If the node is whichever of several hosts accepts writes, the name contains all of them,
     /// separated by commas.
-    pub(super) name: String,
-    pub(super) config: Config,
-    pub(super) connect_time_max: Duration,
+    pub(crate) name: String,
+    pub(crate) config: Config,
+    pub(crate) connect_time_max: Duration,
 }
 
 impl Settings {
     /// `password` is used if the URL contains no password.
-    pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut root, mut is_any) = (String::new(), None, None, true);
@@ -74,7 +74,7 @@ impl Settings {
             if percent_decode_str(query).decode_utf8_lossy().contains(PASSWORD_OPTION) {
                 StoreError::address("its port or one of its options is not valid; write & in the password as %26")
             } else {
-                StoreError::address(super::attempt::describe(&error))
+                StoreError::address(crate::connections::attempt::describe(&error))
             }
         })?;
         if let (None, Some(password)) = (config.get_password(), password) {
@@ -111,7 +111,7 @@ impl Settings {
 }
 
 impl Settings {
-    pub(super) fn at(&self, host: &str, port: u16) -> Config {
+    pub(crate) fn at(&self, host: &str, port: u16) -> Config {
         let mut node = without_hosts(&self.config);
         node.host(host).port(port);
         node

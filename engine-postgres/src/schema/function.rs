@@ -15,11 +15,11 @@
 //!    call still finds a table that is being deleted, the call is therefore among the transactions for which the purge
 //!    waits (`purge`).
 
-use super::names::Names;
+use crate::schema::names::Names;
 
 /// The required state of an entity, as the function receives it: null for no requirement, and bytes otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expectation {
+pub(crate) enum Expectation {
     Anything,
     Absent,
     Exists,
@@ -28,7 +28,7 @@ pub(super) enum Expectation {
 }
 
 impl Expectation {
-    pub(super) fn parameter(&self) -> Option<&[u8]> {
+    pub(crate) fn parameter(&self) -> Option<&[u8]> {
         match self {
             Self::Anything => None,
             Self::Absent => Some(&[]),
@@ -39,18 +39,18 @@ impl Expectation {
 }
 
 /// The `SQLSTATE` of a call whose table has been deleted.
-pub(super) const TABLE_GONE: &str = "RH001";
+pub(crate) const TABLE_GONE: &str = "RH001";
 
 /// The signature. The parameters are the partition, the table ID, the rows, the expectations, and the records, which
 /// are null for deletions.
-pub(super) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
+pub(crate) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
 
 /// Returns the statement that creates or replaces the function.
 ///
 /// The function returns null if it made the changes. Otherwise, it returns four bytes with the index of the first
 /// entity (in the order of the call) that is not as expected, followed by the entity's record if the entity exists. A
 /// record whose Timestamp is not earlier than the new one is not as expected either.
-pub(super) fn definition(names: &Names) -> String {
+pub(crate) fn definition(names: &Names) -> String {
     include_str!("commit_function.sql")
         .replace("{schema}", &names.schema)
         .replace("{entities}", &names.entities)

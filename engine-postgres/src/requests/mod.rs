@@ -1,0 +1,9 @@
+//! What the engine does with the database: requests, and the background tasks for leases and deleted tables.
+
+pub(crate) mod catalog;
+pub(crate) mod commit;
+pub(crate) mod leases;
+pub(crate) mod properties;
+pub(crate) mod purge;
+pub(crate) mod scan;
+pub(crate) mod scan_part;

@@ -1,0 +1,9 @@
+//! The tables and the function in the database: their names, their creation, and upgrades.
+//!
+//! This folder must not know the requests of the engine.
+
+pub(crate) mod function;
+pub(crate) mod migration;
+pub(crate) mod names;
+pub(crate) mod opening;
+pub(crate) mod upgrade;
