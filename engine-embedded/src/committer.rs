@@ -18,7 +18,7 @@ use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
-use super::prepared::{Prepared, RecentWrites};
+use super::prepared::{Prepared, RecentWrites, Submitted};
 use super::queue_memory::MemoryShare;
 use super::space::FreeSpace;
 use super::state::EmbeddedState;
@@ -56,11 +56,6 @@ pub(super) enum CatalogChange {
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
-}
-
-pub(super) struct Submitted {
-    pub(super) table: TableKey,
-    pub(super) transaction: Transaction,
 }
 
 pub(super) struct CommitRequest {

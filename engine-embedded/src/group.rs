@@ -2,9 +2,9 @@
 //!
 //! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
-use super::committer::Submitted;
+use super::hashed_key::{HashedKey, HashedKeyMap};
 use super::layout;
-use super::prepared::{Change, HashedKey, HashedKeyMap, Prepared, RecentWrites, outcome};
+use super::prepared::{Change, Prepared, RecentWrites, Submitted, outcome};
 use super::state::EmbeddedState;
 use super::storage::{Storage, storage_fault};
 use engine::CommitError;

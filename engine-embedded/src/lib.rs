@@ -22,6 +22,7 @@ mod folder;
 mod golden;
 mod group;
 mod guard;
+mod hashed_key;
 mod journal;
 mod layout;
 mod open_error;
@@ -46,7 +47,7 @@ pub use check::check_folder;
 pub use open_error::OpenError;
 pub use restore::RestoredFolder;
 
-use committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request, Submitted};
+use committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request};
 use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
@@ -61,7 +62,7 @@ use model::{
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use preflight::IncompleteWrites;
-use prepared::{Prepared, RecentWrites};
+use prepared::{Prepared, RecentWrites, Submitted};
 use queue_memory::{MemoryShare, QueueMemory};
 use running_page::{RunningPage, Step};
 use scans::Scans;

@@ -12,20 +12,23 @@
 //!    forward.
 //! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
+use super::hashed_key::{HashedKey, KeyHashes};
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
 use byteview::ByteView;
 use engine::TableKey;
-use fjall::UserKey;
 use model::mutation::Effect;
 use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 
 /// The number of counters in [`RecentWrites`], which take 512 KiB in total. With more counters, fewer keys would share
 /// one.
 const RECENT_WRITES: usize = 64 * 1024;
+
+pub(super) struct Submitted {
+    pub(super) table: TableKey,
+    pub(super) transaction: Transaction,
+}
 
 pub(super) struct Prepared {
     /// The table that had the name during preparation. If a different table has the name now, the preparation is
@@ -52,13 +55,6 @@ pub(super) struct Change {
 /// The new value of an entity, not yet stamped; `None` if the entity is deleted. An error is the reason why the
 /// mutation is refused.
 pub(super) type Outcome = Result<Option<ByteView>, MutationError>;
-
-/// The key of an entity in the database, with a hash that is computed once.
-#[derive(Debug, Clone)]
-pub(super) struct HashedKey {
-    pub(super) key: UserKey,
-    hash: u64,
-}
 
 impl Prepared {
     /// Encodes the keys of a transaction without any lookups.
@@ -119,53 +115,6 @@ pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     })
 }
 
-/// The hashes are seeded, because clients choose the keys.
-#[derive(Debug, Default)]
-pub(super) struct KeyHashes(RandomState);
-
-impl KeyHashes {
-    pub(super) fn key(&self, key: Vec<u8>) -> HashedKey {
-        HashedKey { hash: self.0.hash_one(&key), key: key.into() }
-    }
-}
-
-impl PartialEq for HashedKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.key == other.key
-    }
-}
-
-impl Eq for HashedKey {}
-
-impl Hash for HashedKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
-
-/// Uses the hash of a [`HashedKey`] unchanged.
-#[derive(Debug, Default)]
-pub(super) struct PrecomputedHash(u64);
-
-impl Hasher for PrecomputedHash {
-    fn write(&mut self, bytes: &[u8]) {
-        // Only `write_u64` is used. This fallback would be slow but correct.
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The group that last wrote to each entity. If several keys share a counter, the counter may show a later group than
 /// the group that last wrote to a given key.
 pub(super) struct RecentWrites {
@@ -218,6 +167,8 @@ fn counter(key: &HashedKey) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hashed_key::HashedKeyMap;
+    use fjall::UserKey;
 
     fn key(hash: u64) -> HashedKey {
         HashedKey { key: UserKey::from(hash.to_be_bytes()), hash }

@@ -2,10 +2,10 @@
 
 use super::counts::{CommitterCounts, MergeCounts};
 use super::folder::Folder;
+use super::hashed_key::KeyHashes;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::preflight::Acknowledged;
-use super::prepared::KeyHashes;
 use super::recent_reads::RecentReads;
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use engine::parts::cancellation::Cancellation;
