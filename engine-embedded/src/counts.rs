@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 /// Only the committer writes these counters.
 #[derive(Debug)]
-pub(super) struct CommitterCounts {
-    pub(super) group_transactions: Distribution,
-    pub(super) group_entities: Distribution,
-    pub(super) write_time: Distribution,
+pub(crate) struct CommitterCounts {
+    pub(crate) group_transactions: Distribution,
+    pub(crate) group_entities: Distribution,
+    pub(crate) write_time: Distribution,
     /// The time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
     busy: [AtomicU64; 4],
-    pub(super) transactions: AtomicU64,
-    pub(super) stored_bytes: AtomicU64,
-    pub(super) outages: AtomicU64,
-    pub(super) is_in_outage: AtomicBool,
+    pub(crate) transactions: AtomicU64,
+    pub(crate) stored_bytes: AtomicU64,
+    pub(crate) outages: AtomicU64,
+    pub(crate) is_in_outage: AtomicBool,
 }
 
 impl CommitterCounts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             group_transactions: Distribution::new(GROUP_BOUNDS),
             group_entities: Distribution::new(GROUP_BOUNDS),
@@ -33,7 +33,7 @@ impl CommitterCounts {
         }
     }
 
-    pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn busy(&self) -> [(&'static str, u64); 4] {
         let [room, apply, write, answer] = &self.busy;
         [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
             .map(|(phase, time)| (phase, time.load(Ordering::Relaxed)))
@@ -42,14 +42,14 @@ impl CommitterCounts {
 
 /// Only the thread that merges sorted files writes these counters.
 #[derive(Debug, Default)]
-pub(super) struct MergeCounts {
-    pub(super) merges: AtomicU64,
-    pub(super) nanoseconds: AtomicU64,
-    pub(super) is_merging: AtomicBool,
+pub(crate) struct MergeCounts {
+    pub(crate) merges: AtomicU64,
+    pub(crate) nanoseconds: AtomicU64,
+    pub(crate) is_merging: AtomicBool,
 }
 
 impl MergeCounts {
-    pub(super) fn count<T>(&self, merge: impl FnOnce() -> T) -> T {
+    pub(crate) fn count<T>(&self, merge: impl FnOnce() -> T) -> T {
         let began = monotonic::now();
         self.is_merging.store(true, Ordering::Relaxed);
         let result = merge();
@@ -61,22 +61,22 @@ impl MergeCounts {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Room,
     Apply,
     Write,
     Answer,
 }
 
-pub(super) struct PhaseTimer(Instant);
+pub(crate) struct PhaseTimer(Instant);
 
 impl PhaseTimer {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self(monotonic::now())
     }
 
     /// Returns the duration of the ended phase.
-    pub(super) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
+    pub(crate) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
         let now = monotonic::now();
         let time = now.duration_since(self.0);
         self.0 = now;

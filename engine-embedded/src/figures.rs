@@ -1,13 +1,13 @@
 //! The figures of the embedded engine.
 
-use super::committer::Request;
 use super::counts::MergeCounts;
-use super::fair_queue::FairQueue;
-use super::queue_memory::QueueMemory;
-use super::scans::Scans;
 use super::state::EmbeddedState;
-use super::storage::Storage;
-use super::{layout, space};
+use crate::disk::storage::Storage;
+use crate::disk::{layout, space};
+use crate::reading::scans::Scans;
+use crate::writing::committer::Request;
+use crate::writing::fair_queue::FairQueue;
+use crate::writing::queue_memory::QueueMemory;
 use engine::figures::{CommitterFigures, DiskFigures, Figures, Refusal, TreeFigures, TreeMemory};
 use fjall::{AbstractTree, Readable};
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ const CACHE_SHARE_PERCENT: u64 = 7;
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
 #[derive(Debug, Clone)]
-pub(super) struct Disk {
-    pub(super) folder: PathBuf,
-    pub(super) reserve_bytes: u64,
+pub(crate) struct Disk {
+    pub(crate) folder: PathBuf,
+    pub(crate) reserve_bytes: u64,
 }
 
 impl Disk {
@@ -36,13 +36,13 @@ impl Disk {
 
     /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
     /// the free space is unknown.
-    pub(super) fn room_bytes(&self) -> u64 {
+    pub(crate) fn room_bytes(&self) -> u64 {
         self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
 }
 
 /// Accesses the file system, so it may block.
-pub(super) fn figures(
+pub(crate) fn figures(
     shared: &EmbeddedState,
     disk: &Disk,
     queue: &FairQueue<Request>,

@@ -2,6 +2,7 @@
 //! format, and later versions must still read the old format.
 
 use super::*;
+use crate::disk::folder;
 use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder, StoredAccessPolicy};
 use std::fs;
 

@@ -6,17 +6,17 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// The key of an entity in the database, with a hash that is computed once.
 #[derive(Debug, Clone)]
-pub(super) struct HashedKey {
-    pub(super) key: UserKey,
-    pub(super) hash: u64,
+pub(crate) struct HashedKey {
+    pub(crate) key: UserKey,
+    pub(crate) hash: u64,
 }
 
 /// The hashes are seeded, because clients choose the keys.
 #[derive(Debug, Default)]
-pub(super) struct KeyHashes(RandomState);
+pub(crate) struct KeyHashes(RandomState);
 
 impl KeyHashes {
-    pub(super) fn key(&self, key: Vec<u8>) -> HashedKey {
+    pub(crate) fn key(&self, key: Vec<u8>) -> HashedKey {
         HashedKey { hash: self.0.hash_one(&key), key: key.into() }
     }
 }
@@ -35,11 +35,11 @@ impl Hash for HashedKey {
     }
 }
 
-pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
+pub(crate) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
 
 /// Uses the hash of a [`HashedKey`] unchanged.
 #[derive(Debug, Default)]
-pub(super) struct PrecomputedHash(u64);
+pub(crate) struct PrecomputedHash(u64);
 
 impl Hasher for PrecomputedHash {
     fn write(&mut self, bytes: &[u8]) {

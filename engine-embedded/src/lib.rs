@@ -9,73 +9,53 @@
 //! 2. Memory is bounded, whatever the load: the options and constants limit the cache, the committer's queue and the
 //!    number of running scans. The caller bounds the memory of waiting scans by limiting their number.
 
-mod background;
-mod check;
-mod closing;
-mod committer;
-mod compaction;
 mod counts;
-mod fair_queue;
+mod disk;
 mod figures;
-mod folder;
 #[cfg(test)]
 mod golden;
-mod group;
-mod guard;
 mod hashed_key;
-mod journal;
-mod layout;
-mod open_error;
-mod outage;
-mod preflight;
-mod prepared;
-mod queue_memory;
+mod reading;
 mod recent_reads;
-mod restore;
-mod running_page;
-mod scans;
-mod snapshot;
-mod space;
 mod state;
-mod storage;
 #[cfg(test)]
 mod tests;
-mod visibility;
-mod walk;
+mod upkeep;
+mod writing;
 
-pub use check::check_folder;
-pub use open_error::OpenError;
-pub use restore::RestoredFolder;
+pub use disk::open_error::OpenError;
+pub use upkeep::check::check_folder;
+pub use upkeep::restore::RestoredFolder;
 
-use committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request};
+use disk::folder::Folder;
+use disk::preflight::IncompleteWrites;
+use disk::space::FreeSpace;
+use disk::storage::{OpenSettings, Storage, storage_fault};
 use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
-use fair_queue::FairQueue;
 use figures::Disk;
 use fjall::PersistMode;
-use folder::Folder;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
-use preflight::IncompleteWrites;
-use prepared::{Prepared, RecentWrites, Submitted};
-use queue_memory::{MemoryShare, QueueMemory};
-use running_page::{RunningPage, Step};
-use scans::Scans;
-use space::FreeSpace;
+use reading::running_page::{RunningPage, Step};
+use reading::scans::Scans;
 use state::EmbeddedState;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use storage::{OpenSettings, Storage};
 use tokio::sync::oneshot;
 use tokio::task::coop::consume_budget;
+use writing::committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request};
+use writing::fair_queue::FairQueue;
+use writing::prepared::{Prepared, RecentWrites, Submitted};
+use writing::queue_memory::{MemoryShare, QueueMemory};
 
 /// Determines when a write is on disk, relative to its acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,12 +136,13 @@ impl Embedded {
 
         let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
         let mut threads = Threads { committer: None, others: Vec::new() };
-        let purges = threads.begin("purger", &shared, background::purge).map_err(thread_error)?;
+        let purges = threads.begin("purger", &shared, upkeep::background::purge).map_err(thread_error)?;
         let compacted = disk.clone();
-        let compact = move |shared: &EmbeddedState, stop: &_| compaction::compact(shared, &compacted, stop);
+        let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
         threads.begin("compactor", &shared, compact).map_err(thread_error)?;
         if let Durability::Interval(interval) = options.durability {
-            let sync = move |shared: &EmbeddedState, stop: &_| background::sync_at_intervals(shared, interval, stop);
+            let sync =
+                move |shared: &EmbeddedState, stop: &_| upkeep::background::sync_at_intervals(shared, interval, stop);
             threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
         let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
@@ -371,7 +352,7 @@ impl Engine for Embedded {
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
             let storage = shared.take_storage().ok_or(Fault::Suspended)?;
-            storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
+            storage.db.persist(PersistMode::SyncAll).map_err(storage_fault)?;
             // The library's threads may still change the journals, so record their state only after these threads have
             // stopped.
             storage.record_closing_when_dropped(shared.folder());

@@ -23,7 +23,7 @@ const READS_MIN: u64 = 100;
 const READS_PER_LOAD: u64 = 50;
 
 #[derive(Debug)]
-pub(super) struct RecentReads {
+pub(crate) struct RecentReads {
     opened: Instant,
     /// The number of the current period, counted from 1.
     period: AtomicU64,
@@ -36,7 +36,7 @@ pub(super) struct RecentReads {
 }
 
 impl RecentReads {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             opened: monotonic::now(),
             period: AtomicU64::new(0),
@@ -48,7 +48,7 @@ impl RecentReads {
 
     /// Returns whether the given number of reads may wait for the disk at this time. `loaded` returns the number of
     /// blocks loaded so far. `fits_cache` returns whether all data fits into the cache; it is called once per period.
-    pub(super) fn may_wait(
+    pub(crate) fn may_wait(
         &self,
         now: Instant,
         reads: u64,

@@ -1,13 +1,13 @@
 //! The state shared by the threads and the callers of the embedded engine.
 
 use super::counts::{CommitterCounts, MergeCounts};
-use super::folder::Folder;
 use super::hashed_key::KeyHashes;
-use super::layout::{self, TableId};
-use super::open_error::OpenError;
-use super::preflight::Acknowledged;
 use super::recent_reads::RecentReads;
-use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
+use crate::disk::folder::Folder;
+use crate::disk::layout::{self, TableId};
+use crate::disk::open_error::OpenError;
+use crate::disk::preflight::Acknowledged;
+use crate::disk::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::monotonic;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
-pub(super) struct EmbeddedState {
+pub(crate) struct EmbeddedState {
     /// `None` while the database is closed because a write failed, and after the engine is closed. Changed only by the
     /// committer or after the committer has stopped.
     storage: RwLock<Option<Arc<Storage>>>,
@@ -33,23 +33,23 @@ pub(super) struct EmbeddedState {
     /// Changed only by the committer, after the change is durable.
     properties: RwLock<AccountProperties>,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
-    pub(super) closing: Cancellation,
+    pub(crate) closing: Cancellation,
     /// Whether an acknowledged write is not yet synced. Used only with the durability `Interval`.
-    pub(super) is_unsynced: AtomicBool,
+    pub(crate) is_unsynced: AtomicBool,
     /// The last group that is visible to readers, recorded after the whole group has become visible.
-    pub(super) visible_group: AtomicU64,
-    pub(super) key_hashes: KeyHashes,
-    pub(super) counts: CommitterCounts,
-    pub(super) merges: MergeCounts,
+    pub(crate) visible_group: AtomicU64,
+    pub(crate) key_hashes: KeyHashes,
+    pub(crate) counts: CommitterCounts,
+    pub(crate) merges: MergeCounts,
     /// A test holds this lock to keep the purger from starting a step.
     #[cfg(test)]
-    pub(super) purges_held: tokio::sync::Mutex<()>,
+    pub(crate) purges_held: tokio::sync::Mutex<()>,
     // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Arc<Folder>,
 }
 
 impl EmbeddedState {
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: Folder,
         settings: OpenSettings,
         storage: Storage,
@@ -75,25 +75,25 @@ impl EmbeddedState {
     }
 
     /// The caller must drop the database soon, because it cannot be reopened while it is held.
-    pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
+    pub(crate) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
         storage.clone().ok_or_else(|| self.check_open().err().unwrap_or(Fault::Suspended))
     }
 
     /// Takes the database out of this state so that it can be closed. Returns `None` if it is already closed because a
     /// write failed. The database closes when the last reader finishes.
-    pub(super) fn take_storage(&self) -> Option<Arc<Storage>> {
+    pub(crate) fn take_storage(&self) -> Option<Arc<Storage>> {
         self.storage.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    pub(super) fn folder(&self) -> &Arc<Folder> {
+    pub(crate) fn folder(&self) -> &Arc<Folder> {
         &self.folder
     }
 
     /// Closes the database, if it is open, and opens it again, so that writes are possible after a failed write. While
     /// the database is closed, nothing can be read, but data that was read earlier stays valid. The batches that were
     /// acknowledged when the database was closed are kept in `acknowledged` for the next attempt.
-    pub(super) fn reopen(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
+    pub(crate) fn reopen(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
         if let Some(mut shared) = self.take_storage() {
             shared.retired.cancel();
             // The library holds its lock until the last reader finishes; scans have just been told to stop. A reader
@@ -119,29 +119,29 @@ impl EmbeddedState {
         Ok(())
     }
 
-    pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
         // A change to the catalog cannot panic halfway, so the data behind a poisoned lock is valid.
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<TableId>> {
+    pub(crate) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<TableId>> {
         self.catalog.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
+    pub(crate) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
         self.properties.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
+    pub(crate) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn check_open(&self) -> Result<(), Fault> {
+    pub(crate) fn check_open(&self) -> Result<(), Fault> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
     /// Returns whether the given number of reads, which are about to start, are likely to wait for the disk.
-    pub(super) fn reads_may_wait(&self, reads: usize) -> bool {
+    pub(crate) fn reads_may_wait(&self, reads: usize) -> bool {
         let storage = || self.storage().ok();
         let loaded = || storage().map_or(0, |storage| storage.blocks_loaded());
         let fits_cache = || storage().is_none_or(|storage| storage.data.disk_space() <= self.settings.cache_bytes);
@@ -150,20 +150,20 @@ impl EmbeddedState {
 
     /// Returns a view of the latest state. This method may wait for the batch that is being written, so it must not be
     /// called on a thread that also runs other tasks.
-    pub(super) fn view(&self) -> Result<View, Fault> {
+    pub(crate) fn view(&self) -> Result<View, Fault> {
         let storage = self.storage()?;
         Ok(View { snapshot: storage.snapshot(), storage })
     }
 
     /// Returns a view of the latest state, or `None` if [`Self::view`] would have to wait.
-    pub(super) fn try_view(&self) -> Result<Option<View>, Fault> {
+    pub(crate) fn try_view(&self) -> Result<Option<View>, Fault> {
         let storage = self.storage()?;
         Ok(storage.try_snapshot().map(|snapshot| View { snapshot, storage }))
     }
 
     /// Returns the record of an entity. If [`Self::reads_may_wait`] returns true, this method must not be called on a
     /// thread that also runs other tasks.
-    pub(super) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+    pub(crate) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // The view was taken before this lookup, so a table that still exists had not been purged when the view was
         // taken.
         let id = self.table_id(table)?;
@@ -177,20 +177,20 @@ impl EmbeddedState {
         }
     }
 
-    pub(super) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
+    pub(crate) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
         Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
     }
 }
 
 /// The state of the database at one instant. It contains either all of a batch or none of it.
-pub(super) struct View {
+pub(crate) struct View {
     // Dropped before the database to which it belongs.
-    pub(super) snapshot: fjall::Snapshot,
-    pub(super) storage: Arc<Storage>,
+    pub(crate) snapshot: fjall::Snapshot,
+    pub(crate) storage: Arc<Storage>,
 }
 
 /// Keys are user data, so they appear only in the log, not in the fault.
-pub(super) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
+pub(crate) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
     tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))
 }

@@ -1,5 +1,5 @@
-use super::layout::TableId;
 use super::*;
+use crate::disk::layout::{self, TableId};
 use engine::SinkDecision;
 use engine::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, MutationError, RecordBuilder};
@@ -40,11 +40,11 @@ fn open(folder: &TempDir) -> Embedded {
     Embedded::open(folder.path(), &EmbeddedOptions::default(), TestClock::at(1000)).unwrap()
 }
 
-pub(super) fn table() -> TableKey {
+pub(crate) fn table() -> TableKey {
     TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
 }
 
-pub(super) fn key(number: usize) -> EntityKey {
+pub(crate) fn key(number: usize) -> EntityKey {
     EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
 }
 
@@ -110,7 +110,7 @@ async fn count(engine: &Embedded) -> Result<usize, ReadError> {
     Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
 }
 
-pub(super) fn scan_all() -> Scan {
+pub(crate) fn scan_all() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
         from: None,

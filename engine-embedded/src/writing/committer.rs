@@ -12,17 +12,17 @@
 //! 3. After a failed write, nothing is written until the database has been reopened (`outage`).
 //! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
 
-use super::counts::{Phase, PhaseTimer};
-use super::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
-use super::group::Group;
-use super::guard::{Panicked, guarded};
-use super::layout::{self, TableId};
-use super::outage::Outage;
-use super::prepared::{Prepared, RecentWrites, Submitted};
-use super::queue_memory::MemoryShare;
-use super::space::FreeSpace;
-use super::state::EmbeddedState;
-use super::storage::Storage;
+use crate::counts::{Phase, PhaseTimer};
+use crate::disk::guard::{Panicked, guarded};
+use crate::disk::layout::{self, TableId};
+use crate::disk::space::FreeSpace;
+use crate::disk::storage::Storage;
+use crate::state::EmbeddedState;
+use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
+use crate::writing::group::Group;
+use crate::writing::outage::Outage;
+use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
+use crate::writing::queue_memory::MemoryShare;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
@@ -37,34 +37,34 @@ use std::vec;
 use tokio::sync::oneshot;
 
 /// The maximum memory used by requests that wait for the committer or are being processed, in bytes.
-pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The size at which a group accepts no more transactions, in bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The maximum size of a transaction that uses up one turn of its account, in bytes. If each of several accounts sends
 /// a transaction of this size, writing the group takes little more time than a sync.
 const TURN_BYTES: usize = 256 * 1024;
-pub(super) const GROUP_LIMITS: GroupLimits =
+pub(crate) const GROUP_LIMITS: GroupLimits =
     GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
 
-pub(super) enum Request {
+pub(crate) enum Request {
     Commit(CommitRequest),
     Catalog(CatalogChange, MemoryShare),
 }
 
-pub(super) enum CatalogChange {
+pub(crate) enum CatalogChange {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
 }
 
-pub(super) struct CommitRequest {
+pub(crate) struct CommitRequest {
     /// Shared with the caller, which usually outlives the request and therefore frees the memory.
-    pub(super) submitted: Arc<Submitted>,
-    pub(super) prepared: Option<Prepared>,
-    pub(super) bytes: usize,
-    pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
-    pub(super) memory: MemoryShare,
+    pub(crate) submitted: Arc<Submitted>,
+    pub(crate) prepared: Option<Prepared>,
+    pub(crate) bytes: usize,
+    pub(crate) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
+    pub(crate) memory: MemoryShare,
 }
 
 impl QueuedRequest for Request {
@@ -89,22 +89,22 @@ impl QueuedRequest for Request {
     }
 }
 
-pub(super) struct Committer<C> {
-    pub(super) shared: Arc<EmbeddedState>,
-    pub(super) queue: Arc<FairQueue<Request>>,
-    pub(super) stamps: Stamps<C>,
-    pub(super) next_table_id: TableId,
-    pub(super) purges: Sender<()>,
-    pub(super) persist_mode: PersistMode,
-    pub(super) space: FreeSpace,
-    pub(super) recent: RecentWrites,
-    pub(super) outage: Option<Outage>,
+pub(crate) struct Committer<C> {
+    pub(crate) shared: Arc<EmbeddedState>,
+    pub(crate) queue: Arc<FairQueue<Request>>,
+    pub(crate) stamps: Stamps<C>,
+    pub(crate) next_table_id: TableId,
+    pub(crate) purges: Sender<()>,
+    pub(crate) persist_mode: PersistMode,
+    pub(crate) space: FreeSpace,
+    pub(crate) recent: RecentWrites,
+    pub(crate) outage: Option<Outage>,
 }
 
 impl<C: Clock> Committer<C> {
     /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage between
     /// requests.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
             // A panic drops the channels of the current group, so its callers get a fault. No change of the group is

@@ -8,10 +8,10 @@
 //! 1. This module changes only a journal whose last write is incomplete, and only if everything else is valid.
 //! 2. Bytes that are cut off were never acknowledged as synced.
 
-use super::closing::{ClosedJournal, ClosingRecord};
-use super::folder::{CLOSED, Closing};
-use super::journal::{self, Journal, Tail};
-use super::open_error::OpenError;
+use crate::disk::closing::{ClosedJournal, ClosingRecord};
+use crate::disk::folder::{CLOSED, Closing};
+use crate::disk::journal::{self, Journal, Tail};
+use crate::disk::open_error::OpenError;
 use platform::files::sync_folder;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
 /// The numbered folders of the keyspaces: 0 belongs to the library itself, 1 to the engine.
-pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
+pub(crate) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
 /// The only kind of checksum in use: 128-bit XXH3.
 const KIND_XXH3: &[u8] = &[0];
@@ -31,7 +31,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// The part of the active journal whose damage is treated as an incomplete write rather than as an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IncompleteWrites {
+pub(crate) enum IncompleteWrites {
     /// None: the database was closed cleanly, so everything was synced.
     Nothing,
     /// Only the last batch: every batch before it was synced.
@@ -41,12 +41,12 @@ pub(super) enum IncompleteWrites {
 }
 
 #[derive(Debug)]
-pub(super) struct JournalToTruncate {
-    pub(super) journal: PathBuf,
-    pub(super) valid_bytes: usize,
+pub(crate) struct JournalToTruncate {
+    pub(crate) journal: PathBuf,
+    pub(crate) valid_bytes: usize,
 }
 
-pub(super) fn check(
+pub(crate) fn check(
     database: &Path,
     closing: Option<&Closing>,
     incomplete_writes: IncompleteWrites,
@@ -63,7 +63,7 @@ pub(super) fn check(
 
 /// Checks the folder of a complete database without changing anything. Returns the journal that must be truncated, if
 /// any. After a clean shutdown, the journals must be unchanged, so no incomplete write is accepted.
-pub(super) fn inspect(
+pub(crate) fn inspect(
     database: &Path,
     closing: Option<&Closing>,
     incomplete_writes: IncompleteWrites,
@@ -89,7 +89,7 @@ pub(super) fn inspect(
     Ok(is_cut.then(|| JournalToTruncate { journal: path.clone(), valid_bytes: journal.valid_bytes }))
 }
 
-pub(super) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
+pub(crate) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
     Ok(ClosingRecord(read_journals(database)?.iter().map(JournalFile::closed).collect()))
 }
 
@@ -100,13 +100,13 @@ fn check_record(database: &Path, record: &ClosingRecord, journals: &[JournalFile
     Err(OpenError::damaged(&journal_path(database, number), what))
 }
 
-pub(super) fn valid_part(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn valid_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = read_journal(path).map_err(io::Error::other)?;
     bytes.truncate(journal::read(&bytes).valid_bytes);
     Ok(bytes)
 }
 
-pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
+pub(crate) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
     let (mut file, mut hash, mut length) = (File::open(path)?, Xxh3Default::new(), 0);
     let mut block = vec![0; READ_BYTES];
     loop {
@@ -119,13 +119,13 @@ pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
     }
 }
 
-pub(super) struct Manifest(Vec<u8>);
+pub(crate) struct Manifest(Vec<u8>);
 
 impl Manifest {
     /// Returns whether the manifest lists the sorted file `id` with the given checksum. For each file, the manifest
     /// contains the file's number (8 bytes, little-endian), `00`, and its checksum (16 bytes, little-endian). The rest
     /// of the manifest is not decoded here.
-    pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
+    pub(crate) fn names(&self, id: u64, checksum: u128) -> bool {
         let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
         self.0.windows(entry.len()).any(|bytes| bytes == entry)
     }
@@ -133,7 +133,7 @@ impl Manifest {
 
 /// Reads the manifest of a keyspace and verifies its checksum. The library does not verify the checksum, and would
 /// delete the sorted files that a damaged manifest does not list.
-pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
+pub(crate) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
     // The library would treat a keyspace without this file as incomplete and delete it.
     let current = keyspace.join("current");
     let (number, checksum) = decode_current(&read(&current)?)
@@ -149,7 +149,7 @@ pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
 
 /// The batches that this process has acknowledged and that exist only in the journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Acknowledged {
+pub(crate) enum Acknowledged {
     /// Every batch up to this sequence number; `None` if all of them are in sorted files.
     UpTo(Option<u64>),
     /// It is not known which batches were synced before they were acknowledged.
@@ -161,7 +161,7 @@ pub(super) enum Acknowledged {
 /// that was written to can contain unsynced data. That journal is replaced by a copy of its complete batches. If the
 /// acknowledged batches are known, all of them must be in the copy, and everything after them is truncated: a partial
 /// failed write, or its repetition by the library.
-pub(super) fn rescue(
+pub(crate) fn rescue(
     database: &Path,
     incomplete_writes: IncompleteWrites,
     acknowledged: Acknowledged,

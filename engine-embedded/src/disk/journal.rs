@@ -62,23 +62,23 @@ const FIRST_CHARACTER: u8 = b' ';
 const HASH_STEP_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Journal {
-    pub(super) valid_bytes: usize,
-    pub(super) rest: Tail,
+pub(crate) struct Journal {
+    pub(crate) valid_bytes: usize,
+    pub(crate) rest: Tail,
     /// The sequence numbers of the batches; `None` if there are none.
-    pub(super) sequence: Option<Sequence>,
+    pub(crate) sequence: Option<Sequence>,
 }
 
 impl Journal {
-    pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Tail::Empty, sequence: None };
+    pub(crate) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Tail::Empty, sequence: None };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sequence {
-    pub(super) first: u64,
-    pub(super) last: u64,
+pub(crate) struct Sequence {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
     /// Whether each number is higher than the previous one.
-    pub(super) grows: bool,
+    pub(crate) grows: bool,
 }
 
 impl Sequence {
@@ -91,7 +91,7 @@ impl Sequence {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
+pub(crate) enum Tail {
     /// Nothing, or the zeros with which the file was created.
     Empty,
     /// An incomplete write: bytes that contain no complete batch, or only a repetition of the incomplete one.
@@ -102,7 +102,7 @@ pub(super) enum Tail {
     Unclear,
 }
 
-pub(super) fn read(bytes: &[u8]) -> Journal {
+pub(crate) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
     let mut sequence = None;

@@ -1,6 +1,6 @@
 //! The reasons why a data folder cannot be opened.
 
-use super::layout::FORMAT;
+use crate::disk::layout::FORMAT;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,11 +66,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_owned(), source }
     }
 
-    pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }
 }

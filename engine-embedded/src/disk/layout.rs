@@ -10,63 +10,63 @@ use engine::snapshot::SnapshotTable;
 use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 
 /// The data folder format that this version writes and reads.
-pub(super) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// The only keyspace. A second keyspace would require about 17 more syncs when a folder is created. It would also have
 /// to be flushed before journals could be deleted.
-pub(super) const KEYSPACE: &str = "data";
+pub(crate) const KEYSPACE: &str = "data";
 
 // No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
 // entry.
 
-pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
-pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
-pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
+pub(crate) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
+pub(crate) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
+pub(crate) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 /// The prefix of the keys of deleted tables whose entities are still to be removed. The table ID follows.
-pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
+pub(crate) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
 /// The prefix of the keys of service properties. The account name follows.
-pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
+pub(crate) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
 /// The version of a catalog value for a table without policies. It is the value's first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
 /// The version of a catalog value for a table with policies. The policies follow the same data as in version 1.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
 /// The value of a deleted table, which consists only of its version.
-pub(super) const PURGE_VALUE: &[u8] = &[1];
+pub(crate) const PURGE_VALUE: &[u8] = &[1];
 
 /// Separates the account from the table name. Neither can contain this byte.
 const CATALOG_KEY_SEPARATOR: u8 = 0;
 
 /// Identifies a table permanently. IDs are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct TableId(u64);
+pub(crate) struct TableId(u64);
 
 impl TableId {
-    pub(super) const FIRST: Self = Self(1);
+    pub(crate) const FIRST: Self = Self(1);
 
-    pub(super) fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self(self.0.checked_add(1).expect("2^64 tables are never created"))
     }
 
     /// Returns `None` for the first ID.
-    pub(super) fn before(self) -> Option<Self> {
+    pub(crate) fn before(self) -> Option<Self> {
         Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
 
-    pub(super) fn to_bytes(self) -> [u8; 8] {
+    pub(crate) fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
     }
 }
 
-pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
+pub(crate) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
-pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
+pub(crate) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     let (partition, row) = (key.partition.as_str(), key.row.as_str());
     let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
     full_key.extend_from_slice(&table.to_bytes());
@@ -74,25 +74,25 @@ pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     full_key
 }
 
-pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
+pub(crate) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
 
 /// Returns the key of a table in the catalog: prefix, account, separator, folded name.
-pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
+pub(crate) fn catalog_key(table: &TableKey) -> Vec<u8> {
     [CATALOG_PREFIX, table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()]
         .concat()
 }
 
-pub(super) fn purge_key(table: TableId) -> Vec<u8> {
+pub(crate) fn purge_key(table: TableId) -> Vec<u8> {
     [PURGE_PREFIX, &table.to_bytes()].concat()
 }
 
-pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
+pub(crate) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
 
-pub(super) fn catalog_value(
+pub(crate) fn catalog_value(
     table: &TableKey,
     id: TableId,
     created: DateTime,
@@ -110,21 +110,21 @@ pub(super) fn catalog_value(
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CatalogEntry {
-    pub(super) table: TableKey,
-    pub(super) id: TableId,
-    pub(super) created: DateTime,
-    pub(super) policies: StoredAccessPolicies,
+pub(crate) struct CatalogEntry {
+    pub(crate) table: TableKey,
+    pub(crate) id: TableId,
+    pub(crate) created: DateTime,
+    pub(crate) policies: StoredAccessPolicies,
 }
 
 impl CatalogEntry {
-    pub(super) fn into_snapshot(self) -> SnapshotTable {
+    pub(crate) fn into_snapshot(self) -> SnapshotTable {
         SnapshotTable { table: self.table, created: self.created, policies: self.policies }
     }
 }
 
 /// Decodes a catalog entry. Returns `None` if the entry is damaged or was written by a newer version.
-pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
+pub(crate) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
     let (created, mut rest) = take_time(rest)?;
@@ -142,7 +142,7 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum EngineEntry {
+pub(crate) enum EngineEntry {
     NextTableId(TableId),
     LastStamp(DateTime),
     Table(CatalogEntry),
@@ -151,14 +151,14 @@ pub(super) enum EngineEntry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EngineEntryError {
+pub(crate) enum EngineEntryError {
     /// The entry is damaged or was written by a newer version. The string describes the entry.
     Damaged(&'static str),
     UnknownKind,
 }
 
 /// Decodes an entry of the engine itself, whose key begins with zeros.
-pub(super) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntry, EngineEntryError> {
+pub(crate) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntry, EngineEntryError> {
     let (entry, what) = if key == NEXT_TABLE_ID {
         (TableId::from_bytes(value).map(EngineEntry::NextTableId), "the ID of the next table cannot be read")
     } else if key == LAST_STAMP {
@@ -179,7 +179,7 @@ pub(super) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntr
     entry.ok_or(EngineEntryError::Damaged(what))
 }
 
-pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {
+pub(crate) fn stamp_value(stamp: DateTime) -> [u8; 8] {
     stamp.ticks().to_be_bytes()
 }
 
@@ -187,7 +187,7 @@ fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
-pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
+pub(crate) fn service_properties_key(account: &AccountName) -> Vec<u8> {
     [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
 }
 

@@ -6,11 +6,11 @@
 //!
 //! Invariant: in the checked folder, files are opened only for reading.
 
-use super::folder::{self, Folder};
-use super::open_error::OpenError;
-use super::preflight::{self, IncompleteWrites};
-use super::storage::Storage;
-use super::walk;
+use crate::disk::folder::{self, Folder};
+use crate::disk::open_error::OpenError;
+use crate::disk::preflight::{self, IncompleteWrites};
+use crate::disk::storage::Storage;
+use crate::upkeep::walk;
 use engine::check::CheckReport;
 use platform::files::{is_too_many_open_files, link_to_read};
 use std::fs;
@@ -171,9 +171,9 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-    use super::super::layout::{self, TableId};
-    use super::super::{Embedded, EmbeddedOptions};
     use super::*;
+    use crate::disk::layout::{self, TableId};
+    use crate::{Embedded, EmbeddedOptions};
     use engine::check::PROBLEMS_MAX;
     use engine::{Engine, TableKey};
     use model::clock::SystemClock;

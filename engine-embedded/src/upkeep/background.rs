@@ -5,9 +5,9 @@
 //! 1. Steps are short, and after each step a thread checks whether the engine is closing.
 //! 2. The marker of a deleted table is removed after the table's last entity, so a purge survives a restart.
 
-use super::layout::{self, TableId};
-use super::state::EmbeddedState;
-use super::storage::Storage;
+use crate::disk::layout::{self, TableId};
+use crate::disk::storage::Storage;
+use crate::state::EmbeddedState;
 use engine::parts::monotonic;
 use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const PURGE_STEP_ENTITIES: usize = 1024;
 
 /// Removes the entities of deleted tables: first the tables left over from the previous run, then whenever it is woken.
-pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
+pub(crate) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
     loop {
         // While the database is closed, the committer is about to reopen it, and wakes the purger afterwards.
         if let Ok(storage) = shared.storage()
@@ -80,7 +80,7 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
     Ok(if is_last_step { None } else { last })
 }
 
-pub(super) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
+pub(crate) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         if shared.is_unsynced.swap(false, Ordering::AcqRel)
             && let Ok(storage) = shared.storage()

@@ -18,7 +18,7 @@ const NO_BATCH: u64 = u64::MAX;
 /// The batch that the committer is writing. The purger need not announce its batches, because no reader can see the
 /// entities of a deleted table.
 #[derive(Debug)]
-pub(super) struct Visibility {
+pub(crate) struct Visibility {
     /// The lowest sequence number that the batch may have.
     floor: AtomicU64,
     waiting: AtomicUsize,
@@ -27,7 +27,7 @@ pub(super) struct Visibility {
 }
 
 impl Visibility {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             floor: AtomicU64::new(NO_BATCH),
             waiting: AtomicUsize::new(0),
@@ -37,7 +37,7 @@ impl Visibility {
     }
 
     /// Writes a batch. `next_number` is called first and returns the lowest sequence number that the batch may have.
-    pub(super) fn write<T>(&self, next_number: impl FnOnce() -> u64, write: impl FnOnce() -> T) -> T {
+    pub(crate) fn write<T>(&self, next_number: impl FnOnce() -> u64, write: impl FnOnce() -> T) -> T {
         /// The batch ends even if writing it panics.
         struct End<'a>(&'a Visibility);
         impl Drop for End<'_> {
@@ -57,14 +57,14 @@ impl Visibility {
 
     /// Returns a snapshot, or `None` if it might show only a part of a batch. `visible` returns the number below which
     /// everything is visible.
-    pub(super) fn snapshot<S>(&self, take: impl FnOnce() -> S, visible: impl FnOnce() -> u64) -> Option<S> {
+    pub(crate) fn snapshot<S>(&self, take: impl FnOnce() -> S, visible: impl FnOnce() -> u64) -> Option<S> {
         let snapshot = take();
         // Read the number after taking the snapshot: the snapshot then shows nothing at or above it.
         let visible = visible();
         (visible <= self.floor.load(Ordering::SeqCst)).then_some(snapshot)
     }
 
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let floor = self.floor.load(Ordering::SeqCst);

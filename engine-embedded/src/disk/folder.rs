@@ -7,9 +7,9 @@
 //! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
 //! Rowhouse but never held acknowledged data, so its database may be deleted and created again.
 
-use super::closing::ClosingRecord;
-use super::layout::FORMAT;
-use super::open_error::OpenError;
+use crate::disk::closing::ClosingRecord;
+use crate::disk::layout::FORMAT;
+use crate::disk::open_error::OpenError;
 use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ const FIRST_LINE: &str = "rowhouse data folder";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
 /// Records that the database was closed cleanly. The file is removed before anything is written again.
-pub(super) const CLOSED: &str = "rowhouse.closed";
+pub(crate) const CLOSED: &str = "rowhouse.closed";
 const NEW_CLOSED: &str = "rowhouse.closed.new";
 /// The maximum size of the record in `CLOSED`, in bytes. Each journal takes at most 80.
 const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
@@ -43,7 +43,7 @@ const IGNORED: [&str; 2] = [LOCK, "lost+found"];
 
 /// A data folder that this process owns until the value is dropped.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     /// Held for its lock. The operating system releases the lock when the file is closed, even if the process crashes.
     lock: File,
@@ -59,7 +59,7 @@ impl Drop for Folder {
 }
 
 #[derive(Debug)]
-pub(super) enum Closing {
+pub(crate) enum Closing {
     /// Written by an earlier version, which recorded only that everything was synced.
     Unrecorded,
     Recorded(ClosingRecord),
@@ -74,7 +74,7 @@ enum Kind {
 
 impl Folder {
     /// Takes ownership of a data folder. A missing or empty folder becomes a new data folder.
-    pub(super) fn acquire(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn acquire(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             create_private(path)?;
         }
@@ -89,7 +89,7 @@ impl Folder {
 
     /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or
     /// a copy without its lock file.
-    pub(super) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
         }
@@ -109,7 +109,7 @@ impl Folder {
     /// Takes ownership of a folder in order to restore a backup into it. The folder may be missing, empty, or contain
     /// the remains of an interrupted restore, which are deleted. Until [`Self::complete_restore`] is called, only
     /// another restore opens the folder.
-    pub(super) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
         let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
             Ok(Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
@@ -133,7 +133,7 @@ impl Folder {
 
     /// Completes a restore, after all its data has been synced. The folder is then like any other that was closed
     /// cleanly.
-    pub(super) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
+    pub(crate) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
         self.complete()?;
         self.record_closing(record)?;
         fs::remove_file(self.path.join(RESTORING))
@@ -142,7 +142,7 @@ impl Folder {
     }
 
     /// Tests whether the disk accepts writes and syncs. The file written for the test is removed afterwards.
-    pub(super) fn probe(&self) -> io::Result<()> {
+    pub(crate) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE);
         let written = File::create(&path).and_then(|mut file| {
             file.write_all(&vec![0xA5; PROBE_BYTES])?;
@@ -157,7 +157,7 @@ impl Folder {
 
     /// Records that everything is synced and that nothing more will be written. A crash leaves either the whole record
     /// or none.
-    pub(super) fn record_closing(&self, record: &ClosingRecord) -> Result<(), OpenError> {
+    pub(crate) fn record_closing(&self, record: &ClosingRecord) -> Result<(), OpenError> {
         let (path, new) = (self.path.join(CLOSED), self.path.join(NEW_CLOSED));
         let write = || -> io::Result<()> {
             let mut file = File::create(&new)?;
@@ -170,7 +170,7 @@ impl Folder {
     }
 
     /// Returns `None` if the database was not closed cleanly.
-    pub(super) fn closing(&self) -> Result<Option<Closing>, OpenError> {
+    pub(crate) fn closing(&self) -> Result<Option<Closing>, OpenError> {
         let path = self.path.join(CLOSED);
         let mut text = String::new();
         match File::open(&path).and_then(|file| file.take(CLOSED_BYTES_MAX).read_to_string(&mut text)) {
@@ -188,7 +188,7 @@ impl Folder {
     }
 
     /// Must be called before anything is written.
-    pub(super) fn remove_closing_record(&self) -> Result<(), OpenError> {
+    pub(crate) fn remove_closing_record(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
         remove_if_there(&self.path.join(NEW_CLOSED))
             .and_then(|()| remove_if_there(&path))
@@ -196,17 +196,17 @@ impl Folder {
             .map_err(|error| OpenError::io("remove", &path, error))
     }
 
-    pub(super) fn database(&self) -> PathBuf {
+    pub(crate) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
 
     /// Marks the database as completely created. The storage library does not sync the folder that contains its
     /// keyspace folders, so this method does.
-    pub(super) fn complete(&mut self) -> Result<(), OpenError> {
+    pub(crate) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.database())
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
@@ -236,7 +236,7 @@ fn kind(path: &Path) -> Result<Kind, OpenError> {
     Ok(Kind::New)
 }
 
-pub(super) fn names(path: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Reads every key and value of a database, and reports damage and unexpected entries.
 
-use super::layout::{self, EngineEntry, EngineEntryError, TableId};
-use super::snapshot::EmbeddedSnapshot;
-use super::storage::Storage;
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
+use crate::disk::storage::Storage;
+use crate::reading::snapshot::EmbeddedSnapshot;
 use engine::check::{CheckReport, ENTITIES_BETWEEN_REPORTS, check_entity, check_snapshot};
 use engine::parts::cancellation::Cancellation;
 use engine::snapshot::SnapshotContents;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The report refers to the database by the path `database`. For `read`, see [`check_snapshot`].
-pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
+pub(crate) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let tables = EmbeddedSnapshot {
         contents,

@@ -12,9 +12,9 @@
 //!    forward.
 //! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
-use super::hashed_key::{HashedKey, KeyHashes};
-use super::layout::{self, TableId};
-use super::state::EmbeddedState;
+use crate::disk::layout::{self, TableId};
+use crate::hashed_key::{HashedKey, KeyHashes};
+use crate::state::EmbeddedState;
 use byteview::ByteView;
 use engine::TableKey;
 use model::mutation::Effect;
@@ -25,40 +25,40 @@ use std::sync::atomic::Ordering;
 /// one.
 const RECENT_WRITES: usize = 64 * 1024;
 
-pub(super) struct Submitted {
-    pub(super) table: TableKey,
-    pub(super) transaction: Transaction,
+pub(crate) struct Submitted {
+    pub(crate) table: TableKey,
+    pub(crate) transaction: Transaction,
 }
 
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// The table that had the name during preparation. If a different table has the name now, the preparation is
     /// unusable.
-    pub(super) table: TableId,
+    pub(crate) table: TableId,
     /// The last group whose writes are guaranteed to be visible to the lookups.
-    pub(super) seen: u64,
-    pub(super) changes: Vec<Change>,
-    pub(super) written: Vec<MutationResult>,
-    pub(super) bytes: usize,
+    pub(crate) seen: u64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) written: Vec<MutationResult>,
+    pub(crate) bytes: usize,
 }
 
-pub(super) struct Change {
-    pub(super) key: HashedKey,
+pub(crate) struct Change {
+    pub(crate) key: HashedKey,
     /// `None` until the entity has been looked up.
-    pub(super) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Outcome>,
     /// Whether the outcome depends on the existing entity.
     ///
     /// An Insert Or Replace depends on nothing, not even on the existing Timestamp, because the transaction's
     /// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
-    pub(super) depends_on_existing: bool,
+    pub(crate) depends_on_existing: bool,
 }
 
 /// The new value of an entity, not yet stamped; `None` if the entity is deleted. An error is the reason why the
 /// mutation is refused.
-pub(super) type Outcome = Result<Option<ByteView>, MutationError>;
+pub(crate) type Outcome = Result<Option<ByteView>, MutationError>;
 
 impl Prepared {
     /// Encodes the keys of a transaction without any lookups.
-    pub(super) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
+    pub(crate) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
             outcome: None,
@@ -70,7 +70,7 @@ impl Prepared {
 
     /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or there is not enough
     /// memory. `reserve` receives the memory used so far, in bytes, and returns whether that much memory is available.
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: &EmbeddedState,
         table: &TableKey,
         transaction: &Transaction,
@@ -107,7 +107,7 @@ impl Change {
 }
 
 /// Computes the outcome of a mutation from the record of the existing entity.
-pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
+pub(crate) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     let existing = existing.map(RecordView::new).transpose().map_err(|_| MutationError::DamagedRecord)?;
     mutation.apply(existing, DateTime::MIN).map(|effect| match effect {
         Effect::Put(record) => Some(ByteView::from(record.as_bytes())),
@@ -117,25 +117,25 @@ pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
 
 /// The group that last wrote to each entity. If several keys share a counter, the counter may show a later group than
 /// the group that last wrote to a given key.
-pub(super) struct RecentWrites {
+pub(crate) struct RecentWrites {
     /// The current group, counted from 1.
     group: u64,
     groups: Box<[u64]>,
 }
 
 impl RecentWrites {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { group: 0, groups: vec![0; RECENT_WRITES].into_boxed_slice() }
     }
 
     /// The number is not reused, even if the group fails.
-    pub(super) fn begin_group(&mut self) -> u64 {
+    pub(crate) fn begin_group(&mut self) -> u64 {
         self.group += 1;
         self.group
     }
 
     /// Records that the current group writes to an entity, whether or not the write succeeds.
-    pub(super) fn record(&mut self, key: &HashedKey) {
+    pub(crate) fn record(&mut self, key: &HashedKey) {
         let group = self.group;
         if let Some(last) = self.groups.get_mut(counter(key)) {
             *last = group;
@@ -144,18 +144,18 @@ impl RecentWrites {
 
     /// Records that every entity may have changed, because the database was reopened: with the durability `Interval`,
     /// writes that were visible before may be lost.
-    pub(super) fn record_all(&mut self) {
+    pub(crate) fn record_all(&mut self) {
         let group = self.begin_group();
         self.groups.fill(group);
     }
 
     /// Returns true if an entity has not been written to since the group `seen` became visible.
-    pub(super) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
+    pub(crate) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
         self.groups.get(counter(key)).is_some_and(|last| *last <= seen)
     }
 
     /// Returns whether the current group may have written to an entity.
-    pub(super) fn is_of_current_group(&self, key: &HashedKey) -> bool {
+    pub(crate) fn is_of_current_group(&self, key: &HashedKey) -> bool {
         self.groups.get(counter(key)) == Some(&self.group)
     }
 }

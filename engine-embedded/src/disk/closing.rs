@@ -12,17 +12,17 @@ use xxhash_rust::xxh3::xxh3_64;
 const FIRST_LINE: &str = "rowhouse closed";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ClosedJournal {
-    pub(super) number: u64,
-    pub(super) bytes: usize,
-    pub(super) checksum: u128,
+pub(crate) struct ClosedJournal {
+    pub(crate) number: u64,
+    pub(crate) bytes: usize,
+    pub(crate) checksum: u128,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ClosingRecord(pub(super) Vec<ClosedJournal>);
+pub(crate) struct ClosingRecord(pub(crate) Vec<ClosedJournal>);
 
 impl ClosingRecord {
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{FIRST_LINE}\n");
         for ClosedJournal { number, bytes, checksum } in &self.0 {
             // Writing to a string never fails.
@@ -33,14 +33,14 @@ impl ClosingRecord {
     }
 
     /// Parses the output of [`Self::to_text`] and accepts nothing else.
-    pub(super) fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         let journals = text.strip_prefix(FIRST_LINE)?.lines().filter_map(|line| line.strip_prefix("journal "));
         let record = Self(journals.map(journal).collect::<Option<_>>()?);
         (record.to_text() == text).then_some(record)
     }
 
     /// Returns the number of the first journal that differs from the record, and a description of the difference.
-    pub(super) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
+    pub(crate) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
         for closed in &self.0 {
             let Some(found) = found.iter().find(|found| found.number == closed.number) else {
                 return Some((closed.number, "the file is missing".to_owned()));

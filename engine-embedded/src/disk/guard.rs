@@ -17,10 +17,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The guarded code panicked. The panic hook has already printed the message.
 #[derive(Debug)]
-pub(super) struct Panicked;
+pub(crate) struct Panicked;
 
 /// Runs a closure and converts a panic into an error. The caller must ensure that everything the closure changes can
 /// still be used after a panic.
-pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked)
 }

@@ -24,15 +24,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct GroupLimits {
+pub(crate) struct GroupLimits {
     /// The credit that an account earns per turn, in bytes.
-    pub(super) turn_bytes: usize,
+    pub(crate) turn_bytes: usize,
     /// The size at which a group accepts no more requests, in bytes.
-    pub(super) group_bytes: usize,
-    pub(super) group_requests: usize,
+    pub(crate) group_bytes: usize,
+    pub(crate) group_requests: usize,
 }
 
-pub(super) trait QueuedRequest {
+pub(crate) trait QueuedRequest {
     fn account(&self) -> &AccountName;
     fn cost_bytes(&self) -> usize;
     /// Returns true if no request may follow this one in its group.
@@ -40,14 +40,14 @@ pub(super) trait QueuedRequest {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<T> {
+pub(crate) enum Next<T> {
     Group(Vec<T>),
     Elapsed,
     Closed,
 }
 
 #[derive(Debug)]
-pub(super) struct FairQueue<T> {
+pub(crate) struct FairQueue<T> {
     limits: GroupLimits,
     state: Mutex<State<T>>,
     arrived: Condvar,
@@ -70,7 +70,7 @@ struct Lane<T> {
 }
 
 impl<T: QueuedRequest> FairQueue<T> {
-    pub(super) fn new(limits: GroupLimits) -> Self {
+    pub(crate) fn new(limits: GroupLimits) -> Self {
         let state = State {
             lanes: HashMap::new(),
             turns: VecDeque::new(),
@@ -82,7 +82,7 @@ impl<T: QueuedRequest> FairQueue<T> {
     }
 
     /// Returns the request as the error if the queue is closed.
-    pub(super) fn push(&self, request: T) -> Result<(), T> {
+    pub(crate) fn push(&self, request: T) -> Result<(), T> {
         let mut state = self.state();
         if state.is_closed {
             return Err(request);
@@ -100,18 +100,18 @@ impl<T: QueuedRequest> FairQueue<T> {
     }
 
     /// Requests already in the queue are still delivered.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         self.wake(state);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.state().requests
     }
 
     /// Waits for requests, at most until the given instant, and takes the next group.
-    pub(super) fn take(&self, until: Option<Instant>) -> Next<T> {
+    pub(crate) fn take(&self, until: Option<Instant>) -> Next<T> {
         let mut state = self.state();
         while state.turns.is_empty() {
             if state.is_closed {
@@ -137,7 +137,7 @@ impl<T: QueuedRequest> FairQueue<T> {
     /// Puts back the last requests of a group, in their order, because the group became larger than the costs of its
     /// requests indicated. The account whose request filled the group must wait for its next turn. The other accounts
     /// come first and keep their credit.
-    pub(super) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
+    pub(crate) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
         let mut state = self.state();
         for request in requests.rev() {
             state.put_back(request, filled_by);

@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// and many times the cost of resuming later.
 const SLICE: Duration = Duration::from_millis(10);
 
-pub(super) struct Scans {
+pub(crate) struct Scans {
     slots: Arc<Semaphore>,
     /// As many permits as there are slots, for resuming scans that wait for a slot or have one.
     resume_permits: Arc<Semaphore>,
@@ -33,7 +33,7 @@ pub(super) struct Scans {
 }
 
 /// The scan holds its slot until this value is dropped.
-pub(super) struct ScanSlot {
+pub(crate) struct ScanSlot {
     _permit: OwnedSemaphorePermit,
     _resume_permit: Option<OwnedSemaphorePermit>,
     slice_end: Instant,
@@ -41,19 +41,19 @@ pub(super) struct ScanSlot {
 }
 
 impl Scans {
-    pub(super) fn new(slots_max: usize) -> Self {
+    pub(crate) fn new(slots_max: usize) -> Self {
         let slots_max = slots_max.clamp(1, Semaphore::MAX_PERMITS);
         let semaphore = || Arc::new(Semaphore::new(slots_max));
         Self { slots: semaphore(), resume_permits: semaphore(), slots_max, slice: SLICE, waiting: Arc::default() }
     }
 
-    pub(super) async fn begin(&self) -> Result<ScanSlot, Fault> {
+    pub(crate) async fn begin(&self) -> Result<ScanSlot, Fault> {
         let _waiting = WaitingCount::begin(&self.waiting);
         Ok(self.slot(acquire(&self.slots).await?, None))
     }
 
     /// Returns `None` if no slot becomes free before the deadline.
-    pub(super) async fn resume(&self, deadline: Instant) -> Result<Option<ScanSlot>, Fault> {
+    pub(crate) async fn resume(&self, deadline: Instant) -> Result<Option<ScanSlot>, Fault> {
         let _waiting = WaitingCount::begin(&self.waiting);
         let slot = async {
             let resume_permit = acquire(&self.resume_permits).await?;
@@ -62,17 +62,17 @@ impl Scans {
         tokio::time::timeout_at(deadline.into(), slot).await.ok().transpose()
     }
 
-    pub(super) fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.slots_max.saturating_sub(self.slots.available_permits())
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Makes every scan give up its slot as soon as others wait, so that tests do not depend on [`SLICE`].
     #[cfg(test)]
-    pub(super) fn without_slices(&mut self) {
+    pub(crate) fn without_slices(&mut self) {
         self.slice = Duration::ZERO;
     }
 
@@ -83,7 +83,7 @@ impl Scans {
 }
 
 impl ScanSlot {
-    pub(super) fn must_yield(&self) -> bool {
+    pub(crate) fn must_yield(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
     }
 }

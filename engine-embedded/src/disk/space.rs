@@ -16,7 +16,7 @@ const READING_AGE_MAX: Duration = Duration::from_millis(100);
 const MARGIN_DIVISOR: u64 = 16;
 
 #[derive(Debug)]
-pub(super) struct FreeSpace {
+pub(crate) struct FreeSpace {
     folder: PathBuf,
     reserve_bytes: u64,
     checked_at: Option<Instant>,
@@ -24,12 +24,12 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    pub(super) fn new(folder: &Path, reserve_bytes: u64) -> Self {
+    pub(crate) fn new(folder: &Path, reserve_bytes: u64) -> Self {
         Self { folder: folder.to_owned(), reserve_bytes, checked_at: None, is_low: false }
     }
 
     /// Queries the file system at most ten times per second.
-    pub(super) fn is_low(&mut self) -> bool {
+    pub(crate) fn is_low(&mut self) -> bool {
         if self.reserve_bytes == 0 {
             return false;
         }
@@ -60,7 +60,7 @@ impl FreeSpace {
     }
 }
 
-pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
+pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
     fs4::available_space(folder)
 }
 

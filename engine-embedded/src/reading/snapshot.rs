@@ -3,9 +3,9 @@
 //! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
 //! reopen its database, because neither is possible while it reads.
 
-use super::layout::{self, EngineEntry, EngineEntryError, TableId};
-use super::state::{EmbeddedState, View};
-use super::storage::{Storage, storage_fault};
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
+use crate::disk::storage::{Storage, storage_fault};
+use crate::state::{EmbeddedState, View};
 use engine::Fault;
 use engine::parts::cancellation::Cancellation;
 use engine::snapshot::{EntityVisitor, Snapshot, SnapshotContents, SnapshotError, Snapshots};
@@ -25,14 +25,14 @@ impl Snapshots for EmbeddedState {
 }
 
 /// While the snapshot exists, its contents are not removed from disk.
-pub(super) struct EmbeddedSnapshot {
-    pub(super) contents: SnapshotContents,
+pub(crate) struct EmbeddedSnapshot {
+    pub(crate) contents: SnapshotContents,
     /// The IDs of the tables, in the order of the tables.
-    pub(super) ids: Vec<TableId>,
+    pub(crate) ids: Vec<TableId>,
     // Dropped before the database to which it belongs.
-    pub(super) snapshot: fjall::Snapshot,
-    pub(super) storage: Arc<Storage>,
-    pub(super) closing: Cancellation,
+    pub(crate) snapshot: fjall::Snapshot,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) closing: Cancellation,
 }
 
 impl Snapshot for EmbeddedSnapshot {

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 const GROWTH_BYTES: usize = 4 * 1024;
 
 #[derive(Debug)]
-pub(super) struct QueueMemory {
+pub(crate) struct QueueMemory {
     bytes: usize,
     state: Mutex<State>,
 }
@@ -43,24 +43,24 @@ struct Holder {
 
 /// The memory is released when the share is dropped.
 #[derive(Debug)]
-pub(super) struct MemoryShare {
+pub(crate) struct MemoryShare {
     memory: Arc<QueueMemory>,
     account: AccountName,
     bytes: usize,
 }
 
 impl QueueMemory {
-    pub(super) fn new(bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
         let state = State { free: bytes, holders: HashMap::new(), turns: VecDeque::new() };
         Arc::new(Self { bytes, state: Mutex::new(state) })
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.bytes - self.state().free
     }
 
     /// Acquires memory, at least one byte. A request for more than the total memory counts as a request for all of it.
-    pub(super) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
+    pub(crate) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
         let bytes = bytes.clamp(1, self.bytes);
         let granted = {
             let mut state = self.state();
@@ -187,16 +187,16 @@ impl State {
 }
 
 impl MemoryShare {
-    pub(super) fn account(&self) -> &AccountName {
+    pub(crate) fn account(&self) -> &AccountName {
         &self.account
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Acquires memory until this share holds about `bytes`, if the account may currently have that much.
-    pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
+    pub(crate) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes).next_multiple_of(GROWTH_BYTES);
         if missing == 0 {
             return true;
@@ -210,12 +210,12 @@ impl MemoryShare {
     }
 
     /// The shares must belong to the same account. They are then released together.
-    pub(super) fn merge(&mut self, mut other: Self) {
+    pub(crate) fn merge(&mut self, mut other: Self) {
         debug_assert!(self.account == other.account, "shares of one account");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    pub(super) fn shrink_to(&mut self, bytes: usize) {
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let excess = self.bytes.saturating_sub(bytes);
         self.bytes -= excess;
         if excess > 0 {

@@ -16,10 +16,10 @@
 //! 3. [`due`] and [`has_dead_entries_in_lowest`] decide which work is due. They depend only on numbers, so they can be
 //!    tested.
 
-use super::counts::MergeCounts;
-use super::figures::Disk;
-use super::state::EmbeddedState;
-use super::storage::Storage;
+use crate::counts::MergeCounts;
+use crate::disk::storage::Storage;
+use crate::figures::Disk;
+use crate::state::EmbeddedState;
 use engine::parts::monotonic;
 use fjall::AbstractTree;
 use fjall::compaction::Leveled;
@@ -129,7 +129,7 @@ fn has_dead_entries_in_lowest(shape: &Shape, has_kept_versions: bool) -> bool {
     })
 }
 
-pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
+pub(crate) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         // If a write has failed, the database is closed and there is nothing to do.

@@ -2,11 +2,11 @@
 //!
 //! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
-use super::hashed_key::{HashedKey, HashedKeyMap};
-use super::layout;
-use super::prepared::{Change, Prepared, RecentWrites, Submitted, outcome};
-use super::state::EmbeddedState;
-use super::storage::{Storage, storage_fault};
+use crate::disk::layout;
+use crate::disk::storage::{Storage, storage_fault};
+use crate::hashed_key::{HashedKey, HashedKeyMap};
+use crate::state::EmbeddedState;
+use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, outcome};
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
@@ -14,7 +14,7 @@ use fjall::{OwnedWriteBatch, PersistMode, UserValue};
 use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
 use std::sync::atomic::Ordering;
 
-pub(super) struct Group<'a> {
+pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
     storage: &'a Storage,
     number: u64,
@@ -27,7 +27,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: &'a EmbeddedState,
         storage: &'a Storage,
         recent: &'a mut RecentWrites,
@@ -45,7 +45,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    pub(super) fn apply<C: Clock>(
+    pub(crate) fn apply<C: Clock>(
         &mut self,
         Submitted { table, transaction }: &Submitted,
         prepared: Option<Prepared>,
@@ -83,16 +83,16 @@ impl<'a> Group<'a> {
     }
 
     /// An entity that the batch writes twice counts twice.
-    pub(super) fn entities(&self) -> usize {
+    pub(crate) fn entities(&self) -> usize {
         self.batch.len()
     }
 
-    pub(super) fn stored_bytes(&self) -> usize {
+    pub(crate) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
     /// The batch becomes visible when it has been written.
-    pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
+    pub(crate) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }

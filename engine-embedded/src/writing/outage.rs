@@ -11,8 +11,8 @@
 //! 1. While the disk refuses the probe, the old database stays open, and everything that was visible can still be read.
 //! 2. Nothing is written to a database that has refused a write.
 
-use super::preflight::Acknowledged;
-use super::state::EmbeddedState;
+use crate::disk::preflight::Acknowledged;
+use crate::state::EmbeddedState;
 use engine::parts::monotonic;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     began: Instant,
     next_attempt: Instant,
     /// The error of the last attempt, so that an unchanged error is logged only once.
@@ -30,18 +30,18 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    pub(super) fn begin(reason: &dyn Display) -> Self {
+    pub(crate) fn begin(reason: &dyn Display) -> Self {
         tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
         let now = monotonic::now();
         Self { began: now, next_attempt: now, last_error: String::new(), acknowledged: Acknowledged::Unknown }
     }
 
-    pub(super) fn next_attempt(&self) -> Instant {
+    pub(crate) fn next_attempt(&self) -> Instant {
         self.next_attempt
     }
 
     /// Returns true if the outage is over.
-    pub(super) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
+    pub(crate) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
         if monotonic::now() < self.next_attempt {
             return false;
         }

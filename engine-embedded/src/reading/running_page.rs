@@ -1,9 +1,9 @@
 //! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
 
-use super::layout::{self, TableId};
-use super::scans::ScanSlot;
-use super::state::{EmbeddedState, View, read_fault};
-use super::storage::Storage;
+use crate::disk::layout::{self, TableId};
+use crate::disk::storage::Storage;
+use crate::reading::scans::ScanSlot;
+use crate::state::{EmbeddedState, View, read_fault};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -15,7 +15,7 @@ use std::vec;
 
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
-pub(super) struct RunningPage<S> {
+pub(crate) struct RunningPage<S> {
     page: PageBuilder<S>,
     deadline: Instant,
     id: TableId,
@@ -32,14 +32,14 @@ pub(super) struct RunningPage<S> {
     shared: Arc<EmbeddedState>,
 }
 
-pub(super) enum Step<S> {
+pub(crate) enum Step<S> {
     Finished(S, ScanEnd),
     /// Other scans are waiting, so the page resumes later.
     Paused(Box<RunningPage<S>>),
 }
 
 impl<S: EntitySink> RunningPage<S> {
-    pub(super) fn begin(
+    pub(crate) fn begin(
         shared: Arc<EmbeddedState>,
         table: &TableKey,
         scan: Scan,
@@ -59,7 +59,7 @@ impl<S: EntitySink> RunningPage<S> {
 
     /// Reads until the page is finished or the scan must give up its slot. Must not be called on a thread that also
     /// runs other tasks.
-    pub(super) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
+    pub(crate) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
         while let Some((full_key, record)) = self.next()? {
             if until_check == 0 {
@@ -82,11 +82,11 @@ impl<S: EntitySink> RunningPage<S> {
     }
 
     /// The page ends at its deadline, however many entities it has.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    pub(super) fn end(mut self) -> Result<(S, ScanEnd), ReadError> {
+    pub(crate) fn end(mut self) -> Result<(S, ScanEnd), ReadError> {
         if let Some((full_key, _)) = self.held.take() {
             let _ended = self.page.end_before(layout::key_in_table(&full_key).unwrap_or_default());
         }

@@ -2,11 +2,11 @@
 //!
 //! Invariant: until [`Restore::finish`] has returned, only another restore opens the folder.
 
-use super::folder::Folder;
-use super::layout::{self, TableId};
-use super::open_error::OpenError;
-use super::preflight::IncompleteWrites;
-use super::storage::{OpenSettings, Storage};
+use crate::disk::folder::Folder;
+use crate::disk::layout::{self, TableId};
+use crate::disk::open_error::OpenError;
+use crate::disk::preflight::IncompleteWrites;
+use crate::disk::storage::{OpenSettings, Storage};
 use engine::parts::properties_value;
 use engine::snapshot::{Restore, SnapshotTable};
 use fjall::{OwnedWriteBatch, PersistMode};

@@ -2,13 +2,13 @@
 //!
 //! This module must not depend on requests or threads.
 
-use super::closing::ClosingRecord;
-use super::folder::Folder;
-use super::guard::{Panicked, guarded};
-use super::layout::{self, EngineEntry, EngineEntryError, TableId};
-use super::open_error::OpenError;
-use super::preflight::{self, Acknowledged, IncompleteWrites};
-use super::visibility::Visibility;
+use crate::disk::closing::ClosingRecord;
+use crate::disk::folder::Folder;
+use crate::disk::guard::{Panicked, guarded};
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
+use crate::disk::open_error::OpenError;
+use crate::disk::preflight::{self, Acknowledged, IncompleteWrites};
+use crate::disk::visibility::Visibility;
 use engine::Fault;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
@@ -56,17 +56,17 @@ const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const LIBRARY_THREADS: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OpenSettings {
-    pub(super) cache_bytes: u64,
-    pub(super) incomplete_writes: IncompleteWrites,
+pub(crate) struct OpenSettings {
+    pub(crate) cache_bytes: u64,
+    pub(crate) incomplete_writes: IncompleteWrites,
 }
 
-pub(super) struct Storage {
-    pub(super) db: Database,
-    pub(super) data: Keyspace,
+pub(crate) struct Storage {
+    pub(crate) db: Database,
+    pub(crate) data: Keyspace,
     visibility: Visibility,
     /// Triggered when the database is about to be closed and reopened. Long-running reads then stop soon.
-    pub(super) retired: Cancellation,
+    pub(crate) retired: Cancellation,
     // Dropped last, after the library's threads have stopped.
     closing: OnceLock<RecordOnDrop>,
 }
@@ -87,15 +87,15 @@ fn record_closing(folder: &Folder) -> Result<(), OpenError> {
     folder.record_closing(&preflight::closing_record(&folder.database())?)
 }
 
-pub(super) struct Recovered {
-    pub(super) catalog: Catalog<TableId>,
-    pub(super) properties: AccountProperties,
-    pub(super) next_table_id: TableId,
-    pub(super) last_stamp: DateTime,
+pub(crate) struct Recovered {
+    pub(crate) catalog: Catalog<TableId>,
+    pub(crate) properties: AccountProperties,
+    pub(crate) next_table_id: TableId,
+    pub(crate) last_stamp: DateTime,
 }
 
 impl Storage {
-    pub(super) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+    pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         if folder.is_new() {
             let storage = Self::open_database(folder, settings)?;
             folder.complete()?;
@@ -113,12 +113,12 @@ impl Storage {
     }
 
     /// Creates the database in a folder that a restore will fill and complete.
-    pub(super) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+    pub(crate) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         Self::open_database(folder, settings)
     }
 
     /// Reopens the database after a failed write. The old instance must already be closed.
-    pub(super) fn reopen(
+    pub(crate) fn reopen(
         folder: &Folder,
         settings: OpenSettings,
         acknowledged: Acknowledged,
@@ -128,7 +128,7 @@ impl Storage {
     }
 
     /// Opens a copy of a database for reading only, without background work.
-    pub(super) fn open_read_only(database: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open_read_only(database: &Path) -> Result<Self, OpenError> {
         let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
@@ -142,17 +142,17 @@ impl Storage {
     }
 
     /// Closes the database in a folder that a restore has filled, and returns the contents of its journals.
-    pub(super) fn close(self, folder: &Folder) -> Result<ClosingRecord, OpenError> {
+    pub(crate) fn close(self, folder: &Folder) -> Result<ClosingRecord, OpenError> {
         drop(self);
         preflight::closing_record(&folder.database())
     }
 
     /// When the last reader finishes, records that everything is synced and that nothing more will be written.
-    pub(super) fn record_closing_when_dropped(&self, folder: &Arc<Folder>) {
+    pub(crate) fn record_closing_when_dropped(&self, folder: &Arc<Folder>) {
         self.closing.get_or_init(|| RecordOnDrop(Arc::clone(folder)));
     }
 
-    pub(super) fn sorted_files(&self) -> HashSet<OsString> {
+    pub(crate) fn sorted_files(&self) -> HashSet<OsString> {
         let version = self.data.tree.current_version();
         version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
     }
@@ -184,13 +184,13 @@ impl Storage {
         Self::with_keyspace(db, &path)
     }
 
-    pub(super) fn refuses_writes(&self) -> bool {
+    pub(crate) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
     }
 
     /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once the
     /// batch is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
-    pub(super) fn acknowledged(&self, incomplete_writes: IncompleteWrites) -> Acknowledged {
+    pub(crate) fn acknowledged(&self, incomplete_writes: IncompleteWrites) -> Acknowledged {
         match incomplete_writes {
             IncompleteWrites::Everything => Acknowledged::Unknown,
             IncompleteWrites::Nothing | IncompleteWrites::LastBatch => {
@@ -199,19 +199,19 @@ impl Storage {
         }
     }
 
-    pub(super) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
+    pub(crate) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
         self.visibility.write(|| self.db.seqno(), || batch.commit())
     }
 
     /// Returns a snapshot that shows either all of each batch or none of it, or `None` if that is impossible until the
     /// current batch is written.
-    pub(super) fn try_snapshot(&self) -> Option<fjall::Snapshot> {
+    pub(crate) fn try_snapshot(&self) -> Option<fjall::Snapshot> {
         self.visibility.snapshot(|| self.db.snapshot(), || self.db.visible_seqno())
     }
 
     /// Returns a snapshot that shows either all of each batch or none of it. It may wait for a batch that is being
     /// written.
-    pub(super) fn snapshot(&self) -> fjall::Snapshot {
+    pub(crate) fn snapshot(&self) -> fjall::Snapshot {
         loop {
             if let Some(snapshot) = self.try_snapshot() {
                 return snapshot;
@@ -223,7 +223,7 @@ impl Storage {
     /// Makes room in memory for the next group: seals a full memtable, unless the previous one is still being flushed.
     /// Waits while there is no room, and while the library would block the writer. If a flush has failed, the library
     /// would wait forever, whereas this method returns.
-    pub(super) fn wait_for_room(&self) {
+    pub(crate) fn wait_for_room(&self) {
         let tree = &self.data.tree;
         let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
         let must_wait = || match tree.sealed_memtable_count() {
@@ -245,15 +245,15 @@ impl Storage {
 
     /// Returns the number of blocks that reads have loaded from disk, or from the operating system's cache, since the
     /// database was opened.
-    pub(super) fn blocks_loaded(&self) -> u64 {
+    pub(crate) fn blocks_loaded(&self) -> u64 {
         self.data.metrics().block_load_io_count() as u64
     }
 
-    pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
+    pub(crate) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
         snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
     }
 
-    pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
+    pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
         let path = self.data.path();
         let mut recovered = Recovered {
             catalog: Catalog::default(),
@@ -314,6 +314,6 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
     }
 }
 
-pub(super) fn storage_fault(error: fjall::Error) -> Fault {
+pub(crate) fn storage_fault(error: fjall::Error) -> Fault {
     Fault::Storage(Box::new(error))
 }

@@ -1,0 +1,8 @@
+//! The path of a write: the memory of waiting writes, their queue, their preparation, and the committer.
+
+pub(crate) mod committer;
+pub(crate) mod fair_queue;
+pub(crate) mod group;
+pub(crate) mod outage;
+pub(crate) mod prepared;
+pub(crate) mod queue_memory;
