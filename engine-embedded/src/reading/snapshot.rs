@@ -1,6 +1,6 @@
 //! Snapshots of the embedded engine.
 //!
-//! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
+//! Invariant beyond those of [`engine::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
 //! reopen its database, because neither is possible while it reads.
 
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};

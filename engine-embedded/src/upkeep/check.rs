@@ -40,7 +40,7 @@ fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenE
 }
 
 /// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the
-/// journals. For `read`, see [`check_snapshot`](crate::check_snapshot).
+/// journals. For `read`, see [`check_snapshot`](engine::check_snapshot).
 ///
 /// An error means that the folder could not be checked. Damage is reported in the result.
 pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
