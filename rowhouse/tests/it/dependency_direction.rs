@@ -100,7 +100,7 @@ const RULES: [Rule; 12] = [
             "http-body-util",
             "serde_json",
             "quick-xml",
-            "hmac",
+            "ring",
             "clap",
             "toml",
             "anyhow",
