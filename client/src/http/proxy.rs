@@ -23,10 +23,12 @@ const LOOPBACK: &str = "localhost,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
 /// neither keys nor data.
 ///
 /// ```
+/// use rowhouse_client::TableService;
 /// use rowhouse_client::http::Proxies;
 ///
 /// let proxies = Proxies::all("http://user:secret@proxy.example.net:3128")?.except("10.0.0.0/8, .example.net");
-/// # Ok::<(), rowhouse_client::http::MalformedProxy>(())
+/// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.proxies(proxies).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Proxies {
@@ -55,9 +57,11 @@ impl Proxies {
     /// Returns no proxies: all hosts are reached directly.
     ///
     /// ```
+    /// # use rowhouse_client::TableService;
     /// use rowhouse_client::http::Proxies;
     ///
-    /// let proxies = Proxies::none();
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.proxies(Proxies::none());
+    /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
     pub fn none() -> Self {
         Self::default()
