@@ -97,8 +97,8 @@ impl Proxies {
         Self::from_variables(std::env::var_os)
     }
 
-    /// Adds hosts that are reached directly, in the form of `no_proxy`: a comma-separated list of domains, which include
-    /// their subdomains, of IP addresses, and of networks such as `10.0.0.0/8`. `*` stands for all hosts.
+    /// Adds hosts that are reached directly, in the form of `no_proxy`: a comma-separated list of domains, which
+    /// include their subdomains, of IP addresses, and of networks such as `10.0.0.0/8`. `*` stands for all hosts.
     ///
     /// ```
     /// use rowhouse_client::http::Proxies;
