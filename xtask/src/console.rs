@@ -1,0 +1,14 @@
+//! Writes to standard output, which is this program's only use of it.
+
+use std::io::{self, Write};
+
+/// Writes a line. A reader that has gone away is no reason to stop the tests.
+pub(crate) fn line(text: &str) {
+    raw(format!("{text}\n").as_bytes());
+}
+
+/// Writes the output of a command.
+pub(crate) fn raw(bytes: &[u8]) {
+    let mut output = io::stdout().lock();
+    let _ = output.write_all(bytes).and_then(|()| output.flush());
+}
