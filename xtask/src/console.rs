@@ -1,10 +1,15 @@
-//! Writes to standard output, which is this program's only use of it.
+//! Writes to standard output and standard error; no other module does.
 
 use std::io::{self, Write};
 
 /// Writes a line. A reader that has gone away is no reason to stop the tests.
 pub(crate) fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
+}
+
+/// Writes a line to standard error.
+pub(crate) fn error(text: &str) {
+    let _ = writeln!(io::stderr(), "error: {text}");
 }
 
 /// Writes the output of a command.

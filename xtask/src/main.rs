@@ -3,13 +3,15 @@
 //! `cargo xtask test` runs all checks and tests. [`steps`] is the table of its steps; to add one, add a row. The other
 //! modules must not know any particular step, except the one that builds the server.
 
-#![expect(dead_code, reason = "the next commit runs the steps")]
-
 mod console;
+mod count;
 mod plan;
 mod process;
+mod run;
+mod service;
 mod step;
 mod steps;
+mod test;
 mod workspace;
 
 use crate::plan::Selection;
@@ -17,6 +19,7 @@ use crate::step::Step;
 use crate::workspace::Workspace;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -53,6 +56,12 @@ enum Command {
     /// Run all checks and tests, or some of them
     #[command(long_about = TEST_HELP, after_help = TEST_EXAMPLES)]
     Test(TestArgs),
+    /// Run a command until it ends or standard input closes
+    #[command(name = process::GUARD, hide = true)]
+    Guard {
+        #[arg(last = true, required = true)]
+        line: Vec<OsString>,
+    },
 }
 
 #[derive(clap::Args)]
@@ -79,10 +88,15 @@ struct TestArgs {
     jobs: Option<usize>,
 }
 
-fn main() -> Result<ExitCode> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Guard { line } => process::guard(&line, std::io::stdin()).map(ExitCode::from),
         Command::Test(args) => test(args),
-    }
+    };
+    done.unwrap_or_else(|error| {
+        console::error(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
 }
 
 fn test(args: TestArgs) -> Result<ExitCode> {
@@ -98,7 +112,9 @@ fn test(args: TestArgs) -> Result<ExitCode> {
         list(&steps, &workspace);
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::bail!("running steps is not implemented yet; use scripts/test.sh")
+    let processors = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let passed = test::run(&steps, &workspace, processors)?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints each step, with the tools and the steps that it needs.

@@ -78,6 +78,8 @@ const RECORDINGS: Tool = optional(
     Probe::Path("../shared/recordings/replay.py"),
 );
 
+const EMULATOR: Tool = optional("the emulator", "npm install --global azurite", Probe::Program(&["azurite-table"]));
+
 /// The packages of the current Python client.
 const MODERN: Install = Install::Python { home: ".venv", requirements: "conformance/python/requirements.txt" };
 /// The packages of the retired Python clients. The last one can encrypt.
@@ -377,7 +379,7 @@ fn client_suite(name: &'static str, title: &'static str) -> Step {
 
 fn client() -> Vec<Step> {
     const AZURITE: Server = Server {
-        line: "conformance/emulator/node_modules/.bin/azurite-table --tableHost 127.0.0.1 --tablePort {port} --inMemoryPersistence --silent --skipApiVersionCheck --disableTelemetry",
+        line: "azurite-table --tableHost 127.0.0.1 --tablePort {port} --inMemoryPersistence --silent --skipApiVersionCheck --disableTelemetry",
         announcement: "successfully started on ",
         is_checked: false,
     };
@@ -398,8 +400,7 @@ fn client() -> Vec<Step> {
             .rowhouse(ON_CITUS),
         client_suite("client-emulator", "The client library, emulator")
             .after(&["client-build"])
-            .needs(&[NODE, NPM])
-            .install(Install::Npm("conformance/emulator"))
+            .needs(&[EMULATOR])
             .variable("TABLES_SERVER", "azurite")
             .server(AZURITE),
     ]
