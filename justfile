@@ -8,9 +8,9 @@ default:
 quick:
     scripts/quick.sh
 
-# Run all tests, including the suites with the real client libraries.
-test:
-    scripts/test.sh
+# Run all tests, including the suites with the real client libraries; accepts options such as --only NAME.
+test *options:
+    cargo xtask test {{ options }}
 
 # Do the same as CI: install what is missing, then run all tests.
 ci:

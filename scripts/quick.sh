@@ -3,7 +3,7 @@
 #
 # usage: scripts/quick.sh
 #
-# scripts/test.sh runs everything.
+# `cargo xtask test` runs everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -36,7 +36,8 @@ pub(crate) struct Measurement {
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
-    /// The number of operations per second over all connections. `None` means no limit.
+    /// The rate at which operations become due, per second over all connections. If it is `None`, each connection sends
+    /// its next operation as soon as it has the response to the previous one.
     pub(crate) rate: Option<u64>,
     pub(crate) background: BackgroundLoad,
     pub(crate) usage: Usage,

@@ -5,16 +5,21 @@
 //!
 //! 1. A request never takes longer than its timeout, including the body of the response.
 //! 2. The body of a response never takes more memory than its limit.
-//! 3. The client uses no proxy, follows no redirects and stores no cookies.
+//! 3. The client follows no redirects and stores no cookies. It uses proxies only if it is given any.
 //! 4. Errors never show the address or the headers of a request, because they may contain a credential.
 //!
 //! This module must not know the Table protocol.
 
+mod cause;
+mod connector;
+mod proxy;
 mod tls_failure;
 
 use crate::limits::CONNECTION_IDLE_MAX;
 use bytes::Bytes;
-use http::header::{CONNECTION, USER_AGENT};
+use cause::root_cause;
+use connector::{Connector, ProxyError};
+use http::header::{CONNECTION, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -22,7 +27,9 @@ use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+pub use proxy::{MalformedProxy, Proxies};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error as StdError;
@@ -72,8 +79,9 @@ pub struct HttpOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct HttpClient {
-    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
     options: HttpOptions,
+    proxies: Arc<Matcher>,
 }
 
 /// A response whose body has not been read yet.
@@ -114,6 +122,8 @@ pub enum HttpError {
     Address,
     /// The TCP connection could not be opened.
     Connect(Box<dyn StdError + Send + Sync>),
+    /// The proxy requires a user name and a password, or rejects those in its address.
+    ProxyAuthorization,
     /// The TLS handshake failed, for example because the certificate is not trusted. The message says what to do about
     /// it.
     Tls(Box<dyn StdError + Send + Sync>),
@@ -171,7 +181,8 @@ pub fn bare_host(uri: &Uri) -> &str {
 }
 
 impl HttpClient {
-    /// Creates a client. The TLS configuration is used for `https` addresses and must contain no ALPN protocols.
+    /// Creates a client without proxies. The TLS configuration is used for `https` addresses and must contain no ALPN
+    /// protocols.
     ///
     /// ```
     /// # use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
@@ -180,10 +191,25 @@ impl HttpClient {
     /// # Ok::<(), rustls::Error>(())
     /// ```
     pub fn new(options: HttpOptions, tls: ClientConfig) -> Self {
+        Self::with_proxies(options, tls, &Proxies::none())
+    }
+
+    /// Creates a client like [`new`](Self::new), whose requests go through these proxies.
+    ///
+    /// ```
+    /// # use rowhouse_client::http::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
+    /// let proxies = Proxies::from_environment()?;
+    /// let client = HttpClient::with_proxies(HttpOptions::default(), tls_config(system_roots())?, &proxies);
+    /// # let _ = client;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_proxies(options: HttpOptions, tls: ClientConfig, proxies: &Proxies) -> Self {
+        let proxies = Arc::new(proxies.matcher());
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(options.connect_time_max);
+        let connector = Connector { direct: connector, proxies: Arc::clone(&proxies) };
         let https =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
@@ -191,7 +217,7 @@ impl HttpClient {
         if !options.keeps_connections {
             builder.pool_max_idle_per_host(0);
         }
-        Self { http: builder.build(https), options }
+        Self { http: builder.build(https), options, proxies }
     }
 
     /// Sends a request with an absolute URL and returns when the head of the response has arrived.
@@ -225,8 +251,14 @@ impl HttpClient {
         request_time_max: Duration,
     ) -> Result<HttpResponse, HttpError> {
         check(request.uri())?;
+        // For `https` addresses, the credentials are in the request for the tunnel.
+        let is_http = request.uri().scheme() == Some(&Scheme::HTTP);
+        let proxy = if is_http { self.proxies.intercept(request.uri()) } else { None };
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert(PRODUCT);
+        if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
+            headers.insert(PROXY_AUTHORIZATION, authorization.clone());
+        }
         if !self.options.keeps_connections {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -235,6 +267,9 @@ impl HttpClient {
         let response = timeout(options.request_time_max, exchange).await;
         let response =
             response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::from_hyper)?;
+        if proxy.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            return Err(HttpError::ProxyAuthorization);
+        }
         let (head, body) = response.into_parts();
         Ok(HttpResponse { status: head.status, headers: head.headers, body, sent, options })
     }
@@ -278,7 +313,7 @@ impl HttpError {
     /// Returns true if every further attempt would fail in the same way until someone changes something.
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
-            Self::Address => true,
+            Self::Address | Self::ProxyAuthorization => true,
             Self::Tls(error) => tls_failure::find(error.as_ref()).is_some_and(tls_failure::is_permanent),
             _ => false,
         }
@@ -287,7 +322,9 @@ impl HttpError {
     fn from_hyper(error: legacy::Error) -> Self {
         // The connector wraps TCP errors in its own type; TLS errors are plain I/O errors.
         let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());
+        let proxy_error = error.source().and_then(|source| source.downcast_ref::<ProxyError>());
         match error.is_connect() {
+            true if proxy_error.is_some_and(ProxyError::requires_authorization) => Self::ProxyAuthorization,
             true if is_tls => Self::Tls(error.into()),
             true => Self::Connect(error.into()),
             false => Self::Exchange(error.into()),
@@ -299,16 +336,19 @@ impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address => f.write_str("the URL must be an http or https address with a valid host"),
-            Self::Connect(error) => write!(f, "connecting failed: {}", cause(error.as_ref())),
+            Self::ProxyAuthorization => f.write_str("the proxy requires a valid user name and password in its address"),
+            Self::Connect(error) => write!(f, "connecting failed: {}", root_cause(error.as_ref())),
             Self::Tls(error) => {
                 f.write_str("the TLS handshake failed: ")?;
                 match tls_failure::find(error.as_ref()) {
                     Some(failure) => tls_failure::explain(failure, f),
-                    None => write!(f, "{}", cause(error.as_ref())),
+                    None => write!(f, "{}", root_cause(error.as_ref())),
                 }
             }
-            Self::Exchange(error) => write!(f, "the response was not valid: {}", cause(error.as_ref())),
-            Self::Body(error) => write!(f, "the body of the response could not be read: {}", cause(error.as_ref())),
+            Self::Exchange(error) => write!(f, "the response was not valid: {}", root_cause(error.as_ref())),
+            Self::Body(error) => {
+                write!(f, "the body of the response could not be read: {}", root_cause(error.as_ref()))
+            }
             Self::BodyTooLarge(bytes_max) => write!(f, "the body of the response is larger than {bytes_max} bytes"),
             Self::TimedOut(time_max) => write!(f, "the response was not complete after {} s", time_max.as_secs_f64()),
         }
@@ -316,15 +356,6 @@ impl fmt::Display for HttpError {
 }
 
 impl StdError for HttpError {}
-
-/// Returns the root cause of an error. The intermediate errors only add the names of the libraries.
-fn cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause
-}
 
 #[cfg(test)]
 mod tests;

@@ -51,7 +51,7 @@ pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
 /// The timeout for opening a connection.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
 /// The maximum idle time of a connection. Servers and load balancers close idle connections after 60 s or more, and a
-/// request sent at that moment would be lost.
+/// request sent while the connection is being closed would be lost.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
 /// The maximum number of pages read when listing tables. It protects against a service whose list never ends.
 pub const TABLE_PAGES_MAX: usize = 10_000;

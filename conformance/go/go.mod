@@ -1,4 +1,4 @@
-// Run by scripts/test.sh. Not part of the server.
+// Run by cargo xtask test. Not part of the server.
 module conformance
 
 go 1.23.0

@@ -1,4 +1,4 @@
-// Run by scripts/test.sh. Not part of the server. Separate from conformance/go, because the retired client is large.
+// Run by cargo xtask test. Not part of the server. Separate from conformance/go, because the retired client is large.
 module conformance/legacy
 
 go 1.23.0

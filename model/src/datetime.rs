@@ -14,8 +14,10 @@ const SECONDS_PER_DAY: i64 = 86_400;
 const TICKS_PER_DAY: i64 = SECONDS_PER_DAY * TICKS_PER_SECOND;
 /// Ticks from 1601-01-01 to 1970-01-01.
 const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
-/// The Julian day of 1601-01-01, the day of tick 0.
-const EPOCH_JULIAN_DAY: i64 = 2_305_814;
+/// The number of days from 1600-03-01 to 1601-01-01, the day of tick 0.
+const DAYS_FROM_MARCH_1600: i64 = 306;
+/// The number of days in 400 years, after which the calendar repeats.
+const DAYS_PER_CYCLE: i64 = 146_097;
 /// 9999-12-31T23:59:59.9999999Z.
 const TICKS_MAX: i64 = 2_650_467_743_999_999_999;
 
@@ -191,11 +193,37 @@ fn pair(number: u32) -> [u8; 2] {
 }
 
 /// Returns the calendar date of a day counted from 1601-01-01.
+///
+/// Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
 fn civil(day: i64) -> (i32, u8, u8) {
-    let julian = i32::try_from(day + EPOCH_JULIAN_DAY).unwrap_or(i32::MAX);
-    let date = time::Date::from_julian_day(julian).unwrap_or(time::Date::MAX);
-    let (year, month, day) = date.to_calendar_date();
-    (year, u8::from(month), day)
+    // Years begin in March, so that a leap day is the last day of its year.
+    let days = day + DAYS_FROM_MARCH_1600;
+    let (cycle, day_of_cycle) = (days.div_euclid(DAYS_PER_CYCLE), days.rem_euclid(DAYS_PER_CYCLE));
+    let leap_days = day_of_cycle / 1460 - day_of_cycle / 36_524 + day_of_cycle / 146_096;
+    let year_of_cycle = (day_of_cycle - leap_days) / 365;
+    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    // March to July and August to December have 153 days each.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = 1600 + 400 * cycle + year_of_cycle + i64::from(month > 9);
+    let month = if month > 9 { month - 9 } else { month + 3 };
+    let byte = |value| u8::try_from(value).unwrap_or(u8::MAX);
+    (i32::try_from(year).unwrap_or(i32::MAX), byte(month), byte(day))
+}
+
+/// Returns the day of a calendar date, counted from 1601-01-01; `None` if there is no such date.
+fn day_of(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1..=12).contains(&month) {
+        return None;
+    }
+    let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (cycle, year_of_cycle) = ((march_year - 1600).div_euclid(400), (march_year - 1600).rem_euclid(400));
+    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
+    let day_of_cycle = 365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year;
+    let days = DAYS_PER_CYCLE * cycle + day_of_cycle - DAYS_FROM_MARCH_1600;
+    // The day after the end of a month is a date in the next month.
+    let (same_year, same_month, same_day) = civil(days);
+    ((i64::from(same_year), i64::from(same_month), i64::from(same_day)) == (year, month, day)).then_some(days)
 }
 
 /// Formats an instant before 1601 as `MM/dd/yyyy HH:mm:ss`, as the service's error message does.
@@ -236,12 +264,10 @@ impl Digits<'_> {
             return None;
         }
         let offset_minutes = self.offset()?;
-        let month = time::Month::try_from(u8::try_from(month).ok()?).ok()?;
-        let date = time::Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
         if year == 0 {
             return None;
         }
-        let days = i64::from(date.to_julian_day()) - EPOCH_JULIAN_DAY;
+        let days = day_of(year, month, day)?;
         let seconds = hour * 3600 + minute * 60 + second - offset_minutes * 60;
         Some(days * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + ticks)
     }
@@ -312,6 +338,41 @@ impl Digits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The Julian day of 1601-01-01.
+    const EPOCH_JULIAN_DAY: i32 = 2_305_814;
+
+    /// Returns the day of a date according to the `time` crate, counted from 1601-01-01.
+    fn expected_day(year: i32, month: u8, day: u8) -> Option<i64> {
+        let month = time::Month::try_from(month).ok()?;
+        let date = time::Date::from_calendar_date(year, month, day).ok()?;
+        Some((date.to_julian_day() - EPOCH_JULIAN_DAY).into())
+    }
+
+    #[test]
+    fn dates_are_those_of_the_time_crate() {
+        // An offset from UTC can move an instant by less than a day, into the year 0 or 10000.
+        let (first, last) = (expected_day(0, 12, 30).unwrap(), expected_day(9999, 12, 31).unwrap() + 1);
+        for day in first..last {
+            let date = time::Date::from_julian_day(i32::try_from(day).unwrap() + EPOCH_JULIAN_DAY).unwrap();
+            assert_eq!(civil(day), (date.year(), date.month().into(), date.day()));
+            assert_eq!(day_of(date.year().into(), u8::from(date.month()).into(), date.day().into()), Some(day));
+        }
+        assert_eq!(civil(last), (10_000, 1, 1));
+    }
+
+    #[test]
+    fn only_dates_of_the_time_crate_are_valid() {
+        // 1600 to 2400 contains every kind of century.
+        for year in (1..=4).chain(1600..=2400).chain(9990..=9999) {
+            for month in 0..=13 {
+                for day in 0..=32 {
+                    let expected = expected_day(year, month, day);
+                    assert_eq!(day_of(year.into(), month.into(), day.into()), expected, "{year}-{month}-{day}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn texts_are_read_and_printed_trimmed() {

@@ -8,6 +8,11 @@ use crate::name::utf16_units;
 use std::cmp::Ordering;
 use std::fmt;
 
+/// The length of a Guid's text form, in bytes.
+const GUID_TEXT_BYTES: usize = 36;
+/// The index of each byte's two digits in the text form. The bytes in between are hyphens.
+const GUID_DIGITS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
 /// A 128-bit identifier. Its text form is lower-case and hyphenated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid([u8; 16]);
@@ -25,23 +30,37 @@ impl Guid {
 
     /// Appends the text form.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        uuid::Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut text);
-        out.extend_from_slice(&text);
+        out.extend_from_slice(&self.text());
     }
 
     /// Parses the hyphenated form in either letter case. Braces and other forms are not accepted.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() != uuid::fmt::Hyphenated::LENGTH {
-            return None;
+        let text: &[u8; GUID_TEXT_BYTES] = text.as_bytes().try_into().ok()?;
+        let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+        let mut bytes = [0; 16];
+        for (byte, at) in bytes.iter_mut().zip(GUID_DIGITS_AT) {
+            let [high, low] = text.get(at..)?.first_chunk()?;
+            *byte = digit(*high)? << 4 | digit(*low)?;
         }
-        uuid::Uuid::try_parse(text).ok().map(|u| Self(u.into_bytes()))
+        // The digits were just read, so only a missing hyphen can differ.
+        Self(bytes).text().eq_ignore_ascii_case(text).then_some(Self(bytes))
+    }
+
+    fn text(&self) -> [u8; GUID_TEXT_BYTES] {
+        let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' - 10 + value };
+        let mut text = [b'-'; GUID_TEXT_BYTES];
+        for (byte, at) in self.0.iter().zip(GUID_DIGITS_AT) {
+            if let Some(digits) = text.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+                *digits = [digit(byte >> 4), digit(byte & 0xF)];
+            }
+        }
+        text
     }
 }
 
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        uuid::Uuid::from_bytes(self.0).hyphenated().fmt(f)
+        f.write_str(std::str::from_utf8(&self.text()).expect("only ASCII was written"))
     }
 }
 
@@ -188,8 +207,29 @@ mod tests {
             "0b0c0d0e111142228333444455556666",
             "{0b0c0d0e-1111-4222-8333-444455556666}",
             "0b0c0d0e-1111-4222-8333-44445555666g",
+            "0b0c0d0e-1111-4222-8333-4444555566666",
+            "0b0c0d0e-1111-4222-83334-44455556666",
+            "0b0c0d0e01111-4222-8333-444455556666",
+            "+b0c0d0e-1111-4222-8333-444455556666",
+            "é0c0d0e-1111-4222-8333-444455556666",
         ] {
             assert_eq!(Guid::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn texts_of_guids_are_those_of_the_uuid_crate(bytes: [u8; 16]) {
+            let (guid, expected) = (Guid::from_bytes(bytes), uuid::Uuid::from_bytes(bytes).hyphenated().to_string());
+            prop_assert_eq!(guid.to_string(), expected.clone());
+            prop_assert_eq!(Guid::parse(&expected), Some(guid));
+            prop_assert_eq!(Guid::parse(&expected.to_uppercase()), Some(guid));
+        }
+
+        #[test]
+        fn guids_are_read_as_by_the_uuid_crate(text in "[0-9a-gA-F]{8}-[0-9a-f]{4}[-0][0-9a-f]{4}-[0-9a-f]{4}-[-0-9a-f]{12}") {
+            let expected = uuid::Uuid::try_parse(&text).ok().map(|uuid| Guid::from_bytes(uuid.into_bytes()));
+            prop_assert_eq!(Guid::parse(&text), expected);
         }
     }
 

@@ -185,7 +185,7 @@ pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
 pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;
 /// Interval between checks of whether the quotas of accounts require a new count, in milliseconds.
 pub const QUOTA_CHECK_MILLISECONDS: u64 = 500;
-/// Maximum number of accounts whose usage is counted concurrently, for quotas.
+/// Maximum number of accounts that are counted concurrently for their quotas.
 pub const QUOTA_COUNTS_MAX: usize = 4;
 /// Time for which a count of an account's usage stays valid if the account is far from its quota, in seconds.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
@@ -256,7 +256,7 @@ pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
 /// Maximum length of a log line, in bytes, before control characters in it are escaped. Several strings-to-sign of
 /// typical requests fit in a line. In a longer JSON line, the strings are truncated instead.
 pub const LOG_LINE_BYTES_MAX: usize = 4 * 1024;
-/// Maximum length of a string in a JSON log line that would otherwise be too long, in bytes.
+/// Length to which strings are truncated in a JSON log line that would otherwise be too long, in bytes.
 pub const LOG_STRING_BYTES_MAX: usize = 1024;
 /// Maximum sustained rate of logged failures of requests without a valid credential, per second.
 pub const DENIALS_LOGGED_PER_SECOND: u32 = 10;

@@ -1,4 +1,4 @@
-//! Query plans: the keys that a filter can match, so that a scan reads no others (04 §3.7).
+//! Query plans: the keys that a filter can match, so that a scan reads no other keys (04 §3.7).
 //!
 //! Invariants:
 //!

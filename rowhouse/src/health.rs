@@ -107,7 +107,8 @@ fn request(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyho
     };
     let tls = if scheme == "https" { tls_of_any_server() } else { tls_config(RootCertStore::empty()) };
     let http = HttpClient::new(options, tls.context("choosing the TLS versions")?);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a thread")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the async runtime")?;
     let mut last = None;
     for address in addresses.map(reachable) {
         match runtime.block_on(get(&http, &format!("{scheme}://{address}{path}"))) {

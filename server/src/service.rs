@@ -313,7 +313,8 @@ impl<E: Engine> Service<E> {
         let headers = operation_headers(head, accept).map_err(front_end)?;
         let preferences = headers.preferences(version, options.format.as_deref());
         let preferences = preferences.map_err(|code| front_end(code.into()))?;
-        // Errors about the URL take precedence over errors about the format, but are written in that format.
+        // Errors about the URL take precedence over errors about the requested format, but are written in the requested
+        // format if it is valid.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();

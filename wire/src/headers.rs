@@ -1,4 +1,4 @@
-//! The headers on which an operation depends: those of a request, or those of a part of a batch.
+//! The headers on which an operation depends. They come from a request or from a part of a batch.
 
 use crate::error::ErrorCode;
 use crate::negotiation::{DataServiceVersion, FormatPreferences};

@@ -133,8 +133,9 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// Returns the format for a response without a body. Unlike for [`Self::response_format`], `Accept` may be missing
-    /// or accept everything.
+    /// Returns the format for a response without a body. Differs from [`Self::response_format`] only for versions
+    /// without Atom: if `Accept` is missing or `*/*`, and `$format` is missing, the format is JSON and there is no
+    /// error.
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is rejected on operations with empty responses.
     pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {

@@ -130,7 +130,8 @@ mod tests {
         ]
     }
 
-    /// Short and long names, up to the size of the groups that are compared and copied together.
+    /// Names of different lengths. The last one is longer than a group (64 bytes) in the search for characters to
+    /// escape.
     const NAMES: [&str; 5] = [
         "a",
         "b",

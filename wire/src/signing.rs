@@ -6,9 +6,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use model::limits::ACCOUNT_KEY_BYTES_MIN;
-use sha2::Sha256;
+use ring::hmac::{HMAC_SHA256, Key, sign};
 use std::fmt;
 use std::time::SystemTime;
 use subtle::{Choice, ConstantTimeEq};
@@ -22,14 +21,14 @@ const SIGNATURE_BYTES: usize = 32;
 /// once and copied for each signature.
 #[derive(Clone)]
 pub struct AccountKey {
-    keyed: Hmac<Sha256>,
+    keyed: Key,
 }
 
 impl AccountKey {
     /// Parses the Base64 form. Returns `None` if it is not Base64 or if the key is shorter than 16 bytes.
     pub fn parse(base64: &str) -> Option<Self> {
         let bytes = STANDARD.decode(base64.trim()).ok()?;
-        let keyed = Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length");
+        let keyed = Key::new(HMAC_SHA256, &bytes);
         (bytes.len() >= ACCOUNT_KEY_BYTES_MIN).then_some(Self { keyed })
     }
 
@@ -40,7 +39,7 @@ impl AccountKey {
 
     /// Derives a key: the signature of the text is the new key.
     pub fn derived(&self, text: &str) -> Self {
-        Self { keyed: Hmac::new_from_slice(&self.mac(text)).expect("HMAC takes keys of any length") }
+        Self { keyed: Key::new(HMAC_SHA256, &self.mac(text)) }
     }
 
     /// Returns whether a signature belongs to the text, in constant time.
@@ -49,9 +48,8 @@ impl AccountKey {
     }
 
     fn mac(&self, text: &str) -> [u8; SIGNATURE_BYTES] {
-        let mut mac = self.keyed.clone();
-        mac.update(text.as_bytes());
-        mac.finalize().into_bytes().into()
+        let tag = sign(&self.keyed, text.as_bytes());
+        tag.as_ref().try_into().expect("the tag of HMAC-SHA256 has 32 bytes")
     }
 }
 
@@ -320,6 +318,21 @@ mod tests {
             if !lite.is_empty() {
                 assert_eq!(key.sign(&signed.string_to_sign(Scheme::SharedKeyLite)), lite, "{name} {path}");
             }
+        }
+    }
+
+    /// HMAC-SHA-256 test cases 1 and 6 of RFC 4231: a key shorter and a key longer than a block of the hash.
+    #[test]
+    fn signatures_are_those_of_rfc_4231() {
+        for (key, text, expected) in [
+            (&[0x0B; 20][..], "Hi There", "sDRMYdjbOFNcqK/OrwvxK4gdwgDJgz2nJuk3bC4yz/c="),
+            (
+                &[0xAA; 131][..],
+                "Test Using Larger Than Block-Size Key - Hash Key First",
+                "YOQxWR7gtn8Niiaqy/W3f44LxiE3KMUUBUYEDw7jf1Q=",
+            ),
+        ] {
+            assert_eq!(AccountKey::parse(&STANDARD.encode(key)).unwrap().sign(text), expected, "{text}");
         }
     }
 

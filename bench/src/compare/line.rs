@@ -11,7 +11,7 @@ pub(crate) enum Reference {
     Floor,
     /// The floor server, which also syncs the request bodies that it receives.
     DurableFloor,
-    /// Only the engine, writing transactions of 100 with as many tasks as there are connections.
+    /// Only the engine, writing transactions of 100 entities with as many tasks as there are connections.
     RawBatch,
     /// Rowhouse itself, with single inserts on one connection.
     SingleInserts,

@@ -1,11 +1,11 @@
 //! The log data anti-pattern and its solution.
 //!
-//! Logs are written all the time, but rarely read, and then by time. If the partition key is the hour, all writers use
-//! the same partition. If it is the source, a query for a time range examines the whole table. The solution combines
-//! both: the partition key consists of the hour and one of a few shards, chosen by the source. A reader queries all
-//! shards of an hour concurrently. Each month has its own table, which is deleted when it is no longer needed. Store
-//! very large logs in files instead; a table can then contain an entity for each file, with its source, first and last
-//! time, and URL.
+//! Logs are written all the time, but rarely read, and then queried by time. If the partition key is the hour, all
+//! writers use the same partition. If it is the source, a query for a time range examines the whole table. The solution
+//! combines both: the partition key consists of the hour and one of a few shards, chosen by the source. A reader
+//! queries all shards of an hour concurrently. Each month has its own table, which is deleted when it is no longer
+//! needed. Store very large logs in files instead; a table can then contain an entity for each file, with its source,
+//! first and last time, and URL.
 
 use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};

@@ -5,7 +5,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType, date_ti
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::thread;
 
@@ -267,6 +267,93 @@ async fn only_certificates_of_trusted_roots_for_the_host_are_accepted() {
     for (client, url) in [(client(OPTIONS), &named), (trusting, &format!("https://127.0.0.1:{port}/"))] {
         let error = get(&client, url).await.unwrap_err();
         assert!(matches!(error, HttpError::Tls(_)) && error.to_string().contains("certificate"), "{url}: {error:?}");
+    }
+}
+
+/// Starts a proxy that opens tunnels to a server. Returns its address and the heads of its requests.
+fn tunnel(server: &Server) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://user:secret@{}", listener.local_addr().unwrap());
+    let (heads, target) = (Arc::new(Mutex::new(Vec::new())), server.authority.clone());
+    let log = Arc::clone(&heads);
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(client.try_clone().unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+            log.lock().unwrap().push(head);
+            (&client).write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
+            let server = TcpStream::connect(&target).unwrap();
+            let (mut from_server, mut to_client) = (server.try_clone().unwrap(), client);
+            thread::spawn(move || io::copy(&mut from_server, &mut to_client));
+            thread::spawn(move || io::copy(&mut reader, &mut &server));
+        }
+    });
+    (address, heads)
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel_of_the_proxy() {
+    let (server, certificate) = tls_server(|params| {
+        params.subject_alt_names = vec![SanType::DnsName("tables.invalid".try_into().unwrap())];
+    });
+    let (proxy, heads) = tunnel(&server);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let proxies = Proxies::all(&proxy).unwrap();
+    let client = HttpClient::with_proxies(OPTIONS, tls_config(roots).unwrap(), &proxies);
+    assert_eq!(get(&client, "https://tables.invalid:4711/a?b").await.unwrap().1, "ok");
+    let head = heads.lock().unwrap().concat();
+    assert!(head.starts_with("CONNECT tables.invalid:4711 HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"), "{head}");
+    let inner = &server.requests.lock().unwrap()[0].1;
+    assert!(inner.starts_with("GET /a?b HTTP/1.1\r\n") && !inner.to_lowercase().contains("proxy"), "{inner}");
+}
+
+#[tokio::test]
+async fn http_goes_to_the_proxy_with_the_whole_address() {
+    let proxy = Server::sending(OK);
+    let address = format!("http://user:secret@{}", proxy.authority);
+    let proxies = Proxies::all(&address).unwrap().except("direct.invalid");
+    let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
+    assert_eq!(get(&client, "http://tables.invalid/a?b").await.unwrap().1, "ok");
+    let head = proxy.requests.lock().unwrap()[0].1.clone();
+    assert!(head.starts_with("GET http://tables.invalid/a?b HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("host: tables.invalid\r\n"), "{head}");
+    assert!(head.contains("proxy-authorization: Basic dXNlcjpzZWNyZXQ=\r\n"), "{head}");
+    let error = get(&client, "http://direct.invalid/").await.unwrap_err();
+    assert!(matches!(error, HttpError::Connect(_)) && !format!("{error:?}").contains("secret"), "{error:?}");
+    assert_eq!(proxy.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn refusals_of_the_proxy_are_told_from_those_of_the_server() {
+    let refused = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
+    let proxy = Server::sending(refused);
+    let proxies = Proxies::all(&format!("user:secret@{}", proxy.authority)).unwrap();
+    let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
+    for url in ["http://tables.invalid/", "https://tables.invalid/"] {
+        let error = get(&client, url).await.unwrap_err();
+        assert!(matches!(error, HttpError::ProxyAuthorization) && error.is_permanent(), "{url}: {error:?}");
+        assert!(!format!("{error} {error:?} {client:?}").contains("secret"), "{error:?} {client:?}");
+    }
+    let direct = self::client(OPTIONS);
+    let status = get(&direct, &proxy.url("/")).await.unwrap().0;
+    assert_eq!(status, StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a response of the server itself");
+
+    let proxy = Server::sending("HTTP/1.1 503 Service Unavailable\r\n\r\n");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, url, cause) in [
+        (&proxy.authority, "https://tables.invalid/", "tunnel error: unsuccessful"),
+        (&closed.to_string(), "https://tables.invalid/", "Connection refused"),
+        (&closed.to_string(), "http://tables.invalid/", "Connection refused"),
+    ] {
+        let proxies = Proxies::all(address).unwrap();
+        let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
+        let error = get(&client, url).await.unwrap_err();
+        assert!(matches!(error, HttpError::Connect(_)) && !error.is_permanent(), "{error:?}");
+        let told = format!("connecting failed: proxy {address}: {cause}");
+        assert!(error.to_string().starts_with(&told), "{error}, not {told}");
     }
 }
 

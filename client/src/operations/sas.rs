@@ -1,6 +1,6 @@
 //! Creates shared access signatures (specification 08).
 //!
-//! This module must not know how a service verifies them.
+//! This module must not know how a service verifies signatures.
 
 use super::service::TableService;
 use super::table::Table;

@@ -7,7 +7,7 @@ use crate::account::Credential;
 use crate::account::Endpoint;
 use crate::entity::{Entity, PropertyBag};
 use crate::error::Error;
-use crate::http::{HttpClient, HttpOptions, system_roots, tls_config};
+use crate::http::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
 use crate::limits::{ATTEMPT_TIME_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
 use crate::pipeline::RetryPolicy;
 use crate::pipeline::Transport;
@@ -65,6 +65,7 @@ pub struct TableServiceBuilder {
     secondary: Option<Endpoint>,
     credential: Credential,
     transport: Option<Arc<dyn Transport>>,
+    proxies: Option<Proxies>,
     clock: Arc<dyn Clock>,
     retry: RetryPolicy,
     attempt_time_max: Duration,
@@ -115,6 +116,7 @@ impl TableService {
             secondary: None,
             credential,
             transport: None,
+            proxies: None,
             clock: Arc::new(SystemClock),
             retry: RetryPolicy::default(),
             attempt_time_max: ATTEMPT_TIME_MAX,
@@ -299,6 +301,20 @@ impl TableServiceBuilder {
         Self { secondary: Some(secondary), ..self }
     }
 
+    /// Sets the proxies. By default, the library uses the proxies [in the environment](Proxies::from_environment), but
+    /// never for the local machine. They have no effect on your own [`transport`](Self::transport).
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// use rowhouse_client::http::Proxies;
+    ///
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.proxies(Proxies::none());
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn proxies(self, proxies: Proxies) -> Self {
+        Self { proxies: Some(proxies), ..self }
+    }
+
     /// Replaces the transport. With its own transport, a test can respond to requests itself; see the example of
     /// [`Transport`].
     ///
@@ -342,6 +358,7 @@ impl TableServiceBuilder {
             secondary,
             credential,
             transport,
+            proxies,
             clock,
             retry,
             attempt_time_max,
@@ -353,7 +370,13 @@ impl TableServiceBuilder {
         } else {
             let roots = if primary.is_https() { system_roots() } else { RootCertStore::empty() };
             let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("cannot configure TLS: {error}")))?;
-            Arc::new(HttpClient::new(HttpOptions::default(), tls))
+            let proxies = match proxies {
+                Some(proxies) => proxies,
+                // A proxy that the library does not support must not prevent work with a local server.
+                None if primary.is_loopback() => Proxies::none(),
+                None => Proxies::from_environment().map_err(|error| Error::Invalid(error.to_string()))?,
+            };
+            Arc::new(HttpClient::with_proxies(HttpOptions::default(), tls, &proxies))
         };
         let secondary = secondary.unwrap_or_else(|| primary.secondary());
         let shared = Shared { primary, secondary, credential, transport, clock, token: Mutex::new(None) };

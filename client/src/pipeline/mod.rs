@@ -335,7 +335,7 @@ fn without_response(operation: &Operation, source: HttpError, id: &str, attempts
     if matches!(source, HttpError::BodyTooLarge(_)) {
         return final_error(Error::ResponseTooLarge { what });
     }
-    let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::Tls(_));
+    let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::ProxyAuthorization | HttpError::Tls(_));
     let is_transient = !source.is_permanent();
     let error = Error::Unreachable { what, source, client_request_id: id.to_owned(), attempts };
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }

@@ -25,7 +25,7 @@ async fn a_typed_entity() -> Outcome {
         println!("{} {}", car.mileage, car.etag.as_str());
 
         cars.insert(&Car { make: "kestrel".into(), number: "0008".into(), mileage: 7 }).await?;
-        // Changes to several entities, as one SaveChanges with SaveChangesOptions.Batch.
+        // Changes several entities at once, like SaveChanges with SaveChangesOptions.Batch.
         let mut first = cars.get::<Car>("kestrel", "0007").await?;
         let second = cars.get::<Car>("kestrel", "0008").await?;
         first.mileage += 80;

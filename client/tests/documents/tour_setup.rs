@@ -5,6 +5,7 @@ use crate::{Outcome, start};
 use bytes::Bytes;
 use http::{Request, Response};
 use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy};
+use rowhouse_client::http::Proxies;
 use rowhouse_client::{
     AccessToken, BoxFuture, CorsRule, CorsRules, Credential, DateTime, Endpoint, Entity, ErrorKind, HttpError, IfMatch,
     Permissions, PropertyBag, ReadFrom, RetryPolicy, StoredAccessPolicies, StoredAccessPolicy, TableSas, TableService,
@@ -128,6 +129,17 @@ async fn client_request_ids() -> Outcome {
         if let Err(error) = checkout.insert(&order).await {
             println!("{error}; request {}", error.client_request_id().unwrap_or("without an id"));
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn proxies() -> Outcome {
+    let connection_string = "UseDevelopmentStorage=true".to_owned();
+    {
+        let proxies = Proxies::all("http://user:secret@proxy.example.net:3128")?.except("10.0.0.0/8, .example.net");
+        let service = TableService::builder_from_connection_string(&connection_string)?.proxies(proxies).build()?;
+        drop(service);
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! The memory of the committer's queue, and its distribution among accounts.
 //!
-//! An account may hold at most as much as it leaves free. A single account may therefore hold half of the memory, and
-//! two busy accounts end up with a third each. However many busy accounts there are, some memory is left for another
-//! one. An account that finds too little free memory waits; waiting accounts take turns.
+//! An account may hold at most as much memory as it leaves free. A single account may therefore hold half of the
+//! memory, and two busy accounts end up with a third each. However many busy accounts there are, some memory is left
+//! for another one. An account that finds too little free memory waits; waiting accounts take turns.
 //!
 //! Invariants:
 //!

@@ -1,4 +1,4 @@
-//! Operations that need one or two statements: on tables, their policies, and single entities.
+//! Operations on tables, their policies and single entities. Each needs one or two statements.
 //!
 //! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
 //! cached, and each use of the ID also checks whether the table still exists.

@@ -131,7 +131,8 @@ fn needs_record(mutation: &Mutation) -> bool {
     expected.merges || has_foreign_condition()
 }
 
-/// Returns the state that the function requires of a mutation's entity, and the record to which the mutation is applied.
+/// Returns the state that the function requires of a mutation's entity, and the record to which the mutation is
+/// applied.
 fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
     let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
     let record = known.cloned().flatten();

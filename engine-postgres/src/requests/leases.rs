@@ -32,7 +32,7 @@ const RESERVED_TICKS: i64 = 100_000_000;
 const RENEWAL: Duration = Duration::from_secs(3);
 /// The timeout for a change to a lease. An unresponsive node must not use up the time for which stamps are reserved.
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
-/// The maximum number of attempts to take a lease that fail because of the database before the server gives up.
+/// The number of failed attempts to take a lease, because of database errors, after which the server gives up.
 const FAILURES_MAX: usize = 4;
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 

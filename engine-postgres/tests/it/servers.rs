@@ -127,7 +127,7 @@ async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_
     let Some((_, _, servers)) = three().await else { return };
     let table = table("Conditions");
     servers[0].create_table(&table).await.unwrap();
-    // The clock of the last server is ahead of the others.
+    // The clock of the last server is ahead of the other servers' clocks.
     let mut last = stamp(commit_one(&*servers[2], &table, insert("p", "r", 1)).await.unwrap());
     let mut slots = [None; 3];
     for round in 0..9 {
@@ -405,7 +405,7 @@ fn fill(cluster: &Cluster, url: &str, count: u32) {
 
 const EXPIRE_LEASES: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
 
-/// Simulates the time after which a server that no longer renews its lease is presumed dead.
+/// Simulates the passage of the time after which a server that no longer renews its lease is presumed dead.
 fn expire_leases(cluster: &Cluster, url: &str) {
     cluster.sql(url, EXPIRE_LEASES);
 }

@@ -97,17 +97,17 @@ const RULES: [Rule; 15] = [
     Rule {
         package: ENGINE,
         may_use: &[MODEL],
-        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "fjall", "lsm-tree", "tokio-postgres"],
+        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "fjall", "lsm-tree", "tokio-postgres"],
     },
     Rule {
         package: EMBEDDED,
         may_use: &[MODEL, ENGINE, PLATFORM],
-        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "tokio-postgres"],
+        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "tokio-postgres"],
     },
     Rule {
         package: POSTGRES,
         may_use: &[MODEL, ENGINE],
-        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "fjall", "lsm-tree"],
+        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "fjall", "lsm-tree"],
     },
     Rule {
         package: ENGINE_CONTRACT,

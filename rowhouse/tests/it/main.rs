@@ -2,7 +2,10 @@
 //!
 //! The tests are one binary, which is linked once. They share its process, so no test may change the state of the
 //! process, such as its environment, its working folder or its limits.
+//!
+//! Many of them send signals, so they need Unix. On other systems, `tests/portable.rs` runs instead.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "seeds and skipped parts are printed")]
 

@@ -1,5 +1,9 @@
 //! Tests of overload: clients that do not read their responses, and many idle connections. Memory stays bounded,
 //! requests beyond the limits are refused, and all other requests are served.
+//!
+//! Linux only: memory is read from `/proc`.
+
+#![cfg(target_os = "linux")]
 
 use crate::PROGRAM;
 use model::limits::ADMIN_CONNECTIONS_MAX;

@@ -1,5 +1,5 @@
 //! A Citus cluster for tests: a coordinator and workers. Tests with it take a long time, so they run only if an
-//! environment variable requests them (`scripts/test.sh --with-citus`).
+//! environment variable requests them (`cargo xtask test --with-citus`).
 
 use super::processes::{self, FrozenServer};
 use super::{MISSING, script};
@@ -54,7 +54,7 @@ impl CitusCluster {
     #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     pub fn start(workers: usize) -> Option<Self> {
         if std::env::var(WITH_CITUS).as_deref() != Ok("1") {
-            eprintln!("SKIPPED: tests on Citus run only with {WITH_CITUS}=1 (scripts/test.sh --with-citus)");
+            eprintln!("SKIPPED: tests on Citus run only with {WITH_CITUS}=1 (cargo xtask test --with-citus)");
             return None;
         }
         let mut child = script("citus.sh", &[&workers.to_string()]);

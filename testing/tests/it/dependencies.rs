@@ -1,4 +1,4 @@
-//! The number of crates that a test with a server compiles (ADR 17).
+//! The number of crates that a test with a server compiles (ADR 18).
 
 use std::collections::BTreeSet;
 use std::process::Command;

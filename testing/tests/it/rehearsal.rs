@@ -1,4 +1,4 @@
-//! Tests of cloud conditions that take time, accurate to the second by the test's clock.
+//! Tests of cloud behaviour that takes effect after a delay. The clock of the test server makes each delay exact.
 
 use super::*;
 

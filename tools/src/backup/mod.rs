@@ -60,7 +60,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     ensure!(
         args.data.is_some() || args.store.is_none(),
         "back up data in a database with the tools of the database: pg_dump takes a snapshot while servers run, and with an \
-         archive of the write-ahead log, you can restore any point in time (docs/backup.md). To back up a data folder, pass it with --data"
+         archive of the write-ahead log, you can restore the database to any point in time (docs/backup.md). To back up a data folder, pass it with --data"
     );
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
     let to = args.to.as_deref().context("pass the folder for the backups with --to")?;

@@ -61,7 +61,7 @@ pub(super) fn each_entity_of_table(
             last_key.get_or_insert_default().clear();
             last_key.get_or_insert_default().extend_from_slice(key);
             let stamp = check_entity(entity).with_context(|| describe(entity))?;
-            ensure!(stamp <= last_stamp, "{} is later than the whole backup", describe(entity));
+            ensure!(stamp <= last_stamp, "{} has a later Timestamp than the backup", describe(entity));
             count += 1;
             sink(key, record)
         })

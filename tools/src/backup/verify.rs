@@ -119,9 +119,14 @@ impl Verification<'_> {
             let ChunkEntry { sha256, .. } = entry;
             let known = self.chunks.get(sha256).context("a chunk has not been read")?;
             let chunk = known.as_ref().map_err(|damage| anyhow!("{damage}"))?;
-            ensure!(chunk.entities == entry.entities, "chunk {sha256} has {} entities", chunk.entities);
+            ensure!(
+                chunk.entities == entry.entities,
+                "chunk {sha256} contains {} entities, but the manifest lists {}",
+                chunk.entities,
+                entry.entities
+            );
             ensure!(last.is_none_or(|last| last < chunk.first.as_slice()), "chunk {sha256} is out of order");
-            ensure!(chunk.latest <= latest, "an entity in chunk {sha256} is later than the whole backup");
+            ensure!(chunk.latest <= latest, "an entity in chunk {sha256} has a later Timestamp than the backup");
             last = Some(&chunk.last);
         }
         Ok(())

@@ -90,7 +90,6 @@ impl CopyState {
 mod tests {
     use super::super::plan::tests::table_copy;
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     fn open(path: &Path, from: &str, to: &str) -> anyhow::Result<CopyState> {
@@ -110,7 +109,11 @@ mod tests {
         state.advance(&one, 10, Some(&Continuation { partition: "q".to_owned(), row: Some(String::new()) })).unwrap();
         state.advance(&two, 0, None).unwrap();
         state.flush().unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
         let again = open(&path, "a", "b").unwrap();
         assert!(again.is_resumed());
         let progress = again.table(&one.name()).unwrap();

@@ -224,6 +224,7 @@ mod tests {
         assert!(path.is_absolute() && path.ends_with("some/folder"));
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_folder_has_one_name_before_and_after_it_is_made() {
         let folder = tempfile::tempdir().unwrap();

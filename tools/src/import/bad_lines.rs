@@ -148,6 +148,7 @@ pub(super) fn open(path: &Path, bytes: u64) -> anyhow::Result<File> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn the_file_of_bad_lines_replaces_no_other_file() {
         let folder = tempfile::tempdir().unwrap();

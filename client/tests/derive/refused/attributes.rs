@@ -1,4 +1,4 @@
-//! Attributes that are unknown, given twice, in the wrong place or exclude each other.
+//! Attributes that are unknown, given twice, in the wrong place or mutually exclusive.
 
 use rowhouse_client::entity::{Entity, Properties, ETag};
 

@@ -1,4 +1,8 @@
 //! Tests that the parts of the process memory follow their causes, and add up to what the system reports.
+//!
+//! Linux only: the system's report is in `/proc`.
+
+#![cfg(target_os = "linux")]
 
 use super::page::{Page, page};
 use crate::PROGRAM;

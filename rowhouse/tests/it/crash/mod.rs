@@ -3,6 +3,10 @@
 //!
 //! Writers keep a model of the acknowledged writes. Each writer owns its keys, so at most one of its operations is
 //! unacknowledged when the server dies. That operation may have happened completely, or not at all.
+//!
+//! Linux only: a library that is loaded into the server makes its disk fail.
+
+#![cfg(target_os = "linux")]
 
 pub(crate) mod faults;
 mod interval;

@@ -3,7 +3,7 @@
 use super::{files, read};
 use std::collections::BTreeSet;
 
-/// The guides in which names with `::` are items of this repository, not those of a client library.
+/// The guides in which names with `::` are items of this repository rather than of a client library.
 const GUIDES: [&str; 2] = ["CONTRIBUTING.md", "docs/ARCHITECTURE.md"];
 
 /// Returns the files of the repository and all their folders.
@@ -53,7 +53,7 @@ fn every_path_in_a_guide_or_comment_exists() {
     let mut count = 0;
     let comments = |text: &str| {
         let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
-        lines.map(|line| format!("{}\n", line.trim_start_matches(['/', '!']).trim_start())).collect::<String>()
+        lines.map(|line| line.trim_start_matches(['/', '!']).trim_start()).collect::<Vec<_>>().join("\n")
     };
     let guides = files(".md").into_iter().map(|name| (read(&name), name));
     let sources = files(".rs").into_iter().map(|name| (comments(&read(&name)), name));

@@ -1,4 +1,4 @@
-//! Tests of `x-ms-rowhouse-explain`: the cost of a query and the reasons for it, for a client that requests them.
+//! Tests of `x-ms-rowhouse-explain`: a client can request the cost of a query and the reasons for this cost.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};

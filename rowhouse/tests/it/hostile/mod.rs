@@ -5,6 +5,8 @@
 //! Each test performs one kind of attack, and prints the server's peak resident memory. Linux only: memory is read from
 //! `/proc`.
 
+#![cfg(target_os = "linux")]
+
 pub(crate) mod attacker;
 mod connections;
 mod ordinary;

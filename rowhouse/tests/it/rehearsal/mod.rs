@@ -1,5 +1,5 @@
-//! Tests of the conditions of `--rehearse` on the built server: each condition separately, with a share of 100% or a
-//! long time, and all of them together, from a seed, with the client library.
+//! Tests of the conditions of `--rehearse` on the built server. Each condition is tested separately, with a share of
+//! 100% or a long time. All conditions together are tested from a seed, with the client library.
 
 mod pages;
 mod programs;

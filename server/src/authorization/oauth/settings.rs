@@ -207,7 +207,10 @@ impl IssuerConfig {
                 })
                 .collect::<anyhow::Result<_>>()?,
         };
-        ensure!(!algorithms.is_empty(), "algorithms is empty, so no token could be accepted: omit it for RS256");
+        ensure!(
+            !algorithms.is_empty(),
+            "algorithms is empty, so no token would be accepted: list at least one, or omit the setting to use RS256"
+        );
         let leeway = section.leeway_seconds.unwrap_or(BEARER_LEEWAY_SECONDS_DEFAULT);
         ensure!(
             leeway <= BEARER_LEEWAY_SECONDS_MAX,
@@ -296,7 +299,7 @@ mod tests {
             (issuer("jwks-uri = \"http://127.0.0.1/k\""), "allow-plain-http-issuer-on-loopback"),
             (issuer("algorithms = [\"HS256\"]"), "HS256"),
             (issuer("algorithms = [\"none\"]"), "none"),
-            (issuer("algorithms = []"), "no token could be accepted"),
+            (issuer("algorithms = []"), "no token would be accepted"),
             (issuer("leeway-seconds = 601"), "0 to 600"),
             (issuer("aliases = [\"https://login.example\"]"), "given twice"),
             (issuer("[issuers.role-claim]\nscopes = [\"a\"]"), "role-claim"),

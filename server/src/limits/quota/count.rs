@@ -121,7 +121,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
         Err(Fault::Closed) => {}
         Err(fault) => {
             quotas.set_failed(&account, CountRecord::since(began));
-            warn!(target: TARGET, %account, "the account could not be counted for its quota and will be counted again later: {fault}");
+            warn!(target: TARGET, %account, "the entities of the account could not be counted for its quota; the count will be retried later: {fault}");
         }
     }
 }

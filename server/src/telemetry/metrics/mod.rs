@@ -56,8 +56,8 @@ const REQUEST_TIME_BOUNDS: &[u64] = &[
 
 const OPERATIONS: usize = OperationKind::ALL.len();
 const CODES: usize = ErrorCode::ALL.len();
-/// The statuses of responses without an error code, which are those of successful operations and of the explorer. Any
-/// other status counts as the last one in the list.
+/// The statuses of responses without an error code: responses of successful operations and of the explorer. Any other
+/// status counts as the last one in the list.
 const SUCCESSES: [u16; 9] = [200, 201, 202, 204, 304, 308, 404, 405, 0];
 /// The number of ways in which a request may end: with an error, as a success, as a batch that failed because of an
 /// error, or without a response.

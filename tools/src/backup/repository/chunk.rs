@@ -113,7 +113,7 @@ pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
     let content_bytes = usize::try_from(header.content_bytes)?;
     ensure!(
         content_bytes <= CONTENT_BYTES_MAX,
-        "its header specifies {content_bytes} bytes, more than a chunk can have"
+        "its header specifies {content_bytes} bytes, more than a chunk can contain"
     );
     let content = match header.compression {
         COMPRESSION_NONE => payload.to_vec(),

@@ -110,6 +110,8 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(unix)]
+
     use super::*;
     use rustix::fs::{CWD, Mode};
     use std::fs;

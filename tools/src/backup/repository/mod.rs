@@ -344,6 +344,7 @@ mod tests {
         assert_eq!(open().backups().unwrap(), later);
     }
 
+    #[cfg(unix)]
     #[test]
     fn nothing_is_removed_through_links_or_without_a_name_of_ours() {
         use std::os::unix::fs::symlink;
@@ -378,6 +379,7 @@ mod tests {
         assert!(root.join(MANIFESTS).join("my.json").exists());
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_chunk_or_a_manifest_without_end_is_not_read() {
         use std::os::unix::fs::symlink;

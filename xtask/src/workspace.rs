@@ -1,0 +1,104 @@
+//! The folders of the workspace, and the environment of every command.
+
+use crate::process;
+use crate::step::{Probe, Tool};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Variables that would change what the tests do, apart from those that begin with `ROWHOUSE_`.
+const REMOVED_VARIABLES: [&str; 6] =
+    ["TABLES_ENDPOINT", "TABLES_ACCOUNT", "TABLES_KEY", "TABLES_SERVER", "TABLES_CONNECTION_STRING", "WITH_CITUS"];
+
+/// A variable of the tests themselves.
+const KEPT_VARIABLE: &str = "ROWHOUSE_SOAK_SECONDS";
+
+/// Variables that `cargo run` sets for this program. Commands that build something must not see them.
+const CARGO_VARIABLES: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+    /// The folder of the current run, with the logs of all steps.
+    pub(crate) scratch: PathBuf,
+    /// The release build of the server.
+    pub(crate) program: PathBuf,
+    /// The oldest supported version of Rust.
+    pub(crate) rust: String,
+    pub(crate) with_citus: bool,
+}
+
+impl Workspace {
+    pub(crate) fn new(program: Option<&Path>, with_citus: bool) -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace has no folder")?.to_owned();
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
+        let built = target.join("release").join(format!("rowhouse{}", std::env::consts::EXE_SUFFIX));
+        let program = match program {
+            Some(path) => path.canonicalize().with_context(|| format!("the program {}", path.display()))?,
+            None => built,
+        };
+        let rust = oldest_rust(&fs::read_to_string(root.join("Cargo.toml"))?)?;
+        Ok(Self { scratch: target.join("test"), root, target, program, rust, with_citus })
+    }
+
+    /// Returns a command in a folder of the repository, with the environment of all tests.
+    pub(crate) fn command(&self, program: &str, folder: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.root.join(folder));
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            let is_removed = (text.starts_with("ROWHOUSE_") && text != KEPT_VARIABLE)
+                || REMOVED_VARIABLES.contains(&&*text)
+                || CARGO_VARIABLES.iter().any(|prefix| text.starts_with(prefix));
+            if is_removed {
+                command.env_remove(&name);
+            }
+        }
+        command.env("CARGO_TERM_COLOR", "never").env("PYTHONDONTWRITEBYTECODE", "1");
+        if self.with_citus {
+            // The tests of the crates read this variable.
+            command.env("WITH_CITUS", "1");
+        }
+        command
+    }
+
+    /// Returns a command that runs a line of Bash.
+    pub(crate) fn shell(&self, line: &str, folder: &str) -> Command {
+        let mut command = self.command("bash", folder);
+        command.args(["-euo", "pipefail", "-c", line]);
+        command
+    }
+
+    pub(crate) fn has(&self, tool: &Tool) -> bool {
+        match tool.probe {
+            Probe::Program(programs) => programs.iter().any(|program| process::find(program).is_some()),
+            Probe::Path(path) => self.root.join(path).exists(),
+            Probe::Shell(line) => {
+                let mut command = self.shell(&line.replace("{rust}", &self.rust), ".");
+                let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+                done.is_ok_and(|status| status.success())
+            }
+        }
+    }
+}
+
+/// Returns the oldest supported version of Rust from the workspace's manifest.
+fn oldest_rust(manifest: &str) -> Result<String> {
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    Ok(line.context("Cargo.toml has no rust-version")?.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_version_of_rust_is_that_of_the_manifest() {
+        assert_eq!(oldest_rust("[workspace.package]\nrust-version = \"1.2\"\n").unwrap(), "1.2");
+        assert!(oldest_rust("").is_err());
+        assert_eq!(Workspace::new(None, false).unwrap().rust, env!("CARGO_PKG_RUST_VERSION"));
+    }
+}
