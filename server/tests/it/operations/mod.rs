@@ -1,0 +1,23 @@
+//! Tests of the operations, one file for each.
+
+mod create_table;
+mod delete_table;
+mod get_table;
+mod get_table_acl;
+mod query_tables;
+mod set_table_acl;
+
+use std::ops::Range;
+
+/// The URL path of the entity that most tests use.
+const ENTITY: &str = "/cars(PartitionKey='p',RowKey='r')";
+
+/// Returns the body of an insert into the partition `p`, with more members.
+fn entity(row: &str, more: &str) -> String {
+    format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"{more}}}")
+}
+
+/// Returns integer properties with distinct names, separated by commas.
+fn properties(numbers: Range<usize>) -> String {
+    numbers.map(|number| format!("\"P{number}\":1")).collect::<Vec<_>>().join(",")
+}

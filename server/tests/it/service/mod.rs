@@ -1,0 +1,3 @@
+//! Tests of what all operations have in common.
+
+mod order;
