@@ -1,11 +1,19 @@
 //! Tests of the operations, one file for each.
 
 mod create_table;
+mod delete_entity;
 mod delete_table;
+mod get_entity;
 mod get_table;
 mod get_table_acl;
+mod insert_entity;
+mod insert_or_merge_entity;
+mod insert_or_replace_entity;
+mod merge_entity;
+mod query_entities;
 mod query_tables;
 mod set_table_acl;
+mod update_entity;
 
 use std::ops::Range;
 
