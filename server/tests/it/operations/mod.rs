@@ -4,6 +4,8 @@ mod create_table;
 mod delete_entity;
 mod delete_table;
 mod get_entity;
+mod get_service_properties;
+mod get_service_stats;
 mod get_table;
 mod get_table_acl;
 mod insert_entity;
@@ -12,6 +14,7 @@ mod insert_or_replace_entity;
 mod merge_entity;
 mod query_entities;
 mod query_tables;
+mod set_service_properties;
 mod set_table_acl;
 mod update_entity;
 

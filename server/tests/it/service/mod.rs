@@ -1,3 +1,6 @@
 //! Tests of what all operations have in common.
 
+mod cors;
 mod order;
+mod secondary_endpoint;
+mod versions_and_formats;
