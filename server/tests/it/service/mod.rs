@@ -3,4 +3,5 @@
 mod cors;
 mod order;
 mod secondary_endpoint;
+mod shared_access;
 mod versions_and_formats;
