@@ -13,7 +13,6 @@ mod admin;
 mod analytics;
 mod backup;
 mod bad_input;
-mod batch;
 mod black_box;
 mod citations;
 mod citus;

@@ -1,5 +1,6 @@
 //! Tests of the operations, one file for each.
 
+mod batch;
 mod create_table;
 mod delete_entity;
 mod delete_table;
