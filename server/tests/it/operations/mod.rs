@@ -9,6 +9,7 @@ mod get_service_properties;
 mod get_service_stats;
 mod get_table;
 mod get_table_acl;
+pub(crate) mod get_user_delegation_key;
 mod insert_entity;
 mod insert_or_merge_entity;
 mod insert_or_replace_entity;
@@ -19,7 +20,9 @@ mod set_service_properties;
 mod set_table_acl;
 mod update_entity;
 
+use std::fs;
 use std::ops::Range;
+use std::path::Path;
 
 /// The URL path of the entity that most tests use.
 const ENTITY: &str = "/cars(PartitionKey='p',RowKey='r')";
@@ -32,4 +35,14 @@ fn entity(row: &str, more: &str) -> String {
 /// Returns integer properties with distinct names, separated by commas.
 fn properties(numbers: Range<usize>) -> String {
     numbers.map(|number| format!("\"P{number}\":1")).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn every_operation_has_a_file_of_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for entry in fs::read_dir(root.join("src/operations")).unwrap() {
+        let name = entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned();
+        let tests = root.join("tests/it/operations").join(format!("{name}.rs"));
+        assert!(tests.exists(), "add {}", tests.display());
+    }
 }
