@@ -192,8 +192,7 @@ impl From<std::io::Error> for ClerkError {
 
 fn no_fault(answer: &Response) -> Result<(), ClerkError> {
     if matches!(answer.status, 500 | 503) {
-        let Response { status, headers, body } = answer;
-        return Err(ClerkError::Fault(Response { status: *status, headers: headers.clone(), body: body.clone() }));
+        return Err(ClerkError::Fault(answer.clone()));
     }
     Ok(())
 }

@@ -65,7 +65,7 @@ fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &s
     let options = QueryOptions::parse(query);
     let signed = SignedRequest {
         method,
-        content_md5: "",
+        content_md5: given("Content-MD5").unwrap_or_default(),
         content_type: given("Content-Type").unwrap_or("application/json"),
         date: given("x-ms-date").unwrap_or(&date),
         account,
@@ -84,10 +84,12 @@ fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &s
 }
 
 /// A response.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
     pub status: u16,
+    /// The reason phrase.
+    pub reason: String,
     /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
@@ -170,7 +172,9 @@ impl Client {
     /// Reads the head of a response without its body.
     pub fn receive_head(&mut self) -> Result<Response> {
         let status_line = self.line()?;
-        let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let mut words = status_line.splitn(3, ' ').skip(1);
+        let status = words.next().and_then(|status| status.parse().ok());
+        let reason = words.next().unwrap_or_default().to_owned();
         let status = status.ok_or_else(|| Error::new(ErrorKind::InvalidData, status_line))?;
         let mut headers = Vec::new();
         loop {
@@ -178,7 +182,7 @@ impl Client {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        Ok(Response { status, headers, body: Vec::new() })
+        Ok(Response { status, reason, headers, body: Vec::new() })
     }
 
     /// Reads until the server closes the connection. A connection reset counts as closing.

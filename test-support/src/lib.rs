@@ -1,7 +1,7 @@
 //! Test code shared by several crates: the built program as a process, a client for it, a PostgreSQL server, sources of
 //! load, and an issuer of tokens.
 //!
-//! Only tests depend on this crate. It uses the protocol (`wire`), but no engine and no server, because it must not
+//! Only tests depend on this crate. It uses the protocol (`model`, `wire`), but no engine and no server, because it must not
 //! depend on the crates under test.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failed test")]
@@ -10,6 +10,8 @@ pub mod bank;
 pub mod cluster;
 pub mod command;
 pub mod content;
+pub mod delegation;
+pub mod issuer;
 pub mod minting;
 pub mod proxy;
 pub mod writers;

@@ -149,42 +149,6 @@ fn metrics_tables_can_only_be_read_and_cleared() {
 }
 
 #[test]
-fn in_a_metrics_table_without_entities_the_entity_is_not_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_server, mut client) = start(folder.path(), &["--analytics"]);
-    let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
-    for (method, headers) in [("GET", &[][..]), ("DELETE", &[("If-Match", "*")])] {
-        let answer = client.request(method, &format!("/{MINUTE}{key}"), headers, b"");
-        assert_eq!((answer.status, answer.header("x-ms-error-code")), (404, Some("ResourceNotFound")), "{method}");
-    }
-    let batch = format!(
-        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\n\
-         DELETE /{MINUTE}{key} HTTP/1.1\nIf-Match: *\nAccept: application/json\n\n--c--\n--b--\n"
-    );
-    let batch = client.request("POST", "/$batch", &[("Content-Type", "multipart/mixed; boundary=b")], batch.as_bytes());
-    let text = String::from_utf8(batch.body).unwrap();
-    assert!(text.contains("HTTP/1.1 404 Not Found") && text.contains("ResourceNotFound"), "{text}");
-}
-
-#[test]
-fn a_transaction_that_writes_metrics_is_refused_at_that_mutation() {
-    let server = PROGRAM.start(&["--in-memory", "--analytics"]);
-    let mut client = server.client();
-    let start = "--c\nContent-Type: application/http\n\n";
-    let delete = format!("{start}DELETE /{MINUTE}(PartitionKey='p',RowKey='1') HTTP/1.1\nIf-Match: *\n\n\n");
-    let json = "Content-Type: application/json\nAccept: application/json";
-    let entity = "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}";
-    let insert = format!("{start}POST /{MINUTE} HTTP/1.1\n{json}\n\n{entity}\n");
-    let kind = [("Content-Type", "multipart/mixed; boundary=b")];
-    for (operations, index) in [([&delete, &insert], 1), ([&insert, &delete], 0)] {
-        let operations = operations.map(String::as_str).concat();
-        let batch = format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{operations}--c--\n--b--\n");
-        let text = String::from_utf8(client.request("POST", "/$batch", &kind, batch.as_bytes()).body).unwrap();
-        assert!(text.contains("AuthorizationFailure") && text.contains(&format!("\"{index}:")), "{text}");
-    }
-}
-
-#[test]
 fn service_properties_decide_which_metrics_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);

@@ -167,7 +167,7 @@ const RULES: [Rule; 15] = [
         ],
     },
     // It must not add a second copy of the code under test to a test.
-    Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
+    Rule { package: TEST_SUPPORT, may_use: &[MODEL, WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
 ];
 
 /// A dependency of any kind, including dependencies for tests and builds.

@@ -12,8 +12,6 @@
 mod admin;
 mod analytics;
 mod backup;
-mod bad_input;
-mod batch;
 mod black_box;
 mod citations;
 mod citus;
@@ -38,13 +36,12 @@ mod quotas;
 mod rehearsal;
 mod sandbox;
 mod secondary;
-mod signatures;
+mod slow_senders;
 mod soak;
 mod structure;
 mod test_controls;
 mod throttling;
 mod upgrade;
-mod web_pages;
 
 use test_support::Program;
 

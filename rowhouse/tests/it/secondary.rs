@@ -22,19 +22,6 @@ fn assert_refused(client: &mut Client, method: &str, path: &str, message: &str) 
 }
 
 #[test]
-fn by_default_the_secondary_reads_and_alone_has_statistics() {
-    let server = PROGRAM.start(&["--in-memory"]);
-    let mut client = server.client();
-    assert_eq!(answer(&mut client, "POST", "/Tables").0, 201);
-    let (status, _, body) = answer(&mut client, "GET", &format!("{SECONDARY}/Tables"));
-    assert_eq!(status, 200);
-    assert!(body.contains("\"tab\""), "{body}");
-    assert_refused(&mut client, "POST", &format!("{SECONDARY}/Tables"), "Write operations are not allowed.");
-    assert_eq!(answer(&mut client, "GET", &format!("{SECONDARY}{STATS}")).0, 200);
-    assert_eq!(answer(&mut client, "GET", STATS).1, "InvalidQueryParameterValue");
-}
-
-#[test]
 fn a_secondary_that_is_switched_off_refuses_everything() {
     let server = PROGRAM.start(&["--in-memory", "--secondary", "off", "--stats-on-primary"]);
     let mut client = server.client();

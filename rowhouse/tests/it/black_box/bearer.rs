@@ -1,17 +1,15 @@
 //! Tests of bearer tokens, with an issuer and keys that are created by the test (specification 09 §8).
 
 use super::client::{Answer, Client, account_file, key};
-use super::issuer::{Issuer, now};
 use super::process::{Folder, Server, refusal};
 use super::tls::write_pair;
 use serde_json::{Value, json};
 use std::time::Instant;
 use test_support::TIMEOUT;
-use test_support::minting::{KeyPair, encode, header};
+use test_support::issuer::{Issuer, oauth_section, request};
+use test_support::minting::{KeyPair, header};
 
-const CHALLENGE: &str = "Bearer authorization_uri=https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize resource_id=https://storage.azure.com";
 pub(super) const NEW: &str = "2020-12-06";
-const OLD: &str = "2019-02-02";
 
 pub(super) struct World {
     pub(super) server: Server,
@@ -23,54 +21,7 @@ pub(super) struct World {
     pub(super) folder: Folder,
 }
 
-fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
-    let (one, two) = (&issuer.name, &other.name);
-    let assign = |oid: &str, role: &str, scope: &str| {
-        format!(
-            "[[oauth.assignments]]\nprincipal = {{ issuer = \"{one}\", oid = \"{oid}\" }}\nrole = \"{role}\"\nscope = \"{scope}\"\n"
-        )
-    };
-    format!(
-        r#"
-        [oauth]
-        authorization-uri = "https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize"
-        allow-plain-http-issuer-on-loopback = true
-        {switches}
-        [oauth.roles]
-        appender = ["tables/entities/add/action"]
-        [[oauth.issuers]]
-        issuer = "{one}"
-        aliases = ["{one}/v2.0"]
-        audiences = ["https://storage.azure.com", "https://{{account}}.table.example.net"]
-        [[oauth.issuers]]
-        issuer = "{two}"
-        jwks-uri = "{two}/keys"
-        algorithms = ["ES256"]
-        [oauth.issuers.role-claim]
-        path = "realm.roles"
-        scopes = ["orchard"]
-        values = {{ "tables.write" = "contributor", "delegate" = "delegator" }}
-        {}{}{}{}{}{}{}{}
-        [[oauth.assignments]]
-        principal = {{ issuer = "{one}", sub = "subject" }}
-        role = "delegator"
-        scope = "orchard"
-        [[oauth.assignments]]
-        principal = {{ issuer = "{one}", sub = "subject" }}
-        role = "reader"
-        scope = "orchard"
-        "#,
-        assign("reader", "reader", "orchard"),
-        assign("writer", "contributor", "orchard"),
-        assign("owner", "owner", "orchard"),
-        assign("local", "contributor", "orchard/harvest"),
-        assign("appender", "appender", "orchard/harvest"),
-        assign("writer", "delegator", "orchard"),
-        assign("local", "delegator", "orchard"),
-        assign("keymaker", "Storage Table Delegator", "orchard"),
-    )
-}
-
+/// The file with the role assignments that change.
 const ASSIGNMENTS: &str = "roles.toml";
 
 impl World {
@@ -82,7 +33,7 @@ impl World {
         let (rsa, ec) = (KeyPair::rsa("rsa-1"), KeyPair::p256("ec-1"));
         let (issuer, other) = (Issuer::start(&[&rsa]), Issuer::start(&[&ec]));
         let folder = Folder::new();
-        let config = folder.write("rowhouse.toml", &section(switches, &issuer, &other));
+        let config = folder.write("rowhouse.toml", &oauth_section(switches, &issuer, &other));
         let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
         let fixed = ["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts, "--log", "debug"];
         let server = Server::start(&[&fixed[..], arguments].concat(), &[]);
@@ -131,15 +82,6 @@ impl World {
     }
 }
 
-pub(super) fn request(authorization: &str, version: &str, method: &str, path: &str, body: &str) -> String {
-    let content_type = if path.contains("$batch") { "multipart/mixed; boundary=batch_b" } else { "application/json" };
-    format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-version: {version}\r\nAccept: application/json\r\n\
-         {authorization}Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 pub(super) fn outcome(answer: &Answer) -> (u16, String) {
     (answer.status, answer.header("x-ms-error-code").unwrap_or_default().to_owned())
 }
@@ -159,214 +101,13 @@ pub(super) fn fine(status: u16) -> (u16, String) {
 pub(super) const ENTITY: &str = "/orchard/harvest(PartitionKey='p',RowKey='r')";
 
 #[test]
-fn accepted_and_refused_tokens() {
-    let world = World::start();
-    let (name, now) = (world.issuer.name.clone(), now());
-    let storage = "https://storage.azure.com";
-    for (change, taken) in [
-        (json!({}), true),
-        (json!({ "iss": format!("{name}/v2.0") }), true),
-        (json!({ "aud": ["https://graph.example", storage] }), true),
-        (json!({ "aud": "https://storage.azure.com/" }), true),
-        (json!({ "aud": "https://orchard.table.example.net" }), true),
-        (json!({ "nbf": null, "iat": null }), true),
-        (json!({ "exp": now - 200 }), true),
-        (json!({ "exp": now - 400 }), false),
-        (json!({ "exp": null }), false),
-        (json!({ "nbf": now + 1000 }), false),
-        (json!({ "iat": now + 1000 }), false),
-        (json!({ "aud": "https://graph.example" }), false),
-        (json!({ "aud": "https://meadow.table.example.net" }), false),
-        (json!({ "aud": null }), false),
-        (json!({ "iss": &name[..name.len() - 1] }), false),
-        (json!({ "iss": format!("{name}/") }), false),
-        (json!({ "iss": world.other.name }), false),
-        (json!({ "oid": null, "sub": null }), false),
-    ] {
-        let expected = if taken { fine(200) } else { refused() };
-        assert_eq!(world.list(&world.token("reader", &change)), expected, "{change}");
-    }
-}
-
-#[test]
-fn forged_signatures() {
-    let world = World::start();
-    let claims = world.issuer.claims("owner", &json!({}));
-    let stranger = KeyPair::p256("rsa-1");
-    let unsigned = format!("{}.{}.", encode(br#"{"alg":"none"}"#), encode(claims.to_string().as_bytes()));
-    let good = world.good("owner");
-    let (head, rest) = good.split_once('.').unwrap();
-    let (_, signature) = rest.split_once('.').unwrap();
-    let swapped = encode(world.issuer.claims("reader", &json!({ "uti": "other" })).to_string().as_bytes());
-    for token in [
-        unsigned,
-        world.rsa.sign_with_public_key_as_secret(&json!({ "alg": "HS256", "kid": "rsa-1" }), &claims),
-        world.rsa.sign_with_public_key_as_secret(&json!({ "alg": "RS256", "kid": "rsa-1" }), &claims),
-        stranger.sign(&json!({ "alg": "ES256", "kid": "rsa-1" }), &claims),
-        world.rsa.sign(&json!({ "alg": "RS512", "kid": "rsa-1" }), &claims),
-        world.rsa.sign(&json!({ "alg": "RS256", "kid": "rsa-1", "crit": ["exp"] }), &claims),
-        format!("{head}.{swapped}.{signature}"),
-        format!("{good}.AA.AA"),
-        "nonsense".to_owned(),
-        "x".repeat(20_000),
-    ] {
-        assert_eq!(world.list(&token), refused(), "{token:.80}");
-    }
-    assert_eq!(world.list(&good), fine(200));
-}
-
-#[test]
-fn challenges_without_a_valid_token() {
-    let world = World::start();
-    let expired = world.token("reader", &json!({ "exp": 1 }));
-    let ask = |authorization: &str, version: &str| {
-        Client::plain(world.server.address).send_text(&request(authorization, version, "GET", "/orchard/Tables", ""))
-    };
-    for authorization in [String::new(), format!("Authorization: Bearer {expired}\r\n")] {
-        let answer = ask(&authorization, NEW);
-        assert_eq!(outcome(&answer), refused());
-        assert_eq!(answer.header("www-authenticate"), Some(CHALLENGE));
-        let message = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
-        assert!(answer.body.contains(message), "{}", answer.body);
-        let answer = ask(&authorization, OLD);
-        assert_eq!(outcome(&answer), (403, "AuthenticationFailed".into()));
-        assert_eq!(answer.header("www-authenticate"), None);
-    }
-    for authorization in ["Authorization: Bearer\r\n", "Authorization: bearer a, b\r\n", "Authorization: Basic a\r\n"] {
-        let answer = ask(authorization, NEW);
-        assert_eq!(outcome(&answer), (400, "InvalidAuthenticationInfo".into()), "{authorization}");
-        assert_eq!(answer.header("www-authenticate"), None);
-    }
-    let wrong_key = format!("Authorization: SharedKeyLite orchard:{}\r\n", key(9));
-    assert_eq!(ask(&wrong_key, NEW).header("www-authenticate"), None, "no challenge for other schemes");
-    // The scheme is case-insensitive, and any version may use a token.
-    assert_eq!(ask(&format!("Authorization: bEARER {}\r\n", world.good("reader")), OLD).status, 200);
-    assert_eq!(world.ask(&world.good("reader"), "GET", "/meadow/Tables", "").0, 403, "the account does not exist");
-}
-
-#[test]
-fn roles() {
-    let world = World::start();
-    world.create_tables();
-    let entity = r#"{"PartitionKey":"p","RowKey":"r","n":1}"#;
-    let (nobody, reader, writer) = (world.good("nobody"), world.good("reader"), world.good("writer"));
-    assert_eq!(world.list(&nobody), denied());
-    assert_eq!(world.ask(&nobody, "GET", "/orchard/harvest()", ""), denied());
-    assert_eq!(world.ask(&reader, "POST", "/orchard/harvest", entity), denied());
-    assert_eq!(world.ask(&reader, "DELETE", "/orchard/Tables('harvest')", ""), denied());
-    assert_eq!(world.ask(&writer, "POST", "/orchard/harvest", entity), fine(201));
-    assert_eq!(world.ask(&reader, "GET", ENTITY, ""), fine(200));
-    for (method, body) in [("PUT", "{}"), ("PATCH", "{}"), ("MERGE", "{}"), ("DELETE", "")] {
-        assert_eq!(world.ask(&reader, method, ENTITY, body), denied(), "{method}");
-    }
-    // A role on one table.
-    let local = world.good("local");
-    assert_eq!(world.list(&local), denied(), "listing tables requires a role on the account");
-    assert_eq!(world.ask(&local, "PUT", ENTITY, "{}"), fine(204));
-    assert_eq!(world.ask(&local, "GET", "/orchard/HARVEST()", ""), fine(200));
-    assert_eq!(world.ask(&local, "GET", "/orchard/winter()", ""), denied());
-    assert_eq!(world.ask(&local, "POST", "/orchard/winter", entity), denied());
-    assert_eq!(world.ask(&local, "POST", "/orchard/Tables", r#"{"TableName":"spring"}"#), denied());
-    // A role with single actions: insert, but neither upsert nor read.
-    let appender = world.good("appender");
-    let second = r#"{"PartitionKey":"p","RowKey":"second"}"#;
-    assert_eq!(world.ask(&appender, "POST", "/orchard/harvest", second), fine(201));
-    assert_eq!(world.ask(&appender, "PUT", ENTITY, "{}"), denied());
-    assert_eq!(world.ask(&appender, "GET", ENTITY, ""), denied());
-    // Policies, properties and statistics require an owner.
-    let owner = world.good("owner");
-    for path in ["/orchard/harvest?comp=acl", "/orchard/?restype=service&comp=properties"] {
-        assert_eq!(world.ask(&writer, "GET", path, ""), denied(), "{path}");
-        assert_eq!(world.ask(&owner, "GET", path, ""), fine(200), "{path}");
-    }
-    assert_eq!(world.ask(&writer, "PUT", "/orchard/harvest?comp=acl", "<SignedIdentifiers/>"), denied());
-    assert_eq!(world.ask(&owner, "DELETE", "/orchard/Tables('winter')", ""), fine(204));
-}
-
-#[test]
-fn roles_that_tokens_name() {
-    let world = World::start();
-    world.create_tables();
-    let token = |roles: &Value| {
-        let claims = world.other.claims("reader", &json!({ "realm": { "roles": roles }, "roles": ["tables.write"] }));
-        world.ec.sign(&header("ES256", &world.ec), &claims)
-    };
-    assert_eq!(world.list(&token(&json!([]))), denied(), "a role ID of one issuer is invalid at another");
-    let reader = token(&json!(["Storage Table Data Reader"]));
-    assert_eq!(world.list(&reader), fine(200));
-    assert_eq!(world.ask(&reader, "PUT", ENTITY, "{}"), denied());
-    assert_eq!(world.ask(&token(&json!("tables.write")), "PUT", ENTITY, "{}"), fine(204));
-}
-
-#[test]
-fn each_operation_of_a_batch_is_authorized() {
-    let world = World::start();
-    world.create_tables();
-    let operation = |method: &str, path: &str, body: &str| {
-        format!(
-            "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             {method} http://127.0.0.1{path} HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json\r\n\
-             Prefer: return-no-content\r\n\r\n{body}\r\n"
-        )
-    };
-    let batch = |operations: &[String]| {
-        let operations = operations.concat();
-        format!(
-            "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n{operations}--changeset_c--\r\n--batch_b--\r\n"
-        )
-    };
-    let insert = operation("POST", "/orchard/harvest", r#"{"PartitionKey":"p","RowKey":"a"}"#);
-    let upsert = operation("PUT", "/orchard/harvest(PartitionKey='p',RowKey='b')", "{}");
-    let send = |oid: &str, operations: &[String]| {
-        world.send(&world.good(oid), NEW, "POST", "/orchard/$batch", &batch(operations))
-    };
-    let entities = || world.send(&world.good("reader"), NEW, "GET", "/orchard/harvest()", "").body;
-    for (oid, operations) in [("reader", vec![insert.clone()]), ("appender", vec![insert.clone(), upsert.clone()])] {
-        let answer = send(oid, &operations);
-        assert_eq!(answer.status, 202, "{answer:?}");
-        assert!(answer.body.contains("HTTP/1.1 403 Forbidden"), "{}", answer.body);
-        assert!(answer.body.contains("AuthorizationPermissionMismatch"), "{}", answer.body);
-        assert!(entities().contains(r#""value":[]"#), "nothing must be applied");
-    }
-    let answer = send("writer", &[insert, upsert]);
-    assert_eq!(answer.body.matches("HTTP/1.1 204").count(), 2, "{}", answer.body);
-    // A query in a batch.
-    let query = "--batch_b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-        GET http://127.0.0.1/orchard/harvest(PartitionKey='p',RowKey='a') HTTP/1.1\r\nAccept: application/json\r\n\r\n\r\n\
-        --batch_b--\r\n";
-    let ask = |oid: &str| world.send(&world.good(oid), NEW, "POST", "/orchard/$batch", query).body;
-    assert!(ask("appender").contains("HTTP/1.1 403"));
-    assert!(ask("reader").contains("HTTP/1.1 200"));
-}
-
-#[test]
-fn keys_rotate_and_unknown_keys_cost_one_request_a_minute() {
-    let world = World::start();
-    assert_eq!(world.list(&world.good("reader")), fine(200));
-    let new = KeyPair::p256("new");
-    let with =
-        |pair: &KeyPair, algorithm| pair.sign(&header(algorithm, pair), &world.issuer.claims("reader", &json!({})));
-    let renamed = KeyPair::rsa("rsa-2");
-    world.issuer.publish(&[&renamed]);
-    let before = world.issuer.key_requests();
-    assert_eq!(world.list(&with(&renamed, "RS256")), fine(200));
-    assert_eq!(world.list(&world.good("reader")), refused(), "the old key is invalid, even for tokens seen before");
-    for number in 0..5 {
-        let unknown = KeyPair::rsa(&format!("unknown-{number}"));
-        assert_eq!(world.list(&with(&unknown, "RS256")), refused());
-    }
-    assert_eq!(world.list(&with(&new, "ES256")), refused());
-    assert_eq!(world.issuer.key_requests() - before, 1);
-}
-
-#[test]
 fn an_issuer_that_is_down() {
     let rsa = KeyPair::rsa("rsa-1");
     let issuer = Issuer::start(&[&rsa]);
     issuer.set_down(true);
     let folder = Folder::new();
-    let config =
-        folder.write("rowhouse.toml", &section("allow-bearer-over-plain-http = true", &issuer, &Issuer::start(&[])));
+    let config = folder
+        .write("rowhouse.toml", &oauth_section("allow-bearer-over-plain-http = true", &issuer, &Issuer::start(&[])));
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
     server.wait_for_log(0, "tokens are refused until the keys can be fetched");
@@ -444,18 +185,6 @@ fn configuration_errors_prevent_the_start() {
     assert!(message.contains("issuer"), "{message}");
     let issuer = Issuer::start(&[]);
     issuer.rename("https://somebody.else");
-    let message = start(&section("", &issuer, &Issuer::start(&[])));
+    let message = start(&oauth_section("", &issuer, &Issuer::start(&[])));
     assert!(message.contains("https://somebody.else") && message.contains("aliases"), "{message}");
-}
-
-#[test]
-fn without_issuers_bearer_is_an_unknown_scheme() {
-    let folder = Folder::new();
-    let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
-    let server = Server::start(&["--listen", "127.0.0.1:0", "--accounts", &accounts], &[]);
-    let ask = |authorization: &str| {
-        outcome(&Client::plain(server.address).send_text(&request(authorization, NEW, "GET", "/orchard/Tables", "")))
-    };
-    assert_eq!(ask("Authorization: Bearer a.b.c\r\n"), (400, "InvalidAuthenticationInfo".into()));
-    assert_eq!(ask(""), (403, "AuthenticationFailed".into()), "there is no issuer to advertise");
 }

@@ -4,7 +4,6 @@ mod accounts;
 mod bearer;
 pub(crate) mod client;
 mod delegation;
-mod issuer;
 pub(crate) mod process;
 mod refused_bodies;
 mod settings;

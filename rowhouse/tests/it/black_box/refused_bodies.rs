@@ -4,13 +4,9 @@
 use super::client::{Answer, Client, Request, key};
 use super::process::Folder;
 use super::tls;
-use crate::PROGRAM;
 use model::limits::REQUEST_BODY_BYTES_MAX;
-use test_support::{ACCOUNT, Client as PlainClient};
 
 const SIZES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 13_000_000];
-/// Larger than the largest head that the server reads.
-const ENDLESS_HEAD_BYTES: usize = 2_000_000;
 
 fn check_refusal(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
@@ -34,18 +30,4 @@ fn refusals_arrive_over_tls() {
             check_refusal(&refusal(1), 413, "RequestBodyTooLarge");
         }
     }
-}
-
-#[test]
-fn refusals_arrive_over_plain_http() {
-    let server = PROGRAM.start(&["--in-memory"]);
-    for size in SIZES {
-        let mut client = server.client();
-        let signature = format!("SharedKey {ACCOUNT}:AAAA");
-        let refused = client.request("POST", "/apples", &[("Authorization", &signature)], &vec![b'x'; size]);
-        assert_eq!((refused.status, refused.header("connection")), (403, Some("close")));
-    }
-    let mut client = PlainClient::connect(&server.address).unwrap();
-    client.send(format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(ENDLESS_HEAD_BYTES)).as_bytes()).unwrap();
-    assert_eq!(client.receive().unwrap().status, 431);
 }

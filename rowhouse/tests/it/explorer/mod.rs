@@ -1,7 +1,6 @@
-//! Tests of the explorer: which servers provide it, what they serve, and what a query reports about its cost.
+//! Tests of the explorer: which servers provide it, and what they serve.
 //! `explorer/tests` tests the page itself in a browser.
 
-mod explain;
 mod files;
 mod settings;
 

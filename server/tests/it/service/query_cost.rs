@@ -1,8 +1,8 @@
 //! Tests of `x-ms-rowhouse-explain`: a client can request the cost of a query and the reasons for this cost.
 
-use crate::PROGRAM;
+use crate::Server;
 use serde_json::{Value, json};
-use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
+use test_support::{ACCOUNT, Client, KEY, Response, head};
 use wire::sas::Fields;
 use wire::signing::AccountKey;
 
@@ -10,9 +10,8 @@ const HEADER: &str = "x-ms-rowhouse-explain";
 const ASKED: (&str, &str) = ("x-ms-rowhouse-explain", "1");
 
 fn server() -> Server {
-    let server = PROGRAM.start(&["--in-memory"]);
+    let server = Server::with_tables(&["tab"]);
     let mut client = server.client();
-    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
     for partition in ["a", "b", "c"] {
         for row in 1..=4 {
             insert(&mut client, partition, &format!("r{row}"));

@@ -1,18 +1,15 @@
 //! Tests that a captured signature allows only the request that was signed: the server interprets the signed parts in
 //! the same way as the parts that select the operation.
 
-use crate::PROGRAM;
+use crate::Server;
 use std::time::SystemTime;
-use test_support::{ACCOUNT, KEY, Response, Server, head};
+use test_support::{ACCOUNT, KEY, Response, head};
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 const POLICIES: &str = "<SignedIdentifiers><SignedIdentifier><Id>mine</Id></SignedIdentifier></SignedIdentifiers>";
 
 fn server() -> Server {
-    let server = PROGRAM.start(&["--in-memory"]);
-    let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#);
-    assert_eq!(created.status, 201);
-    server
+    Server::with_tables(&["tab"])
 }
 
 fn send(server: &Server, head: &str, body: &str) -> Response {

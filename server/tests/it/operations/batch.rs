@@ -1,15 +1,13 @@
-//! Tests of batches against the built server: exact frames, and requests that no client library sends.
+//! Entity group transactions, and queries in a batch (05): exact frames, and requests that no client library sends.
 
-use crate::PROGRAM;
-use test_support::{Client, Response, Server};
+use crate::server::Server;
+use test_support::{Client, Response};
 
 const BATCH: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=b");
 
 fn server_with_table(table: &str) -> (Server, Client) {
-    let server = PROGRAM.start(&["--in-memory"]);
-    let mut client = server.client();
-    let body = format!("{{\"TableName\":\"{table}\"}}");
-    assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+    let server = Server::with_tables(&[table]);
+    let client = server.client();
     (server, client)
 }
 
@@ -292,4 +290,133 @@ fn a_key_that_is_too_long_is_not_found() {
         let text = String::from_utf8(post(&mut client, &[query]).body).unwrap();
         assert!(text.contains("ResourceNotFound") && text.contains("Cache-Control: no-cache"), "{length}: {text}");
     }
+}
+
+/// Adds a Content-ID to an operation.
+fn with_id(operation: &str, id: &str) -> String {
+    operation.replacen(" HTTP/1.1\n", &format!(" HTTP/1.1\nContent-ID: {id}\n"), 1)
+}
+
+fn change(method: &str, row: &str, condition: &str) -> String {
+    let body = if method == "DELETE" { "" } else { "{}" };
+    let target = format!("/cars(PartitionKey='p',RowKey='{row}')");
+    format!(
+        "{method} {target} HTTP/1.1\nAccept: application/json\nContent-Type: application/json\n{condition}\n\n{body}"
+    )
+}
+
+#[test]
+fn the_responses_to_a_changeset() {
+    // 05 §4
+    let (_server, mut client) = server_with_table("cars");
+    post(&mut client, &[changeset(&[&insert("cars", "p", "2"), &insert("cars", "p", "3")])]);
+    let echo = insert("cars", "p", "4").replace("Prefer: return-no-content\n", "");
+    let operations = [
+        with_id(&insert("cars", "p", "1"), "1"),
+        with_id(&change("MERGE", "2", "If-Match: *"), "2"),
+        change("DELETE", "3", "If-Match: *"),
+        with_id(&echo.replace("Accept: application/json", "Accept: application/json;odata=nometadata"), "x"),
+        change("PUT", "5", "Prefer: return-no-content"),
+    ];
+    let operations = operations.each_ref().map(String::as_str);
+    let location = |row| format!("http://127.0.0.1/{}/cars(PartitionKey='p',RowKey='{row}')", test_support::ACCOUNT);
+    let both = "X-Content-Type-Options: nosniff\nCache-Control: no-cache\n";
+    let empty = |headers: &str| format!("\n--CHANGESET\n{OF_PART}HTTP/1.1 204 No Content\n{headers}");
+    let etag = "ETag: W/\n\n";
+    let one = location(1);
+    let frames = [
+        empty(&format!(
+            "Content-ID: 1\n{both}Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\nLocation: {one}\nDataServiceId: {one}\n{etag}"
+        )),
+        empty(&format!("Content-ID: 2\n{both}DataServiceVersion: 1.0;\n{etag}")),
+        empty(&format!("{both}DataServiceVersion: 1.0;\n\n")),
+        format!(
+            "\n--CHANGESET\n{OF_PART}HTTP/1.1 201 Created\nDataServiceVersion: 3.0;\nContent-Type: application/json;odata=nometadata;streaming=true;charset=utf-8\nContent-ID: x\n{both}Location: {}\n{etag}{{\"PartitionKey\":\"p\",\"RowKey\":\"4\",\"Timestamp\":\"STAMP\"}}",
+            location(4)
+        ),
+        empty(&format!("{both}Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\n{etag}")),
+    ];
+    let expected = format!(
+        "--BATCH\nContent-Type: multipart/mixed; boundary=CHANGESET\n{}\n--CHANGESET--\n--BATCH--\n",
+        frames.concat()
+    );
+    let actual = frame(&post(&mut client, &[changeset(&operations)]));
+    let (before, stamp) = actual.split_once("\"Timestamp\":\"").unwrap();
+    let (_, after) = stamp.split_once('"').unwrap();
+    assert_eq!(format!("{before}\"Timestamp\":\"STAMP\"{after}"), expected);
+    assert_eq!(rows(&mut client, "cars"), ["1", "2", "4", "5"]);
+}
+
+/// Returns the status, the Content-ID and the message of the part that reports a failure.
+fn failed(client: &mut Client, operations: &[String]) -> (u16, String, String) {
+    let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+    let text = frame(&post(client, &[changeset(&operations)]));
+    assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+    let after = |start: &str, end: &str| {
+        text.split_once(start).and_then(|(_, rest)| Some(rest.split_once(end)?.0.to_owned())).unwrap_or_default()
+    };
+    (after("HTTP/1.1 ", " ").parse().unwrap(), after("Content-ID: ", "\n"), after("\"value\":\"", "\\n"))
+}
+
+#[test]
+fn the_index_of_a_failed_operation() {
+    // 05 §5.1: always if there are several operations; for one operation, only if it was not executed.
+    let (_server, mut client) = server_with_table("cars");
+    post(&mut client, &[changeset(&[&insert("cars", "p", "1")])]);
+    let stale = "If-Match: W/\"datetime'2031-03-14T08%3A15%3A30Z'\"";
+    let long = insert("cars", "p", &"k".repeat(513));
+    let first = || insert("cars", "p", "0");
+    for (operation, status, prefix, message) in [
+        (insert("cars", "p", "1"), 409, "", "The specified entity already exists."),
+        (change("PUT", "none", "If-Match: *"), 404, "", "The specified resource does not exist."),
+        (change("MERGE", "1", stale), 412, "", "The update condition specified in the request was not satisfied."),
+        (long, 400, "", "The property value exceeds the maximum allowed size (64KB)."),
+        (insert("none", "p", "1"), 404, "0:", "The table specified does not exist."),
+        (insert("cars", "p", "a/b"), 400, "0:", "The 'RowKey' parameter of value 'a/b' is out of range."),
+        (
+            insert("cars", "p", "1").replace("\"RowKey\":\"1\"", "\"A\":1"),
+            400,
+            "0:",
+            "The values are not specified for all properties in the entity.",
+        ),
+        (change("DELETE", "a%2Fb", "If-Match: *"), 400, "0:", "Bad Request - Error in query syntax."),
+    ] {
+        let alone = failed(&mut client, std::slice::from_ref(&operation));
+        assert!(alone.0 == status && alone.2.starts_with(&format!("{prefix}{message}")), "{alone:?} {message}");
+        if !operation.contains("/none") {
+            let second = failed(&mut client, &[first(), operation]);
+            assert!(second.0 == status && second.2.starts_with(&format!("1:{message}")), "{second:?} {message}");
+        }
+    }
+    assert_eq!(rows(&mut client, "cars"), ["1"], "nothing of a failed changeset is stored");
+}
+
+#[test]
+fn the_content_id_of_a_failed_operation() {
+    // 05 §5: of the failed operation, or of the last one if the storage refuses.
+    let (_server, mut client) = server_with_table("cars");
+    let good = |row: &str| with_id(&insert("cars", "p", row), &format!("id{row}"));
+    let missing = with_id(&change("MERGE", "none", "If-Match: *"), "missing");
+    assert_eq!(failed(&mut client, &[good("1"), missing, good("2")]).1, "id2");
+    let duplicate = with_id(&insert("cars", "p", "1"), "duplicate");
+    assert_eq!(failed(&mut client, &[good("1"), duplicate, good("2")]).1, "duplicate");
+}
+
+#[test]
+fn a_changeset_has_at_most_a_hundred_operations() {
+    // 05 §5.2
+    let (_server, mut client) = server_with_table("cars");
+    let operations: Vec<_> = (0..101).map(|row| insert("cars", "p", &format!("{row:03}"))).collect();
+    let message = "99:The batch request operation exceeds the maximum 100 changes per change set.".to_owned();
+    assert_eq!(failed(&mut client, &operations), (400, String::new(), message));
+    assert!(rows(&mut client, "cars").is_empty());
+    let operations: Vec<_> = operations.iter().take(100).map(String::as_str).collect();
+    let answer = frame(&post(&mut client, &[changeset(&operations)]));
+    assert_eq!(answer.matches("HTTP/1.1 204").count(), 100);
+    // Line ends are LF or CRLF, and an empty changeset succeeds.
+    let crlf = (changeset(&[&insert("cars", "q", "1")]) + "--b--\n").replace('\n', "\r\n");
+    let answer = client.request("POST", "/$batch", &[BATCH], crlf.as_bytes());
+    assert!(frame(&answer).contains("HTTP/1.1 204 No Content"));
+    let empty = "--BATCH\nContent-Type: multipart/mixed; boundary=CHANGESET\n\n--CHANGESET--\n--BATCH--\n";
+    assert_eq!(frame(&post(&mut client, &[changeset(&[])])), empty);
 }

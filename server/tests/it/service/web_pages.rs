@@ -1,8 +1,10 @@
 //! Tests that a web page that is open on the developer's machine can do nothing to a server on the same machine,
 //! although the key is public. Also tests that clients without a credential cannot learn anything about accounts.
 
-use crate::PROGRAM;
-use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
+use crate::Server;
+use crate::server::accounts;
+use rowhouse_server::Settings;
+use test_support::{ACCOUNT, Client, KEY, Response, head};
 use wire::sas::Fields;
 use wire::signing::AccountKey;
 
@@ -11,10 +13,10 @@ const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
 const FRIEND: &str = "https://friend.example";
 const STRANGER: &str = "https://stranger.example";
 
-fn server(arguments: &[&str]) -> Server {
-    let server = PROGRAM.start(&[&["--in-memory"], arguments].concat());
-    let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#);
-    assert_eq!(created.status, 201);
+/// Starts a server with the table `tab`.
+fn server(change: impl FnOnce(&mut Settings)) -> Server {
+    let server = Server::with(change);
+    server.create(&["tab"]);
     server
 }
 
@@ -42,7 +44,7 @@ fn query_as(server: &Server, host: &str) -> (u16, Option<String>) {
 
 #[test]
 fn a_name_that_resolves_to_this_machine_does_not_read_the_development_account() {
-    let server = server(&["--domain", "tables.example.net"]);
+    let server = server(|settings| settings.domains = vec!["tables.example.net".to_owned()]);
     let port = server.address.rsplit(':').next().unwrap();
     for host in ["127.0.0.1", "[::1]", "localhost", "rowhouse.localhost", "tables.example.net", "host.docker.internal"]
     {
@@ -55,9 +57,7 @@ fn a_name_that_resolves_to_this_machine_does_not_read_the_development_account() 
     server.wait_for_log("evil.example");
     // An account with its own key is served under any name.
     let key = "AAECAwQFBgcICQoLDA0ODw==";
-    let own = PROGRAM.start_with(&["--in-memory"], |command| {
-        command.env("ROWHOUSE_ACCOUNT_KEYS", format!("orchard:{key}"));
-    });
+    let own = Server::with_access(accounts(&format!("orchard:{key}")), |_| {});
     let request = format!(
         "GET /orchard/tab?{} HTTP/1.1\r\nHost: evil.example\r\nAccept: application/json\r\n\r\n",
         token("orchard", key)
@@ -67,13 +67,14 @@ fn a_name_that_resolves_to_this_machine_does_not_read_the_development_account() 
 
 #[test]
 fn with_the_key_allowed_on_the_network_every_name_of_the_server_works() {
-    let server = server(&["--allow-development-key-on-network"]);
+    let server = server(|settings| settings.development_key_for_any_host = true);
     for host in ["tables", "tables:10002", "rowhouse.default.svc", "192.0.2.7:10002", "localhost"] {
         assert_eq!(query_as(&server, host), (200, None), "{host}");
     }
 }
 
-pub(crate) fn token(account: &str, key: &str) -> String {
+/// Returns a signature for everything in the table `tab`.
+fn token(account: &str, key: &str) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),
         table: "tab".into(),
@@ -96,8 +97,8 @@ fn simple_post(host: &str, headers: &str, body: &str) -> Vec<u8> {
 
 #[test]
 fn a_page_does_not_write_without_asking_first() {
-    for arguments in [&[][..], &["--allow-development-key-on-network"]] {
-        let server = server(arguments);
+    for any_host in [false, true] {
+        let server = server(|settings| settings.development_key_for_any_host = any_host);
         let host = server.address.clone();
         let count =
             |server: &Server| server.client().request("GET", "/tab", &[], b"").json()["value"].as_array().map(Vec::len);
@@ -128,7 +129,7 @@ fn a_page_does_not_write_without_asking_first() {
 
 #[test]
 fn a_page_of_the_server_itself_writes_with_a_signature_in_the_address() {
-    let server = server(&[]);
+    let server = server(|_| {});
     let port = server.address.rsplit(':').next().unwrap();
     for (row, (name, more)) in [
         ("127.0.0.1", "Sec-Fetch-Site: same-origin\r\n"),
@@ -176,7 +177,7 @@ fn without_ids(server: &Server, request: &str) -> String {
 
 #[test]
 fn an_account_with_rules_looks_like_one_without_and_like_none() {
-    let (with_rules, without_rules) = (server(&[]), server(&[]));
+    let (with_rules, without_rules) = (server(|_| {}), server(|_| {}));
     set_rules(&with_rules, FRIEND);
     let wrong = format!("Authorization: SharedKey {ACCOUNT}:{}=\r\n", "A".repeat(43));
     let preflight = format!("Origin: {STRANGER}\r\nAccess-Control-Request-Method: GET\r\n");
@@ -220,7 +221,7 @@ fn refused_for_good(server: &Server, name: &str, bytes: &str) {
 
 #[test]
 fn hosts_that_cannot_be_are_refused_and_the_connection_ends() {
-    let server = server(&[]);
+    let server = server(|_| {});
     let long = format!("{}.localhost", "a".repeat(251));
     let huge = "a".repeat(60_000);
     for host in
@@ -238,7 +239,7 @@ fn hosts_that_cannot_be_are_refused_and_the_connection_ends() {
 
 #[test]
 fn bodies_that_others_may_frame_differently_are_refused_and_the_connection_ends() {
-    let server = server(&[]);
+    let server = server(|_| {});
     let chunks = format!("{:x}\r\n{ENTITY}\r\n0\r\n\r\n", ENTITY.len());
     let next = head("GET", "/tab", &[]);
     for encodings in [

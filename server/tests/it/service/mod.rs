@@ -1,0 +1,17 @@
+//! Tests of what all operations have in common.
+
+mod bad_input;
+pub(crate) mod bearer;
+mod cors;
+mod delegation;
+mod long_responses;
+mod metrics_tables;
+mod order;
+mod query_cost;
+mod quotas;
+mod secondary_endpoint;
+mod shared_access;
+mod signatures;
+mod throttling;
+mod versions_and_formats;
+mod web_pages;

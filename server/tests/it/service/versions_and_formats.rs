@@ -1,0 +1,100 @@
+//! Versions (02 §7, §8) and formats (03 §1).
+
+use crate::Layer::{Format, FrontEnd};
+use crate::{Case, Server, check, get, post};
+
+fn tables() -> Case {
+    get("/Tables")
+}
+
+const NONE: &str = r#"{"value":[{"TableName":"cars"}]}"#;
+
+#[test]
+fn versions_that_are_known() {
+    let listed = |version: &str| tables().version(version).level("nometadata").ok(200).json(NONE);
+    let unknown = |version: &str| tables().version(version).fails(400, "InvalidHeaderValue", FrontEnd);
+    let known = ["2013-08-15", "2015-12-11", "2019-02-02", "2020-12-06", "2026-12-06"];
+    let server = Server::with_tables(&["cars"]);
+    check(&server, known.map(listed));
+    // Any date after the newest known version (02 §7)
+    check(&server, [listed("2031-01-01")]);
+    // The version of a rejected request is not repeated.
+    for version in ["2013-08-16", "2019-02-30", "latest"] {
+        let response = unknown(version).send(&mut server.client());
+        let told = (response.status, response.header("x-ms-error-code"), response.header("x-ms-version"));
+        assert_eq!(told, (400, Some("InvalidHeaderValue"), None), "{version}");
+    }
+    // Without a version, the oldest behavior, which names no version either.
+    let oldest = tables().without("x-ms-version").with("Accept", "application/atom+xml").answers(200, None);
+    check(&server, [oldest, tables().without("x-ms-version").answers(415, "JsonFormatNotSupported")]);
+    // Versions before 2009-09-19 are not named either (02 §7).
+    let response = tables().version("2009-04-14").with("Accept", "application/atom+xml").send(&mut server.client());
+    assert_eq!((response.status, response.header("x-ms-version")), (200, None));
+    let response = tables().without("x-ms-version").with("Accept", "application/atom+xml").send(&mut server.client());
+    assert_eq!(response.header("x-ms-version"), None);
+}
+
+#[test]
+fn formats_of_responses() {
+    let of = |accept: &str| tables().with("Accept", accept);
+    let json = |level: &str| format!("application/json;odata={level};streaming=true;charset=utf-8");
+    let minimal = r#"{"odata.metadata":"BASE/$metadata#Tables","value":[{"TableName":"cars"}]}"#;
+    let atom = "Atom format is not supported.";
+    let server = Server::with_tables(&["cars"]);
+    check(
+        &server,
+        [
+            of("application/json").ok(200).text(&json("minimalmetadata"), minimal),
+            of("Application/JSON; OData=NoMetadata; charset=utf-8").ok(200).text(&json("nometadata"), NONE),
+            of("text/plain, application/json;odata=nometadata").ok(200).text(&json("nometadata"), NONE),
+            of("*/*").ok(200).text(&json("minimalmetadata"), minimal),
+            get("/Tables?$format=json").with("Accept", "text/plain").ok(200).text(&json("minimalmetadata"), minimal),
+            // 03 §1.3
+            of("application/atom+xml").fails(415, "AtomFormatNotSupported", Format).in_xml().says(atom),
+            tables().without("Accept").fails(415, "AtomFormatNotSupported", Format).in_xml().says(atom),
+            of("text/plain")
+                .fails(415, "MediaTypeNotSupported", Format)
+                .in_xml()
+                .says("None of the provided media types are supported"),
+            of("application/json;odata=verbose").fails(415, "JsonVerboseFormatNotSupported", Format).in_xml(),
+            tables()
+                .version("2012-02-12")
+                .fails(415, "JsonFormatNotSupported", Format)
+                .says("JSON format is not supported."),
+            tables().with("DataServiceVersion", "1.0").fails(415, "JsonFormatNotSupported", Format),
+            tables()
+                .with("DataServiceVersion", "1.0;")
+                .with("MaxDataServiceVersion", "3.0;NetFx")
+                .ok(200)
+                .json(minimal),
+        ],
+    );
+    // Atom: by default and for `*/*` before 2015-12-11.
+    for case in [tables().without("Accept"), of("*/*"), of("application/atom+xml,application/xml")] {
+        let response = case.version("2015-07-08").send(&mut server.client());
+        assert_eq!(
+            response.header("content-type"),
+            Some("application/atom+xml;type=feed;charset=utf-8"),
+            "{response:?}"
+        );
+    }
+}
+
+#[test]
+fn formats_of_bodies() {
+    let server = Server::start();
+    let create = |name: &str, content_type: &str| {
+        post("/Tables", &format!("{{\"TableName\":\"{name}\"}}")).with("Content-Type", content_type)
+    };
+    check(
+        &server,
+        [
+            create("one", "application/json;odata=nometadata;charset=utf-8").answers(201, None),
+            // Without a media type, it is inferred from the body (03 §1.3).
+            create("two", "").answers(201, None),
+            create("three", "text/plain").fails(415, "MediaTypeNotSupported", Format),
+            create("three", "multipart/mixed").fails(415, "MediaTypeNotSupported", Format),
+            create("three", "application/atom+xml").fails(415, "AtomFormatNotSupported", Format),
+        ],
+    );
+}
