@@ -1,12 +1,12 @@
 //! A server inside the test process. Only this module names an engine.
 
 use crate::log;
+use engine::Memory;
 use rowhouse_server::{Access, Accounts, Observers, Server as Service, Settings, TestClock, TestHooks};
 use std::net::Ipv4Addr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
-use store::Memory;
 use test_support::{Client, eventually};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
