@@ -3,7 +3,7 @@
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
 import { numberText } from "../core/words.js";
-import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { checkbox, field, h, replaceChildren, scrollableTable } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { card, loaded } from "./fields.js";
 import { accountSasForm, noKey } from "./sas-forms.js";
@@ -96,9 +96,7 @@ async function usage(service) {
   if (used.length === 0) {
     return h("p", null, "There are no metrics yet. The metrics of an hour are written after the hour ends.");
   }
-  const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"].map((name) =>
-    h("th", { scope: "col" }, name),
-  );
+  const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"];
   const lines = used.map(({ operation, requests, failed, milliseconds, ingress, egress }) => {
     const numbers = [requests, failed, Math.round(milliseconds * 10) / 10, ingress, egress];
     return h(
@@ -108,11 +106,7 @@ async function usage(service) {
       numbers.map((number) => h("td", null, numberText(number))),
     );
   });
-  return h(
-    "div",
-    { class: "preview", tabindex: "0", role: "region", "aria-label": "Requests" },
-    h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines)),
-  );
+  return scrollableTable("Requests", heads, lines);
 }
 
 /**

@@ -102,3 +102,16 @@ export function checkbox(label, attributes = {}) {
   const input = h("input", { type: "checkbox", ...attributes });
   return Object.assign(h("label", { class: "check" }, input, label), { input });
 }
+
+/**
+ * Creates a table in a region that scrolls.
+ * @param {string} label
+ * @param {(string | Node[])[]} heads
+ * @param {HTMLElement[]} lines
+ * @param {string} [className]
+ */
+export function scrollableTable(label, heads, lines, className = "preview") {
+  const head = h("tr", null, heads.map((content) => h("th", { scope: "col" }, content)));
+  const table = h("table", null, h("thead", null, head), h("tbody", null, lines));
+  return h("div", { class: className, tabindex: "0", role: "region", "aria-label": label }, table);
+}
