@@ -8,7 +8,7 @@ import { EDM_TYPES } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { h, replaceChildren, scrollableTable } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, scrollableTable } from "../ui/dom.js";
 import { CSV, JSON_LINES, download } from "./export.js";
 import { writeField } from "./formats.js";
 
@@ -110,12 +110,9 @@ function table(source, records, properties, again) {
  * @param {() => void} again
  */
 function typeSelect(source, { name, typeAt }, again) {
-  const options = EDM_TYPES.map((type) => h("option", { value: type }, type.slice(4)));
-  const select = h(
-    "select",
-    { "aria-label": `Type of ${name}` },
-    typeAt < 0 ? options : [h("option", { value: "" }, "as in the file"), ...options],
-  );
+  /** @type {[string, string][]} */
+  const types = EDM_TYPES.map((type) => [type, type.slice(4)]);
+  const select = dropDown([typeAt < 0 ? null : ["", "as in the file"], ...types], { "aria-label": `Type of ${name}` });
   select.value = source.types.get(name) ?? (typeAt < 0 ? "Edm.String" : "");
   select.addEventListener("change", () => {
     if (select.value) {

@@ -93,6 +93,15 @@ export function field(label, input, help) {
 }
 
 /**
+ * Creates a drop-down list.
+ * @param {(readonly [string, string] | null)[]} options values and labels; null for none
+ * @param {Record<string, unknown>} [attributes]
+ */
+export function dropDown(options, attributes) {
+  return h("select", attributes, options.map((option) => option && h("option", { value: option[0] }, option[1])));
+}
+
+/**
  * Creates a checkbox with its label.
  * @param {string} label
  * @param {Record<string, unknown>} [attributes]
