@@ -3,7 +3,7 @@
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
 import { numberText } from "../core/words.js";
-import { checkbox, field, h, replaceChildren, scrollableTable } from "../ui/dom.js";
+import { checkbox, field, h, replaceChildren, scrollableTable, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { card, listEditor, loaded } from "./fields.js";
 import { accountSasForm, noKey } from "./sas-forms.js";
@@ -278,7 +278,7 @@ function corsEditor(rules) {
  * @param {() => void} onRemove
  */
 function ruleFields(rule, onRemove) {
-  const input = (/** @type {string} */ value) => h("input", { type: "text", value, spellcheck: "false", autocomplete: "off" });
+  const input = (/** @type {string} */ value) => textInput({ value });
   const [origins, methods, headers, exposedHeaders] = [rule.origins, rule.methods, rule.headers, rule.exposedHeaders].map(input);
   const maxAge = h("input", { type: "number", min: "0", value: rule.maxAgeSeconds });
   if (!origins || !methods || !headers || !exposedHeaders) {

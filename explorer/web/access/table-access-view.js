@@ -2,7 +2,7 @@
 // because the service replaces the whole list.
 
 import { describe } from "../core/errors.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { card, letterField, listEditor, loaded, timeField } from "./fields.js";
 import { noKey, tableSasForm } from "./sas-forms.js";
@@ -108,7 +108,7 @@ function policiesEditor(service, table, onPolicies) {
  * @param {() => void} onRemove
  */
 function policyFields(policy, onRemove) {
-  const id = h("input", { type: "text", value: policy.id, maxlength: ID_LENGTH_MAX, spellcheck: "false", autocomplete: "off" });
+  const id = textInput({ value: policy.id, maxlength: ID_LENGTH_MAX });
   const permissions = letterField("Permissions", ENTITY_PERMISSIONS, policy.permissions);
   const start = timeField("Start", { text: policy.start });
   const expiry = timeField("Expiry", { text: policy.expiry, hasDurations: true });

@@ -3,7 +3,7 @@
 import { describe } from "../core/errors.js";
 import { countText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { dropDown, field, h, scrollableTable, uniqueId } from "../ui/dom.js";
+import { dropDown, field, h, scrollableTable, textInput, uniqueId } from "../ui/dom.js";
 import { differences, refusalReason, sameValue } from "./changes.js";
 import { entityName, visibleText } from "./display.js";
 import { nameProblem } from "./editor.js";
@@ -27,7 +27,7 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   /** @type {PropertyEdit | null} */
   let answer = null;
   const list = uniqueId("names");
-  const name = h("input", { type: "text", list, autocomplete: "off", spellcheck: "false" });
+  const name = textInput({ list });
   const what = dropDown([["set", "Set a value"], ["remove", "Remove the property"]]);
   what.querySelector("[value=remove]")?.toggleAttribute("disabled", !removable);
   const holder = h("div", { class: "property-row" });

@@ -2,7 +2,7 @@
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
-import { dropDown, h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { binarySize, convert, isJson, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
 import { openJson } from "./json-view.js";
 
@@ -46,7 +46,7 @@ const booleanField = (value, attributes) => {
 
 /** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field & {input: HTMLInputElement}} */
 function lineField(value, attributes) {
-  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes, value: value.text });
+  const input = textInput({ ...attributes, value: value.text });
   const read = () => (input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value));
   return { parts: [input], input, read };
 }

@@ -6,7 +6,7 @@
 import { ServiceError, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { dropDown, field, h } from "../ui/dom.js";
+import { dropDown, field, h, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { choice } from "./export.js";
@@ -162,7 +162,7 @@ async function ask(service, imports, kinds, tables) {
  */
 function panelOf(one, tables, mayCreate) {
   const { source } = one;
-  const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
+  const input = textInput({ value: one.table, list: "import-tables" });
   const note = h("p", { class: "hint", role: "status" });
   const preview = h("div", null);
   const update = () => {

@@ -2,7 +2,7 @@
 // This module must not depend on the text form of a filter: it returns conditions.
 
 import { EDM_TYPES, fromHex, readValue, toHex } from "../core/edm.js";
-import { dropDown, h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { isFilterName, SYSTEM_TYPES } from "./filter-text.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -128,14 +128,11 @@ class ConditionLine {
   constructor(condition, isNew, listener) {
     this.#isNew = isNew;
     this.listener = listener;
-    this.property = h("input", {
-      type: "text",
+    this.property = textInput({
       list: listener.names,
       value: condition.property,
       "aria-label": "Property",
       placeholder: "Property",
-      spellcheck: "false",
-      autocomplete: "off",
       autocapitalize: "off",
       oninput: () => this.#named(),
     });
@@ -257,13 +254,10 @@ class ConditionLine {
       const attributes = { "aria-label": label, value: chosen, onchange: () => this.#changed() };
       return dropDown([["true", "true"], ["false", "false"]], attributes);
     }
-    return h("input", {
-      type: "text",
+    return textInput({
       "aria-label": label,
       value,
       placeholder: EXAMPLES[type] ?? "Value",
-      spellcheck: "false",
-      autocomplete: "off",
       autocapitalize: "off",
       oninput: () => this.#changed(),
     });

@@ -93,6 +93,14 @@ export function field(label, input, help) {
 }
 
 /**
+ * Creates a field for one line of text that browsers neither complete nor correct.
+ * @param {Record<string, unknown>} [attributes]
+ */
+export function textInput(attributes) {
+  return h("input", { type: "text", spellcheck: "false", autocomplete: "off", ...attributes });
+}
+
+/**
  * Creates a drop-down list.
  * @param {(readonly [string, string] | null)[]} options values and labels; null for none
  * @param {Record<string, unknown>} [attributes]
