@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::background::BackgroundLoad;
 use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
@@ -112,7 +113,7 @@ pub(crate) struct RunArgs {
 
     /// Concurrent connections
     #[arg(long, default_value_t = 16, value_parser = connections())]
-    pub(crate) connections: u64,
+    pub(crate) connections: usize,
 
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
@@ -141,17 +142,8 @@ pub(crate) struct PressureArgs {
     #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Number of additional connections that send a request twice a minute
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) idle: u64,
-
-    /// Number of additional connections that read pages at 80 KiB per second
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) slow_readers: u64,
-
-    /// Number of additional connections that repeatedly query the table with a filter that matches nothing
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) scans: u64,
+    #[command(flatten)]
+    pub(crate) background: BackgroundLoad,
 }
 
 /// The size of a measurement.
@@ -207,7 +199,7 @@ pub(crate) struct RawArgs {
 
     /// Number of concurrent tasks [default: 64 for group64, 4 for batch100, otherwise 1]
     #[arg(long, value_parser = connections())]
-    pub(crate) tasks: Option<u64>,
+    pub(crate) tasks: Option<usize>,
 
     /// Size of the cache, in MiB
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
@@ -271,8 +263,8 @@ pub(crate) struct GrowthArgs {
     pub(crate) rounds: u64,
 
     /// Number of concurrent connections
-    #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
-    pub(crate) connections: u64,
+    #[arg(long, default_value_t = 16, value_parser = connections())]
+    pub(crate) connections: usize,
 
     /// Size of the server's cache, in MiB
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
@@ -291,12 +283,8 @@ fn entities() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(BATCH_ENTITIES..=1_000_000_000)
 }
 
-fn connections() -> RangedU64ValueParser<u64> {
+fn connections() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=10_000)
-}
-
-fn background_connections() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
 fn fractional_seconds(text: &str) -> Result<Duration, String> {

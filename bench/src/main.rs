@@ -34,7 +34,6 @@ mod run;
 mod workload;
 
 use anyhow::{Context, ensure};
-use background::BackgroundLoad;
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
 use dataset::Usage;
@@ -83,18 +82,12 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ok(Target { endpoint, account: args.account.clone(), key: key.clone(), process })
     });
     let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
-    let (connections, time) = (usize::try_from(args.connections)?, args.size.seconds);
-    let background = BackgroundLoad {
-        idle: usize::try_from(args.pressure.idle)?,
-        slow_readers: usize::try_from(args.pressure.slow_readers)?,
-        scans: usize::try_from(args.pressure.scans)?,
-    };
     let measurement = Measurement {
         per_partition: args.size.per_partition,
         rate: args.pressure.rate,
-        background,
+        background: args.pressure.background,
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
-        ..Measurement::new(args.workload, args.size.entities, connections, time)
+        ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };
     print(&run::measure_all(&targets, &args.database_pid, &measurement)?, args.size.json)
 }
@@ -112,7 +105,7 @@ fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
         workload: args.workload,
         entities: args.size.entities,
         per_partition: args.size.per_partition,
-        tasks: args.tasks.map(usize::try_from).transpose()?,
+        tasks: args.tasks,
         time: args.size.seconds,
         cache_bytes: args.cache_mib << 20,
     };

@@ -130,8 +130,7 @@ impl<'a> GrowthRun<'a> {
             Kind::Scan => Workload::QueryFilter,
         };
         // A scan of the largest table takes seconds, so a single connection is enough.
-        let connections =
-            if kind == Kind::Scan { 1 } else { usize::try_from(self.args.connections).unwrap_or(usize::MAX) };
+        let connections = if kind == Kind::Scan { 1 } else { self.args.connections };
         Measurement {
             per_partition,
             usage: Usage::Growing,
