@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::background::BackgroundLoad;
+use crate::child::ServerArgs;
 use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
@@ -52,6 +53,9 @@ pub(crate) enum Command {
     /// repeatedly overwritten entities
     Recovery(RecoveryArgs),
     /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at increasing table sizes
+    ///
+    /// Only one temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it
+    /// is filled.
     ///
     /// For every size, the table is filled through the engine, once in many partitions and once in a single one, and
     /// compared with a server that stores nothing. Reads are measured on a working set that fits into the cache, where
@@ -208,13 +212,8 @@ pub(crate) struct RawArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Number of entities on the server whose startup is measured
     #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
@@ -236,14 +235,8 @@ pub(crate) struct RecoveryArgs {
 /// The sizes and durations of the measurements.
 #[derive(Debug, Args)]
 pub(crate) struct GrowthArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]. Only one
-    /// temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it is filled
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Numbers of entities in the table, in ascending order and separated by commas; multiples of 1,000
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = growth_size,

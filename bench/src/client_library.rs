@@ -11,7 +11,7 @@ mod bare;
 mod sample;
 
 use crate::budget::{Budget, median};
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, ServerArgs, serve};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
 use crate::process::{Process, ResidentMemory};
 use crate::report::{as_f64, mebibytes};
@@ -25,7 +25,6 @@ use clap::builder::RangedU64ValueParser;
 use client::{Credential, Endpoint, Table, TableService};
 use sample::{PARTITION, ROW, Sample};
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,13 +40,8 @@ const EARLY_PERCENT: u64 = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folder, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Number of entities in the bulk load
     #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
@@ -75,8 +69,8 @@ enum Operation {
 }
 
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
-    let folder = temporary_folder(args.folder.as_deref())?;
-    let server = serve(&server_binary(args.server_binary.as_deref())?, &folder.path().join("server"), &[])?;
+    let (binary, folder) = args.server.open()?;
+    let server = serve(&binary, &folder.path().join("server"), &[])?;
     let mut rows = vec![];
     show_heading(args.json)?;
     crate::runtime()?.block_on(async {

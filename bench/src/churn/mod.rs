@@ -15,7 +15,7 @@ mod history;
 mod queue;
 mod stage;
 
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, serve};
 use crate::dataset::Usage;
 use crate::load::Load;
 use crate::report::as_f64;
@@ -64,9 +64,9 @@ struct Output<'a> {
 
 /// Prints a table for each group, and then a table of all figures with a budget.
 pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
-    let folder = temporary_folder(args.folder.as_deref())?;
+    let (binary, folder) = args.server.open()?;
     let churn = Churn {
-        binary: server_binary(args.server_binary.as_deref())?,
+        binary,
         folder: folder.path().to_owned(),
         entities: args.entities,
         time: Duration::from_secs(args.seconds),

@@ -10,7 +10,7 @@ pub(crate) mod args;
 mod line;
 
 use crate::budget::{Budget, median};
-use crate::child::{self, Server, serve, server_binary, temporary_folder};
+use crate::child::{self, Server, serve, serve_floors};
 use crate::churn::{CACHE_MIB, Churn, QUIET_SECONDS};
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
@@ -72,17 +72,15 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 
 impl Comparison {
     fn start(args: &CompareArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("locating this program")?;
-        let binary = server_binary(args.server_binary.as_deref())?;
-        let folder = temporary_folder(args.folder.as_deref())?;
-        let log = folder.path().join("durable-floor.log");
+        let (binary, folder) = args.server.open()?;
+        let (floor, durable_floor) = serve_floors(folder.path())?;
         let other_process = args.other_pid.map(Process::new);
         Ok(Self {
-            floor: Server::start(Command::new(&program).arg("floor"))?,
-            durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
+            floor,
+            durable_floor,
             server: serve(&binary, &folder.path().join("server"), &[])?,
             other: args.other.as_ref().map(|url| child::target(url, other_process)).transpose()?,
-            program,
+            program: std::env::current_exe().context("locating this program")?,
             binary,
             folder,
             entities: if args.quick { 10_000 } else { args.entities },

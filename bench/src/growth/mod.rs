@@ -11,7 +11,7 @@
 mod chart;
 mod table;
 
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, serve, serve_floors};
 use crate::cli::GrowthArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
@@ -22,7 +22,7 @@ use anyhow::Context;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use table::{Growth, Kind, Layout, Point, Reach};
 
@@ -83,17 +83,9 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
 
 impl<'a> GrowthRun<'a> {
     fn start(args: &'a GrowthArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("locating this program")?;
-        let binary = server_binary(args.server_binary.as_deref())?;
-        let folder = temporary_folder(args.folder.as_deref())?;
-        let log = folder.path().join("durable-floor.log");
-        Ok(Self {
-            args,
-            binary,
-            floor: Server::start(Command::new(&program).arg("floor"))?,
-            durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
-            folder,
-        })
+        let (binary, folder) = args.server.open()?;
+        let (floor, durable_floor) = serve_floors(folder.path())?;
+        Ok(Self { args, binary, floor, durable_floor, folder })
     }
 
     fn size(&self, layout: Layout, entities: u64, points: &mut Vec<Point>) -> anyhow::Result<()> {
@@ -153,8 +145,7 @@ impl<'a> GrowthRun<'a> {
 
 /// Waits until background work has finished.
 fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(async {
+    crate::runtime()?.block_on(async {
         let filling = Filling::open(folder, Dataset::new(entities, per_partition), Usage::Growing).await?;
         filling.write_once(0).await?;
         quiet_disk_space(folder).await?;
