@@ -16,7 +16,7 @@ use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
 use crate::process::{Process, ResidentMemory};
 use crate::report::{as_f64, mebibytes};
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use crate::row::{Row, show, show_heading};
+use crate::row::{self, Row};
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, ensure};
 use bare::BareClient;
@@ -24,7 +24,6 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use client::{Credential, Endpoint, Table, TableService};
 use sample::{PARTITION, ROW, Sample};
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,24 +70,19 @@ enum Operation {
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
     let (binary, folder) = args.server.open()?;
     let server = serve(&binary, &folder.path().join("server"), &[])?;
-    let mut rows = vec![];
-    show_heading(args.json)?;
+    let mut rows = row::Table::new(args.json)?;
     crate::runtime()?.block_on(async {
-        for row in bulk_load(&service(&server)?.table("Bulk"), args.entities).await? {
-            show(args.json, row, &mut rows)?;
-        }
+        rows.add(bulk_load(&service(&server)?.table("Bulk"), args.entities).await?)?;
         let time = Duration::from_secs(args.seconds);
         let comparison = Comparison::prepare(&server, time, args.rounds).await?;
         for operation in [Operation::Get, Operation::Insert] {
             for tasks in TASKS {
-                show(args.json, comparison.measure(operation, tasks).await?, &mut rows)?;
+                rows.add([comparison.measure(operation, tasks).await?])?;
             }
         }
         anyhow::Ok(())
     })?;
-    if args.json {
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&rows)?)?;
-    }
+    rows.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 

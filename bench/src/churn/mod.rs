@@ -19,7 +19,7 @@ use crate::child::{Server, serve};
 use crate::dataset::Usage;
 use crate::load::Load;
 use crate::report::as_f64;
-use crate::row::{self, Row, show_heading};
+use crate::row::{Row, Table, print_json};
 use crate::run::{self, Measurement, Target};
 use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{Context, bail, ensure};
@@ -85,12 +85,10 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
         Ok(())
     })?;
     if args.json {
-        let output = Output { stages: &all, rows: &judged };
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&output)?)?;
+        print_json(&Output { stages: &all, rows: &judged })?;
     } else {
         writeln!(std::io::stdout().lock())?;
-        show_heading(false)?;
-        judged.iter().try_for_each(row::print)?;
+        Table::new(false)?.add(judged)?;
     }
     Ok(ExitCode::SUCCESS)
 }

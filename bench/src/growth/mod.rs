@@ -16,6 +16,7 @@ use crate::cli::GrowthArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
 use crate::report::{Report, mebibytes};
+use crate::row::print_json;
 use crate::run::{self, Measurement};
 use crate::workload::Workload;
 use anyhow::Context;
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let compared: Vec<_> = points.iter().map(|point| Compared { point, growth: point.growth(&points) }).collect();
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&compared)?)?;
+        print_json(&compared)?;
     }
     let is_good = |point: &Point| point.errors == 0 && point.growth(&points).is_met != Some(false);
     Ok(if points.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
