@@ -5,16 +5,15 @@ use crate::child::ServerArgs;
 use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
-use crate::dataset::PER_PARTITION_DEFAULT;
 use crate::process::Node;
-use crate::raw::RawWorkload;
+use crate::raw::RawArgs;
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use crate::workload::{BATCH_ENTITIES, Workload};
+use crate::size_args::{SizeArgs, connections, entities};
+use crate::workload::Workload;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Measure Table services and references to compare them with
 ///
@@ -150,26 +149,6 @@ pub(crate) struct PressureArgs {
     pub(crate) background: BackgroundLoad,
 }
 
-/// The size of a measurement.
-#[derive(Debug, Args)]
-pub(crate) struct SizeArgs {
-    /// Number of entities in the table (1 KiB each)
-    #[arg(long, default_value_t = 10_000, value_parser = entities())]
-    pub(crate) entities: u64,
-
-    /// Number of entities per partition, a multiple of 100
-    #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
-    pub(crate) per_partition: u64,
-
-    /// Duration of the measurement in seconds, such as 5 or 0.2
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
-    pub(crate) seconds: Duration,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// The reference server.
 #[derive(Debug, Args)]
 pub(crate) struct FloorArgs {
@@ -185,29 +164,6 @@ pub(crate) struct FloorArgs {
     /// is overwritten. The file must be on the file system to measure
     #[arg(long, value_name = "FILE")]
     pub(crate) durable: Option<PathBuf>,
-}
-
-/// The engine, a workload and its size.
-#[derive(Debug, Args)]
-pub(crate) struct RawArgs {
-    /// Data folder, which is created and filled if needed, and kept afterwards
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
-
-    /// The workload to measure
-    #[arg(long, value_enum)]
-    pub(crate) workload: RawWorkload,
-
-    #[command(flatten)]
-    pub(crate) size: SizeArgs,
-
-    /// Number of concurrent tasks [default: 64 for group64, 4 for batch100, otherwise 1]
-    #[arg(long, value_parser = connections())]
-    pub(crate) tasks: Option<usize>,
-
-    /// Size of the cache, in MiB
-    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
-    pub(crate) cache_mib: u64,
 }
 
 #[derive(Debug, Args)]
@@ -270,32 +226,6 @@ pub(crate) struct GrowthArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn entities() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(BATCH_ENTITIES..=1_000_000_000)
-}
-
-fn connections() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=10_000)
-}
-
-fn fractional_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if (0.1..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("it is not between 0.1 and 86400".to_owned())
-    }
-}
-
-fn per_partition(text: &str) -> Result<u64, String> {
-    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
-        Ok(count)
-    } else {
-        Err("it is not a multiple of 100".to_owned())
-    }
 }
 
 /// The entities must fill whole partitions, because a table of many partitions has 1,000 entities in each.

@@ -31,14 +31,16 @@ mod report;
 mod request;
 mod row;
 mod run;
+mod size_args;
 mod workload;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
+use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
 use endpoint::Endpoint;
 use process::Process;
+use raw::RawArgs;
 use report::Report;
 use run::{Measurement, Target};
 use std::io::Write;
@@ -101,15 +103,7 @@ fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
-    let measurement = raw::RawMeasurement {
-        workload: args.workload,
-        entities: args.size.entities,
-        per_partition: args.size.per_partition,
-        tasks: args.tasks,
-        time: args.size.seconds,
-        cache_bytes: args.cache_mib << 20,
-    };
-    print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
+    print(&runtime()?.block_on(raw::measure(args))?, args.size.json)
 }
 
 /// The references use the same kind of runtime as the server.
@@ -118,11 +112,10 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+        row::print_json(report)?;
     } else {
-        write!(out, "{report}")?;
+        write!(std::io::stdout().lock(), "{report}")?;
     }
     Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
