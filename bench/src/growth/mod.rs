@@ -25,20 +25,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use table::{Growth, Kind, Layout, Point, Reach};
+use table::{Growth, Layout, Point, Reach};
 
 /// Each entity may need a separate 16 KiB block, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
 /// The measurements in the order in which they run.
-const LINES: [(Kind, Reach); 7] = [
-    (Kind::Get, Reach::Cached),
-    (Kind::Get, Reach::All),
-    (Kind::Page, Reach::Cached),
-    (Kind::Page, Reach::All),
-    (Kind::Scan, Reach::All),
-    (Kind::Upsert, Reach::Cached),
-    (Kind::Insert, Reach::Cached),
+const LINES: [(Workload, Reach); 7] = [
+    (Workload::Get, Reach::Cached),
+    (Workload::Get, Reach::All),
+    (Workload::QueryPage, Reach::Cached),
+    (Workload::QueryPage, Reach::All),
+    (Workload::QueryFilter, Reach::All),
+    (Workload::Upsert, Reach::Cached),
+    (Workload::Insert, Reach::Cached),
 ];
 
 #[derive(Serialize)]
@@ -94,18 +94,21 @@ impl<'a> GrowthRun<'a> {
         let per_partition = if layout == Layout::Many { PER_PARTITION_DEFAULT } else { entities };
         fill(&folder, entities, per_partition)?;
         let server = self.serve(&folder)?;
-        for (kind, reach) in LINES {
-            let measurement = self.measurement(kind, reach, entities, per_partition);
+        for (workload, reach) in LINES {
+            // The reference does not support filters.
+            let reference_workload = if workload == Workload::QueryFilter { Workload::QueryPage } else { workload };
+            let measurement = self.measurement(workload, reach, entities, per_partition);
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
-                let reference_measurement = self.measurement(kind.reference_kind(), reach, entities, per_partition);
+                let reference_measurement = self.measurement(reference_workload, reach, entities, per_partition);
                 let reference =
-                    run::measure(&self.reference(kind).target, &reference_measurement).context("the reference")?;
+                    run::measure(&self.reference(workload).target, &reference_measurement).context("the reference")?;
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
             report_failures(&rounds)?;
-            let point = Point::from_rounds((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
+            let point =
+                Point::from_rounds((layout, workload, reach), entities, &rounds).context("a figure is missing")?;
             points.push(point.clone());
             print_line(self.args, &table::line(&point, points))?;
         }
@@ -114,16 +117,9 @@ impl<'a> GrowthRun<'a> {
         std::fs::remove_dir_all(&folder).context("removing the data folder")
     }
 
-    fn measurement(&self, kind: Kind, reach: Reach, entities: u64, per_partition: u64) -> Measurement {
-        let workload = match kind {
-            Kind::Get => Workload::Get,
-            Kind::Insert => Workload::Insert,
-            Kind::Upsert => Workload::Upsert,
-            Kind::Page => Workload::QueryPage,
-            Kind::Scan => Workload::QueryFilter,
-        };
+    fn measurement(&self, workload: Workload, reach: Reach, entities: u64, per_partition: u64) -> Measurement {
         // A scan of the largest table takes seconds, so a single connection is enough.
-        let connections = if kind == Kind::Scan { 1 } else { self.args.connections };
+        let connections = if workload == Workload::QueryFilter { 1 } else { self.args.connections };
         Measurement {
             per_partition,
             usage: Usage::Growing,
@@ -132,10 +128,10 @@ impl<'a> GrowthRun<'a> {
         }
     }
 
-    fn reference(&self, kind: Kind) -> &Server {
-        match kind {
-            Kind::Get | Kind::Page | Kind::Scan => &self.floor,
-            Kind::Insert | Kind::Upsert => &self.durable_floor,
+    fn reference(&self, workload: Workload) -> &Server {
+        match workload {
+            Workload::Insert | Workload::Upsert => &self.durable_floor,
+            _ => &self.floor,
         }
     }
 
