@@ -1,8 +1,8 @@
 //! Servers that run as child processes.
 
-use crate::endpoint::Endpoint;
+use crate::generator::endpoint::Endpoint;
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::process::Process;
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::run::Target;
 use anyhow::{Context, ensure};
 use clap::Args;

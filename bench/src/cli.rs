@@ -1,15 +1,15 @@
 //! The command line.
 
-use crate::background::BackgroundLoad;
 use crate::child::ServerArgs;
 use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
+use crate::engine::raw::RawArgs;
+use crate::generator::background::BackgroundLoad;
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::workload::Workload;
 use crate::process::Node;
-use crate::raw::RawArgs;
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::size_args::{SizeArgs, connections, entities};
-use crate::workload::Workload;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;

@@ -6,41 +6,30 @@
 //!
 //! This crate must not depend on how a server or an engine works internally.
 
-mod background;
-mod batch;
-mod budget;
 mod child;
 mod churn;
 mod cli;
 mod client_library;
 mod compare;
-mod connection;
 mod dataset;
-mod endpoint;
-mod filling;
+mod engine;
 mod floor;
-mod group_log;
+mod generator;
 mod growth;
-mod latencies;
-mod load;
-mod pace;
 mod process;
-mod raw;
 mod recovery;
 mod report;
-mod request;
-mod row;
 mod run;
 mod size_args;
-mod workload;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
-use endpoint::Endpoint;
+use engine::raw::{self, RawArgs};
+use generator::endpoint::Endpoint;
+use generator::request::DEVELOPMENT_KEY;
 use process::Process;
-use raw::RawArgs;
 use report::Report;
 use run::{Measurement, Target};
 use std::io::Write;
@@ -95,8 +84,9 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
-    let key = AccountKey::parse(request::DEVELOPMENT_KEY).context("decoding the development key")?;
-    let log = args.durable.map(|path| group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
+    let key = AccountKey::parse(DEVELOPMENT_KEY).context("decoding the development key")?;
+    let log =
+        args.durable.map(|path| floor::group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
     let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
     runtime()?.block_on(floor.serve(args.listen))?;
     Ok(ExitCode::SUCCESS)
@@ -113,7 +103,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        row::print_json(report)?;
+        report::row::print_json(report)?;
     } else {
         write!(std::io::stdout().lock(), "{report}")?;
     }

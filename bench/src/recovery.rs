@@ -2,14 +2,14 @@
 //!
 //! Invariant: a server is killed right after writes, so its journals are as full as possible.
 
-use crate::budget::median;
 use crate::child::serve;
 use crate::cli::RecoveryArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
-use crate::filling::{Filling, disk_space, quiet_disk_space};
+use crate::engine::filling::{Filling, disk_space, quiet_disk_space};
+use crate::generator::workload::Workload;
+use crate::report::budget::median;
 use crate::report::mebibytes;
 use crate::run::{self, Measurement};
-use crate::workload::Workload;
 use anyhow::Context;
 use std::fs;
 use std::io::Write;

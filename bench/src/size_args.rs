@@ -1,7 +1,7 @@
 //! The options for the size of a measurement, and the ranges of counts.
 
 use crate::dataset::PER_PARTITION_DEFAULT;
-use crate::workload::BATCH_ENTITIES;
+use crate::generator::workload::BATCH_ENTITIES;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use std::time::Duration;

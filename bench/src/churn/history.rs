@@ -5,9 +5,9 @@ use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, write};
 use crate::child::Server;
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{self, Task};
 use crate::run;
-use crate::workload::{self, Task};
 
 pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
     let measurement = churn.measurement(Usage::Growing);

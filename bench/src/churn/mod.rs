@@ -17,11 +17,11 @@ mod stage;
 
 use crate::child::{Server, serve};
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
 use crate::report::as_f64;
-use crate::row::{Row, Table, print_json};
+use crate::report::row::{Row, Table, print_json};
 use crate::run::{self, Measurement, Target};
-use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{Context, bail, ensure};
 pub(crate) use args::ChurnArgs;
 use serde::Serialize;

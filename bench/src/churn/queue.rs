@@ -4,9 +4,9 @@ use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, block_on, client, write};
 use crate::child::Server;
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{self, Task};
 use crate::run::{self, Measurement};
-use crate::workload::{self, Task};
 
 /// The number of entities in the queue at any time.
 const LIVE: u64 = 1000;

@@ -1,12 +1,12 @@
 //! The stages of a history, with their figures and budgets.
 
 use super::{Churn, OnStage};
-use crate::budget::Budget;
 use crate::child::Server;
-use crate::filling::disk_space;
+use crate::engine::filling::disk_space;
 use crate::process::Process;
+use crate::report::budget::Budget;
+use crate::report::row::{Row, number};
 use crate::report::{as_f64, mebibytes};
-use crate::row::{Row, number};
 use anyhow::Context;
 use serde::Serialize;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! The command line of `compare`.
 
 use crate::child::ServerArgs;
-use crate::workload::BATCH_ENTITIES;
+use crate::generator::workload::BATCH_ENTITIES;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 

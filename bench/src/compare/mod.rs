@@ -9,14 +9,14 @@
 pub(crate) mod args;
 mod line;
 
-use crate::budget::{Budget, median};
 use crate::child::{self, Server, serve, serve_floors};
 use crate::churn::{CACHE_MIB, Churn, QUIET_SECONDS};
+use crate::generator::workload::Workload;
 use crate::process::Process;
+use crate::report::budget::{Budget, median};
+use crate::report::row::{Row, Table};
 use crate::report::{Report, mebibytes};
-use crate::row::{Row, Table};
 use crate::run::{self, Measurement, Target};
-use crate::workload::Workload;
 use anyhow::{Context, ensure};
 use args::CompareArgs;
 use line::{Line, Reference, lines};

@@ -4,8 +4,8 @@
 //! scheme. Curves also differ in their marks and dashes, so they can be distinguished without colours.
 
 use super::table::{Layout, Point, Reach};
+use crate::generator::workload::Workload;
 use crate::report::as_f64;
-use crate::workload::Workload;
 use std::fmt::Write;
 
 const PANELS: [(Workload, &str); 4] = [

@@ -1,8 +1,8 @@
 //! The measurements at each size, and their growth relative to the smallest size.
 
-use crate::budget::median;
+use crate::generator::workload::Workload;
 use crate::report::Report;
-use crate::workload::Workload;
+use crate::report::budget::median;
 use serde::Serialize;
 use std::fmt;
 

@@ -10,14 +10,14 @@
 mod bare;
 mod sample;
 
-use crate::budget::{Budget, median};
 use crate::child::{Server, ServerArgs, serve};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::workload::BATCH_ENTITIES;
 use crate::process::{Process, ResidentMemory};
+use crate::report::budget::{Budget, median};
+use crate::report::row::{self, Row};
 use crate::report::{as_f64, mebibytes};
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use crate::row::{self, Row};
-use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, ensure};
 use bare::BareClient;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! The rows of the table that `compare` and `churn` print.
 
-use crate::budget::Budget;
+use crate::report::budget::Budget;
 use serde::Serialize;
 use std::io::Write;
 

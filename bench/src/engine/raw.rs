@@ -1,12 +1,12 @@
 //! `raw`: drives the embedded engine without HTTP, as the reference for the server.
 
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
-use crate::filling::table_key;
-use crate::load::Tally;
+use crate::engine::filling::table_key;
+use crate::generator::load::Tally;
+use crate::generator::workload::BATCH_ENTITIES;
 use crate::process::Process;
 use crate::report::{Gauge, Report};
 use crate::size_args::{SizeArgs, connections};
-use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};

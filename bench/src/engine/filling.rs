@@ -1,8 +1,8 @@
 //! Fills data folders through the engine, which is faster than doing so through a server.
 
 use crate::dataset::{Dataset, Usage};
-use crate::request::DEVELOPMENT_ACCOUNT;
-use crate::workload::BATCH_ENTITIES;
+use crate::generator::request::DEVELOPMENT_ACCOUNT;
+use crate::generator::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow};
 use model::clock::SystemClock;
 use model::{AccountName, Mutation, TableName, Transaction};

@@ -2,9 +2,9 @@
 //!
 //! These connections have a separate thread and runtime, so they do not wait for the measured connections.
 
-use crate::connection::Connection;
 use crate::dataset::EMPTY_FILTER;
-use crate::request::{Request, Signer, continuation};
+use crate::generator::connection::Connection;
+use crate::generator::request::{Request, Signer, continuation};
 use anyhow::{Context, ensure};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -322,8 +322,8 @@ async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
-    use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+    use crate::generator::endpoint::Endpoint;
+    use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use wire::signing::AccountKey;

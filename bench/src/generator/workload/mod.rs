@@ -5,10 +5,10 @@
 
 mod churn;
 
-use crate::batch::{BODIES, BatchBody, BatchKeys};
-use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::request::{Request, Signer, continuation};
+use crate::generator::batch::{BODIES, BatchBody, BatchKeys};
+use crate::generator::connection::Connection;
+use crate::generator::request::{Request, Signer, continuation};
 pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
