@@ -1,10 +1,11 @@
 //! Servers that run as child processes.
 
-use crate::endpoint::Endpoint;
+use crate::generator::endpoint::Endpoint;
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::process::Process;
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::run::Target;
 use anyhow::{Context, ensure};
+use clap::Args;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -67,18 +68,41 @@ impl Drop for Server {
     }
 }
 
-/// The default is `rowhouse` in the folder of this program.
-pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let binary = match named {
-        Some(binary) => binary.to_owned(),
-        None => std::env::current_exe().context("locating this program")?.with_file_name("rowhouse"),
-    };
-    ensure!(
-        binary.is_file(),
-        "{} does not exist; build it or specify another path with --server-binary",
-        binary.display()
-    );
-    Ok(binary)
+/// The program to measure, and the disk to measure it on.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Path of the server program [default: the file `rowhouse` next to this program]
+    #[arg(long, value_name = "PATH")]
+    server_binary: Option<PathBuf>,
+
+    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+impl ServerArgs {
+    /// Returns the server program, and a new temporary folder for its data.
+    pub(crate) fn open(&self) -> anyhow::Result<(PathBuf, TempDir)> {
+        let binary = match &self.server_binary {
+            Some(binary) => binary.clone(),
+            None => std::env::current_exe().context("locating this program")?.with_file_name("rowhouse"),
+        };
+        ensure!(
+            binary.is_file(),
+            "{} does not exist; build it or specify another path with --server-binary",
+            binary.display()
+        );
+        let folder = self.folder.as_ref().map_or_else(tempfile::tempdir, tempfile::tempdir_in);
+        Ok((binary, folder.context("creating a temporary folder")?))
+    }
+}
+
+/// Starts the two reference servers. The durable one writes its log into the given folder.
+pub(crate) fn serve_floors(folder: &Path) -> anyhow::Result<(Server, Server)> {
+    let program = std::env::current_exe().context("locating this program")?;
+    let log = folder.join("durable-floor.log");
+    let floor = Server::start(Command::new(&program).arg("floor"))?;
+    Ok((floor, Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?))
 }
 
 /// The server listens on a free port.
@@ -86,15 +110,6 @@ pub(crate) fn serve(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Res
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data).args(options);
     Server::start(&mut command)
-}
-
-/// The default is the system's folder for temporary files.
-pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir> {
-    let folder = match within {
-        Some(within) => tempfile::tempdir_in(within),
-        None => tempfile::tempdir(),
-    };
-    folder.context("creating a temporary folder")
 }
 
 pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Target> {

@@ -1,18 +1,19 @@
 //! The command line.
 
+use crate::child::ServerArgs;
 use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
-use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::engine::raw::RawArgs;
+use crate::generator::background::BackgroundLoad;
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::workload::Workload;
 use crate::process::Node;
-use crate::raw::RawWorkload;
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use crate::workload::{BATCH_ENTITIES, Workload};
+use crate::size_args::{SizeArgs, connections, entities};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Measure Table services and references to compare them with
 ///
@@ -51,6 +52,9 @@ pub(crate) enum Command {
     /// repeatedly overwritten entities
     Recovery(RecoveryArgs),
     /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at increasing table sizes
+    ///
+    /// Only one temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it
+    /// is filled.
     ///
     /// For every size, the table is filled through the engine, once in many partitions and once in a single one, and
     /// compared with a server that stores nothing. Reads are measured on a working set that fits into the cache, where
@@ -112,7 +116,7 @@ pub(crate) struct RunArgs {
 
     /// Concurrent connections
     #[arg(long, default_value_t = 16, value_parser = connections())]
-    pub(crate) connections: u64,
+    pub(crate) connections: usize,
 
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
@@ -141,37 +145,8 @@ pub(crate) struct PressureArgs {
     #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Number of additional connections that send a request twice a minute
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) idle: u64,
-
-    /// Number of additional connections that read pages at 80 KiB per second
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) slow_readers: u64,
-
-    /// Number of additional connections that repeatedly query the table with a filter that matches nothing
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
-    pub(crate) scans: u64,
-}
-
-/// The size of a measurement.
-#[derive(Debug, Args)]
-pub(crate) struct SizeArgs {
-    /// Number of entities in the table (1 KiB each)
-    #[arg(long, default_value_t = 10_000, value_parser = entities())]
-    pub(crate) entities: u64,
-
-    /// Number of entities per partition, a multiple of 100
-    #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
-    pub(crate) per_partition: u64,
-
-    /// Duration of the measurement in seconds, such as 5 or 0.2
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
-    pub(crate) seconds: Duration,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) background: BackgroundLoad,
 }
 
 /// The reference server.
@@ -191,38 +166,10 @@ pub(crate) struct FloorArgs {
     pub(crate) durable: Option<PathBuf>,
 }
 
-/// The engine, a workload and its size.
-#[derive(Debug, Args)]
-pub(crate) struct RawArgs {
-    /// Data folder, which is created and filled if needed, and kept afterwards
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
-
-    /// The workload to measure
-    #[arg(long, value_enum)]
-    pub(crate) workload: RawWorkload,
-
-    #[command(flatten)]
-    pub(crate) size: SizeArgs,
-
-    /// Number of concurrent tasks [default: 64 for group64, 4 for batch100, otherwise 1]
-    #[arg(long, value_parser = connections())]
-    pub(crate) tasks: Option<u64>,
-
-    /// Size of the cache, in MiB
-    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
-    pub(crate) cache_mib: u64,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Number of entities on the server whose startup is measured
     #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
@@ -244,14 +191,8 @@ pub(crate) struct RecoveryArgs {
 /// The sizes and durations of the measurements.
 #[derive(Debug, Args)]
 pub(crate) struct GrowthArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]. Only one
-    /// temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it is filled
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Numbers of entities in the table, in ascending order and separated by commas; multiples of 1,000
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = growth_size,
@@ -271,8 +212,8 @@ pub(crate) struct GrowthArgs {
     pub(crate) rounds: u64,
 
     /// Number of concurrent connections
-    #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
-    pub(crate) connections: u64,
+    #[arg(long, default_value_t = 16, value_parser = connections())]
+    pub(crate) connections: usize,
 
     /// Size of the server's cache, in MiB
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
@@ -285,36 +226,6 @@ pub(crate) struct GrowthArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn entities() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(BATCH_ENTITIES..=1_000_000_000)
-}
-
-fn connections() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(1..=10_000)
-}
-
-fn background_connections() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(0..=1_000_000)
-}
-
-fn fractional_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if (0.1..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("it is not between 0.1 and 86400".to_owned())
-    }
-}
-
-fn per_partition(text: &str) -> Result<u64, String> {
-    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
-        Ok(count)
-    } else {
-        Err("it is not a multiple of 100".to_owned())
-    }
 }
 
 /// The entities must fill whole partitions, because a table of many partitions has 1,000 entities in each.

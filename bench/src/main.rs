@@ -6,39 +6,29 @@
 //!
 //! This crate must not depend on how a server or an engine works internally.
 
-mod background;
-mod batch;
-mod budget;
 mod child;
 mod churn;
 mod cli;
 mod client_library;
 mod compare;
-mod connection;
 mod dataset;
-mod endpoint;
-mod filling;
+mod engine;
 mod floor;
-mod group_log;
+mod generator;
 mod growth;
-mod latencies;
-mod load;
-mod pace;
 mod process;
-mod raw;
 mod recovery;
 mod report;
-mod request;
-mod row;
 mod run;
-mod workload;
+mod size_args;
 
 use anyhow::{Context, ensure};
-use background::BackgroundLoad;
 use clap::Parser;
-use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
+use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
-use endpoint::Endpoint;
+use engine::raw::{self, RawArgs};
+use generator::endpoint::Endpoint;
+use generator::request::DEVELOPMENT_KEY;
 use process::Process;
 use report::Report;
 use run::{Measurement, Target};
@@ -83,40 +73,27 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ok(Target { endpoint, account: args.account.clone(), key: key.clone(), process })
     });
     let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
-    let (connections, time) = (usize::try_from(args.connections)?, args.size.seconds);
-    let background = BackgroundLoad {
-        idle: usize::try_from(args.pressure.idle)?,
-        slow_readers: usize::try_from(args.pressure.slow_readers)?,
-        scans: usize::try_from(args.pressure.scans)?,
-    };
     let measurement = Measurement {
         per_partition: args.size.per_partition,
         rate: args.pressure.rate,
-        background,
+        background: args.pressure.background,
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
-        ..Measurement::new(args.workload, args.size.entities, connections, time)
+        ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };
     print(&run::measure_all(&targets, &args.database_pid, &measurement)?, args.size.json)
 }
 
 fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
-    let key = AccountKey::parse(request::DEVELOPMENT_KEY).context("decoding the development key")?;
-    let log = args.durable.map(|path| group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
+    let key = AccountKey::parse(DEVELOPMENT_KEY).context("decoding the development key")?;
+    let log =
+        args.durable.map(|path| floor::group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
     let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
     runtime()?.block_on(floor.serve(args.listen))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
-    let measurement = raw::RawMeasurement {
-        workload: args.workload,
-        entities: args.size.entities,
-        per_partition: args.size.per_partition,
-        tasks: args.tasks.map(usize::try_from).transpose()?,
-        time: args.size.seconds,
-        cache_bytes: args.cache_mib << 20,
-    };
-    print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
+    print(&runtime()?.block_on(raw::measure(args))?, args.size.json)
 }
 
 /// The references use the same kind of runtime as the server.
@@ -125,11 +102,10 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+        report::row::print_json(report)?;
     } else {
-        write!(out, "{report}")?;
+        write!(std::io::stdout().lock(), "{report}")?;
     }
     Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

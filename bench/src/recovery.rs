@@ -2,14 +2,14 @@
 //!
 //! Invariant: a server is killed right after writes, so its journals are as full as possible.
 
-use crate::budget::median;
-use crate::child::{serve, server_binary, temporary_folder};
+use crate::child::serve;
 use crate::cli::RecoveryArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
-use crate::filling::{Filling, disk_space, quiet_disk_space};
+use crate::engine::filling::{Filling, disk_space, quiet_disk_space};
+use crate::generator::workload::Workload;
+use crate::report::budget::median;
 use crate::report::mebibytes;
 use crate::run::{self, Measurement};
-use crate::workload::Workload;
 use anyhow::Context;
 use std::fs;
 use std::io::Write;
@@ -23,9 +23,8 @@ const WRITING_TIME: Duration = Duration::from_secs(8);
 const WRITING_CONNECTIONS: usize = 4;
 
 pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
-    let binary = server_binary(args.server_binary.as_deref())?;
-    let place = temporary_folder(args.folder.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let (binary, place) = args.server.open()?;
+    let runtime = crate::runtime()?;
 
     let folder = place.path().join("started");
     runtime.block_on(write_rounds(&folder, args.entities, 0..=0, |_, _| Ok(())))?;

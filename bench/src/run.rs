@@ -1,13 +1,13 @@
 //! `run`: measures a workload against a server.
 
-use crate::background::{self, BackgroundConnections, BackgroundLoad, BackgroundReport};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
-use crate::endpoint::Endpoint;
-use crate::load::Load;
+use crate::generator::background::{self, BackgroundConnections, BackgroundLoad, BackgroundReport};
+use crate::generator::endpoint::Endpoint;
+use crate::generator::load::Load;
+use crate::generator::request::Signer;
+use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
 use crate::process::{Node, Process};
 use crate::report::{self, Gauge, Report, mebibytes};
-use crate::request::Signer;
-use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{Context, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -134,7 +134,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     }
     let in_batches = runtime.block_on(first_client.operation(Task::Fill { in_batches: true }));
     let (in_batches, from) = match in_batches {
-        Ok(_) => (true, crate::workload::BATCH_ENTITIES),
+        Ok(_) => (true, crate::generator::workload::BATCH_ENTITIES),
         // A server without transactions receives the entities one by one.
         Err(Failure::Status(..)) => (false, 0),
         Err(failure) => bail!("filling the table: {failure}"),

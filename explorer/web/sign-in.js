@@ -2,7 +2,7 @@
 
 import { describe } from "./core/errors.js";
 import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
-import { checkbox, field, h, replaceChildren } from "./ui/dom.js";
+import { checkbox, dropDown, field, h, replaceChildren, textInput } from "./ui/dom.js";
 
 /** @import { TableService } from "./core/client.js" */
 /** @import { Settings, SignIn } from "./session.js" */
@@ -40,10 +40,9 @@ export class SignInForm extends HTMLElement {
     this.settings = settings;
     this.onService = onService;
     this.onDevelopment = settings.development ? onDevelopment : undefined;
-    this.account = h("input", { type: "text", value: account, autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
+    this.account = textInput({ value: account, autocapitalize: "off" });
     this.secret = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true });
-    const options = Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name));
-    this.kind = h("select", { onchange: () => this.#show() }, options);
+    this.kind = dropDown(Object.entries(KINDS).map(([kind, { name }]) => [kind, name]), { onchange: () => this.#show() });
     this.isKept = checkbox("Stay signed in while this tab is open");
     this.problem = h("p", { class: "problem", role: "alert" });
     this.fields = h("div");

@@ -1,18 +1,13 @@
 use super::{CACHE_MIB, QUIET_SECONDS};
+use crate::child::ServerArgs;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use std::path::PathBuf;
 
 /// The size of the histories.
 #[derive(Debug, Args)]
 pub(crate) struct ChurnArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Number of entities in each table, and number of overwrites, inserts and deletions
     #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(1000..=1_000_000_000))]

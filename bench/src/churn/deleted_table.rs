@@ -19,7 +19,7 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
     run::fill(&server.target, &deleted)?;
     run::fill(&server.target, &next)?;
     churn.wait();
-    observer.stage(server, Moment::Fresh, (2 * stored, 2 * stored), None, read)?;
+    observer.stage(server, Moment::FRESH, (2 * stored, 2 * stored), None, read)?;
     observer.begin(server)?;
     let mut client = client(&server.target, &deleted_plan)?;
     let writes = block_on(async {
@@ -28,14 +28,14 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
         let deletion = began.elapsed();
         Ok(requests([deletion, client.create_table_again().await?]))
     })?;
-    observer.stage(server, Moment::TableDeleted, (stored, 0), Some(writes), read)?;
+    observer.stage(server, Moment::TABLE_DELETED, (stored, 0), Some(writes), read)?;
     churn.wait();
-    observer.stage(server, Moment::TableDeletedQuiet, (stored, 0), None, read)?;
+    observer.stage(server, Moment::TABLE_DELETED_QUIET, (stored, 0), None, read)?;
     observer.begin(server)?;
     run::fill(&server.target, &deleted)?;
     churn.wait();
     let read = || churn.read_table(&server.target, &deleted_plan);
-    observer.stage(server, Moment::CreatedAgain, (2 * stored, stored), None, read)
+    observer.stage(server, Moment::CREATED_AGAIN, (2 * stored, stored), None, read)
 }
 
 fn requests([deletion, creation]: [Duration; 2]) -> Writes {

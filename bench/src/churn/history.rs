@@ -5,9 +5,9 @@ use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, write};
 use crate::child::Server;
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{self, Task};
 use crate::run;
-use crate::workload::{self, Task};
 
 pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
     let measurement = churn.measurement(Usage::Growing);
@@ -19,10 +19,10 @@ pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> a
     observer.begin(&server)?;
     run::fill(&server.target, &measurement)?;
     churn.wait();
-    observer.stage(&server, Moment::Fresh, (live, live), None, || read(&server))?;
+    observer.stage(&server, Moment::FRESH, (live, live), None, || read(&server))?;
     for (task, right_after, quiet) in [
-        (workload::Churn::Overwrite, Moment::Overwritten, Moment::OverwrittenQuiet),
-        (workload::Churn::InsertAndDelete, Moment::InsertedAndDeleted, Moment::InsertedAndDeletedQuiet),
+        (workload::Churn::Overwrite, Moment::OVERWRITTEN, Moment::OVERWRITTEN_QUIET),
+        (workload::Churn::InsertAndDelete, Moment::INSERTED_AND_DELETED, Moment::INSERTED_AND_DELETED_QUIET),
     ] {
         observer.begin(&server)?;
         let plan = run::plan(&measurement, 0);
@@ -35,5 +35,5 @@ pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> a
     server.stop()?;
     let server = churn.serve(Group::History)?;
     observer.begin(&server)?;
-    observer.stage(&server, Moment::Restarted, (live, 0), None, || read(&server))
+    observer.stage(&server, Moment::RESTARTED, (live, 0), None, || read(&server))
 }

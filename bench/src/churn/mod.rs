@@ -15,13 +15,13 @@ mod history;
 mod queue;
 mod stage;
 
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, serve};
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
 use crate::report::as_f64;
-use crate::row::{self, Row, show_heading};
+use crate::report::row::{Row, Table, print_json};
 use crate::run::{self, Measurement, Target};
-use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{Context, bail, ensure};
 pub(crate) use args::ChurnArgs;
 use serde::Serialize;
@@ -64,9 +64,9 @@ struct Output<'a> {
 
 /// Prints a table for each group, and then a table of all figures with a budget.
 pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
-    let folder = temporary_folder(args.folder.as_deref())?;
+    let (binary, folder) = args.server.open()?;
     let churn = Churn {
-        binary: server_binary(args.server_binary.as_deref())?,
+        binary,
         folder: folder.path().to_owned(),
         entities: args.entities,
         time: Duration::from_secs(args.seconds),
@@ -85,12 +85,10 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
         Ok(())
     })?;
     if args.json {
-        let output = Output { stages: &all, rows: &judged };
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&output)?)?;
+        print_json(&Output { stages: &all, rows: &judged })?;
     } else {
         writeln!(std::io::stdout().lock())?;
-        show_heading(false)?;
-        judged.iter().try_for_each(row::print)?;
+        Table::new(false)?.add(judged)?;
     }
     Ok(ExitCode::SUCCESS)
 }

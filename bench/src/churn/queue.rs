@@ -4,9 +4,9 @@ use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, block_on, client, write};
 use crate::child::Server;
 use crate::dataset::Usage;
-use crate::load::Load;
+use crate::generator::load::Load;
+use crate::generator::workload::{self, Task};
 use crate::run::{self, Measurement};
-use crate::workload::{self, Task};
 
 /// The number of entities in the queue at any time.
 const LIVE: u64 = 1000;
@@ -30,10 +30,10 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
     let mut load = Load::new(run::clients(&server.target, &plan, CONNECTIONS))?;
     write(&mut load, Task::Churn(workload::Churn::Queue { until: LIVE, kept }))?;
     churn.wait();
-    observer.stage(server, Moment::Fresh, (live, live), None, read)?;
+    observer.stage(server, Moment::FRESH, (live, live), None, read)?;
     observer.begin(server)?;
     let writes = write(&mut load, Task::Churn(workload::Churn::Queue { until: churn.entities, kept }))?;
-    observer.stage(server, Moment::Passed, (live, stored), Some(writes), read)?;
+    observer.stage(server, Moment::PASSED, (live, stored), Some(writes), read)?;
     churn.wait();
-    observer.stage(server, Moment::PassedQuiet, (live, stored), None, read)
+    observer.stage(server, Moment::PASSED_QUIET, (live, stored), None, read)
 }

@@ -1,12 +1,12 @@
 //! The stages of a history, with their figures and budgets.
 
 use super::{Churn, OnStage};
-use crate::budget::Budget;
 use crate::child::Server;
-use crate::filling::disk_space;
+use crate::engine::filling::disk_space;
 use crate::process::Process;
+use crate::report::budget::Budget;
+use crate::report::row::{Row, number};
 use crate::report::{as_f64, mebibytes};
-use crate::row::{Row, number};
 use anyhow::Context;
 use serde::Serialize;
 use std::fmt::Write;
@@ -36,20 +36,16 @@ pub(crate) enum Group {
     DeletedTable,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Moment {
-    Fresh,
-    Overwritten,
-    OverwrittenQuiet,
-    InsertedAndDeleted,
-    InsertedAndDeletedQuiet,
-    Restarted,
-    Passed,
-    PassedQuiet,
-    TableDeleted,
-    TableDeletedQuiet,
-    CreatedAgain,
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Moment {
+    #[serde(rename = "moment")]
+    name: &'static str,
+    /// True if the server had a quiet period before.
+    #[serde(skip)]
+    is_quiet: bool,
+    /// The bound for the ratio of a read to the same read of the newly filled table.
+    #[serde(skip)]
+    budget: Budget,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -73,6 +69,7 @@ pub(crate) struct Writes {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Stage {
     pub(crate) group: Group,
+    #[serde(flatten)]
     pub(crate) moment: Moment,
     pub(crate) readings: [Reading; 2],
     pub(crate) resident_mib: f64,
@@ -102,16 +99,19 @@ impl Group {
     }
 
     fn moments(self) -> &'static [Moment] {
-        use Moment::{
-            CreatedAgain, Fresh, InsertedAndDeleted, InsertedAndDeletedQuiet, Overwritten, OverwrittenQuiet, Passed,
-            PassedQuiet, Restarted, TableDeleted, TableDeletedQuiet,
-        };
         match self {
-            Self::History => {
-                &[Fresh, Overwritten, OverwrittenQuiet, InsertedAndDeleted, InsertedAndDeletedQuiet, Restarted]
+            Self::History => &[
+                Moment::FRESH,
+                Moment::OVERWRITTEN,
+                Moment::OVERWRITTEN_QUIET,
+                Moment::INSERTED_AND_DELETED,
+                Moment::INSERTED_AND_DELETED_QUIET,
+                Moment::RESTARTED,
+            ],
+            Self::Queue => &[Moment::FRESH, Moment::PASSED, Moment::PASSED_QUIET],
+            Self::DeletedTable => {
+                &[Moment::FRESH, Moment::TABLE_DELETED, Moment::TABLE_DELETED_QUIET, Moment::CREATED_AGAIN]
             }
-            Self::Queue => &[Fresh, Passed, PassedQuiet],
-            Self::DeletedTable => &[Fresh, TableDeleted, TableDeletedQuiet, CreatedAgain],
         }
     }
 
@@ -132,53 +132,35 @@ impl Group {
 }
 
 impl Moment {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Fresh => "fresh",
-            Self::Overwritten => "overwritten",
-            Self::OverwrittenQuiet => "overwritten, quiet",
-            Self::InsertedAndDeleted => "inserted and deleted",
-            Self::InsertedAndDeletedQuiet => "inserted and deleted, quiet",
-            Self::Restarted => "restarted",
-            Self::Passed => "passed through",
-            Self::PassedQuiet => "passed through, quiet",
-            Self::TableDeleted => "deleted",
-            Self::TableDeletedQuiet => "deleted, quiet",
-            Self::CreatedAgain => "created again, quiet",
-        }
+    pub(super) const FRESH: Self = Self::new("fresh", true, Budget::None);
+    pub(super) const OVERWRITTEN: Self = Self::new("overwritten", false, Budget::AtMost(OVERWRITTEN_RATIO_MAX));
+    pub(super) const OVERWRITTEN_QUIET: Self = Self::quiet("overwritten, quiet");
+    pub(super) const INSERTED_AND_DELETED: Self = Self::deleted("inserted and deleted");
+    pub(super) const INSERTED_AND_DELETED_QUIET: Self = Self::quiet("inserted and deleted, quiet");
+    pub(super) const RESTARTED: Self = Self::new("restarted", false, Budget::AtMost(QUIET_RATIO_MAX));
+    /// There is no bound, because the entities that passed through the queue since the last memtable flush are still
+    /// present.
+    pub(super) const PASSED: Self = Self::new("passed through", false, Budget::None);
+    pub(super) const PASSED_QUIET: Self = Self::quiet("passed through, quiet");
+    pub(super) const TABLE_DELETED: Self = Self::deleted("deleted");
+    pub(super) const TABLE_DELETED_QUIET: Self = Self::quiet("deleted, quiet");
+    pub(super) const CREATED_AGAIN: Self = Self::quiet("created again, quiet");
+
+    const fn new(name: &'static str, is_quiet: bool, budget: Budget) -> Self {
+        Self { name, is_quiet, budget }
     }
 
-    fn is_quiet(self) -> bool {
-        match self {
-            Self::Fresh
-            | Self::OverwrittenQuiet
-            | Self::InsertedAndDeletedQuiet
-            | Self::PassedQuiet
-            | Self::TableDeletedQuiet
-            | Self::CreatedAgain => true,
-            Self::Overwritten | Self::InsertedAndDeleted | Self::Restarted | Self::Passed | Self::TableDeleted => false,
-        }
+    const fn quiet(name: &'static str) -> Self {
+        Self::new(name, true, Budget::AtMost(QUIET_RATIO_MAX))
     }
 
-    /// The ratio compares a read with the same read of the newly filled table. A queue without a quiet period has no
-    /// bound, because the entities that passed through it since the last memtable flush are still present.
-    fn budget(self) -> Budget {
-        match self {
-            Self::Fresh | Self::Passed => Budget::None,
-            Self::Overwritten => Budget::AtMost(OVERWRITTEN_RATIO_MAX),
-            Self::InsertedAndDeleted | Self::TableDeleted => Budget::AtMost(DELETED_RATIO_MAX),
-            Self::Restarted
-            | Self::OverwrittenQuiet
-            | Self::InsertedAndDeletedQuiet
-            | Self::PassedQuiet
-            | Self::TableDeletedQuiet
-            | Self::CreatedAgain => Budget::AtMost(QUIET_RATIO_MAX),
-        }
+    const fn deleted(name: &'static str) -> Self {
+        Self::new(name, false, Budget::AtMost(DELETED_RATIO_MAX))
     }
 }
 
 fn line_name(group: Group, moment: Moment) -> String {
-    format!("{}: {}", group.name(), moment.name())
+    format!("{}: {}", group.name(), moment.name)
 }
 
 impl Stage {
@@ -197,7 +179,7 @@ impl Stage {
 
     /// The first of `stages` is the newly filled table.
     pub(crate) fn table_line(&self, stages: &[Self]) -> String {
-        let mut line = format!("| {} |", self.moment.name());
+        let mut line = format!("| {} |", self.moment.name);
         let mut cell =
             |value: Option<f64>| write!(line, " {} |", number(value)).expect("writing to a String cannot fail");
         let fresh = stages.first().unwrap_or(self).costs();
@@ -234,18 +216,18 @@ impl Stage {
         let within = Budget::AtMost(1.0);
         let fresh = stages.first().unwrap_or(self).costs();
         for ((figure, cost), fresh) in self.group.figures().into_iter().zip(self.costs()).zip(fresh) {
-            if self.moment != Moment::Fresh {
-                add(figure, "fresh", fresh, Some(cost), self.moment.budget());
+            if self.moment != Moment::FRESH {
+                add(figure, "fresh", fresh, Some(cost), self.moment.budget);
             }
         }
-        if (self.group, self.moment) == (Group::History, Moment::Fresh) {
+        if (self.group, self.moment) == (Group::History, Moment::FRESH) {
             let [examined, _] = self.costs();
             add("CPU µs per examined entity", "design", FRESH_ENTITY_US_MAX, Some(examined), within);
         }
         let memory = as_f64(cache_mib) + BEYOND_CACHE_MIB_MAX;
         add("resident MiB", "cache + 150 MB", memory, Some(self.resident_mib), within);
         // A queue is so small that most of the disk space is taken by files that every data folder has.
-        let is_bounded = self.moment.is_quiet() && self.group != Group::Queue;
+        let is_bounded = self.moment.is_quiet && self.group != Group::Queue;
         if is_bounded {
             add("disk MiB", "live data", self.live_mib, Some(self.disk_mib), Budget::AtMost(DISK_RATIO_MAX));
         }
@@ -293,7 +275,7 @@ impl<'a> Observer<'a> {
         let process = process(server)?;
         let disk = disk_space(&self.folder)?;
         let written = process.written()?.saturating_sub(self.written_before);
-        let readings = read().with_context(|| moment.name())?;
+        let readings = read().with_context(|| moment.name)?;
         let resident = process.resident()?;
         self.stages.push(Stage {
             group: self.group,
@@ -345,12 +327,12 @@ mod tests {
 
     #[test]
     fn stages_are_compared_with_the_fresh_one() {
-        let mut stages = vec![stage(Moment::Fresh, 0.5, 1.0), stage(Moment::Overwritten, 0.8, 2.0)];
+        let mut stages = vec![stage(Moment::FRESH, 0.5, 1.0), stage(Moment::OVERWRITTEN, 0.8, 2.0)];
         let rows = stages[1].rows(&stages, 256);
         assert_eq!(row(&rows, "CPU µs per examined entity"), (Some(1.6), Some(true)));
         assert_eq!(row(&rows, "CPU µs per page of 1,000"), (Some(2.0), Some(false)));
         assert!(rows.iter().all(|row| row.figure != "disk MiB"), "the storage library may still be compacting");
-        stages.push(stage(Moment::OverwrittenQuiet, 0.8, 1.0));
+        stages.push(stage(Moment::OVERWRITTEN_QUIET, 0.8, 1.0));
         let rows = stages[2].rows(&stages, 256);
         assert_eq!(row(&rows, "CPU µs per examined entity").1, Some(false));
         assert_eq!(row(&rows, "disk MiB").1, Some(false));
@@ -360,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_fresh_stage_has_a_bound_of_its_own() {
-        let stages = [stage(Moment::Fresh, 0.51, 1.0)];
+        let stages = [stage(Moment::FRESH, 0.51, 1.0)];
         assert_eq!(row(&stages[0].rows(&stages, 256), "CPU µs per examined entity").1, Some(false));
     }
 
@@ -368,7 +350,7 @@ mod tests {
     fn slow_writes_are_outside_their_bounds() {
         let writes = Writes { count: 9, p50_ms: 1.0, p999_ms: 99.0, max_ms: 251.0 };
         let stages =
-            [stage(Moment::Fresh, 0.5, 1.0), Stage { writes: Some(writes), ..stage(Moment::Restarted, 0.5, 1.0) }];
+            [stage(Moment::FRESH, 0.5, 1.0), Stage { writes: Some(writes), ..stage(Moment::RESTARTED, 0.5, 1.0) }];
         let rows = stages[1].rows(&stages, 256);
         assert_eq!(row(&rows, "write p99.9 ms").1, Some(true));
         assert_eq!(row(&rows, "longest write ms").1, Some(false));
@@ -376,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_line_has_as_many_cells_as_the_heading() {
-        let stages = [stage(Moment::Fresh, 0.5, 1.0)];
+        let stages = [stage(Moment::FRESH, 0.5, 1.0)];
         let cells = |text: &str| text.trim().lines().map(|line| line.matches('|').count()).collect::<Vec<_>>();
         let line = stages[0].table_line(&stages);
         assert_eq!(cells(&stages[0].heading()), [16, 16]);

@@ -6,8 +6,8 @@
 use super::Operation;
 use super::sample::{PARTITION, ROW};
 use crate::dataset::Dataset;
-use crate::endpoint::Endpoint;
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::endpoint::Endpoint;
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use http::{Method, Request};

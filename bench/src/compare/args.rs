@@ -1,19 +1,14 @@
 //! The command line of `compare`.
 
-use crate::workload::BATCH_ENTITIES;
+use crate::child::ServerArgs;
+use crate::generator::workload::BATCH_ENTITIES;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 
     /// Number of entities in the table
     #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]

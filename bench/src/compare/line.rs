@@ -1,8 +1,8 @@
 //! The lines of the comparison, with their budgets.
 
-use crate::budget::Budget;
+use crate::generator::workload::Workload;
 use crate::report::Report;
-use crate::workload::Workload;
+use crate::report::budget::Budget;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,18 +9,17 @@
 pub(crate) mod args;
 mod line;
 
-use crate::budget::{Budget, median};
-use crate::child::{self, Server, serve, server_binary, temporary_folder};
+use crate::child::{self, Server, serve, serve_floors};
 use crate::churn::{CACHE_MIB, Churn, QUIET_SECONDS};
+use crate::generator::workload::Workload;
 use crate::process::Process;
+use crate::report::budget::{Budget, median};
+use crate::report::row::{Row, Table};
 use crate::report::{Report, mebibytes};
-use crate::row::{Row, show, show_heading};
 use crate::run::{self, Measurement, Target};
-use crate::workload::Workload;
 use anyhow::{Context, ensure};
 use args::CompareArgs;
 use line::{Line, Reference, lines};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -48,41 +47,30 @@ struct Comparison {
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = Comparison::start(args)?;
-    let mut rows = vec![];
-    show_heading(args.json)?;
-    for row in comparison.start_and_memory()? {
-        show(args.json, row, &mut rows)?;
-    }
+    let mut table = Table::new(args.json)?;
+    table.add(comparison.start_and_memory()?)?;
     for line in lines() {
         if args.only.as_ref().is_none_or(|text| line.name().contains(text.as_str())) {
-            for row in comparison.line(&line) {
-                show(args.json, row, &mut rows)?;
-            }
+            table.add(comparison.line(&line))?;
         }
     }
-    for row in comparison.churn(args.only.as_deref()) {
-        show(args.json, row, &mut rows)?;
-    }
-    if args.json {
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&rows)?)?;
-    }
-    let is_complete = rows.iter().all(|row| row.note.is_none());
+    table.add(comparison.churn(args.only.as_deref()))?;
+    table.finish()?;
+    let is_complete = table.rows.iter().all(|row| row.note.is_none());
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Comparison {
     fn start(args: &CompareArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("locating this program")?;
-        let binary = server_binary(args.server_binary.as_deref())?;
-        let folder = temporary_folder(args.folder.as_deref())?;
-        let log = folder.path().join("durable-floor.log");
+        let (binary, folder) = args.server.open()?;
+        let (floor, durable_floor) = serve_floors(folder.path())?;
         let other_process = args.other_pid.map(Process::new);
         Ok(Self {
-            floor: Server::start(Command::new(&program).arg("floor"))?,
-            durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
+            floor,
+            durable_floor,
             server: serve(&binary, &folder.path().join("server"), &[])?,
             other: args.other.as_ref().map(|url| child::target(url, other_process)).transpose()?,
-            program,
+            program: std::env::current_exe().context("locating this program")?,
             binary,
             folder,
             entities: if args.quick { 10_000 } else { args.entities },

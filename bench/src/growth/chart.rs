@@ -3,14 +3,16 @@
 //! The drawing is an SVG image. Its colours are visible on light and dark backgrounds and follow the viewer's colour
 //! scheme. Curves also differ in their marks and dashes, so they can be distinguished without colours.
 
-use super::table::{Kind, Layout, Point, Reach};
+use super::table::{Layout, Point, Reach};
+use crate::generator::workload::Workload;
+use crate::report::as_f64;
 use std::fmt::Write;
 
-const PANELS: [(Kind, &str); 4] = [
-    (Kind::Get, "CPU µs per operation"),
-    (Kind::Page, "CPU µs per entity"),
-    (Kind::Upsert, "CPU µs per operation"),
-    (Kind::Insert, "CPU µs per operation"),
+const PANELS: [(Workload, &str); 4] = [
+    (Workload::Get, "CPU µs per operation"),
+    (Workload::QueryPage, "CPU µs per entity"),
+    (Workload::Upsert, "CPU µs per operation"),
+    (Workload::Insert, "CPU µs per operation"),
 ];
 
 const PANEL_WIDTH: f64 = 460.0;
@@ -53,17 +55,17 @@ pub(super) fn draw(points: &[Point]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\">\n<title>Processor time by table size</title>\n<style>{STYLE}</style>\n"
     );
-    for ((kind, unit), index) in PANELS.into_iter().zip(0_u8..) {
+    for ((workload, unit), index) in PANELS.into_iter().zip(0_u8..) {
         let (left, top) = (f64::from(index % 2) * PANEL_WIDTH, f64::from(index / 2) * PANEL_HEIGHT);
-        panel(&mut out, points, (kind, unit), (left, top));
+        panel(&mut out, points, (workload, unit), (left, top));
     }
     legend(&mut out);
     out.push_str("</svg>\n");
     out
 }
 
-fn panel(out: &mut String, points: &[Point], (kind, unit): (Kind, &str), (left, top): (f64, f64)) {
-    let curves = curves(points, kind);
+fn panel(out: &mut String, points: &[Point], (workload, unit): (Workload, &str), (left, top): (f64, f64)) {
+    let curves = curves(points, workload);
     let all = || curves.iter().flat_map(|curve| curve.points.iter().copied());
     let bound = |from: f64, better: fn(f64, f64) -> f64| all().map(|(x, _)| x.log10()).fold(from, better);
     let first = bound(f64::INFINITY, f64::min).floor();
@@ -75,7 +77,7 @@ fn panel(out: &mut String, points: &[Point], (kind, unit): (Kind, &str), (left, 
     let highest = all().map(|(_, y)| y).fold(0.0, f64::max);
     let area =
         Area { left, top, decades: (first, last.max(first + 1.0)), y_max: step * (highest / step).ceil().max(1.0) };
-    axes(out, area, step, (kind.name(), unit));
+    axes(out, area, step, (&workload.name(), unit));
     for curve in &curves {
         write_curve(out, area, curve);
     }
@@ -109,9 +111,9 @@ fn axes(out: &mut String, area: Area, step: f64, (title, unit): (&str, &str)) {
     );
 }
 
-fn curves(points: &[Point], kind: Kind) -> Vec<Curve> {
+fn curves(points: &[Point], workload: Workload) -> Vec<Curve> {
     let select = |layout: Layout, reach: Reach, cost: fn(&Point) -> f64| -> Vec<(f64, f64)> {
-        let of_line = |point: &&Point| (point.layout, point.kind, point.reach) == (layout, kind, reach);
+        let of_line = |point: &&Point| (point.layout, point.workload, point.reach) == (layout, workload, reach);
         points.iter().filter(of_line).map(|point| (as_f64(point.entities), cost(point))).collect()
     };
     let own: fn(&Point) -> f64 = |point| point.cpu_us;
@@ -218,11 +220,6 @@ fn size(decade: f64) -> String {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,10 +229,10 @@ mod tests {
     /// The name and the attributes of an element.
     type Element = (String, Vec<(String, String)>);
 
-    fn point(layout: Layout, kind: Kind, reach: Reach, entities: u64, cpu_us: f64) -> Point {
+    fn point(layout: Layout, workload: Workload, reach: Reach, entities: u64, cpu_us: f64) -> Point {
         Point {
             layout,
-            kind,
+            workload,
             reach,
             entities,
             cpu_us,
@@ -285,9 +282,9 @@ mod tests {
     #[test]
     fn points_are_at_the_positions_of_their_figures() {
         let points = [
-            point(Layout::Many, Kind::Get, Reach::Cached, 10_000, 10.0),
-            point(Layout::Many, Kind::Get, Reach::Cached, 100_000, 15.0),
-            point(Layout::Many, Kind::Get, Reach::Cached, 1_000_000, 20.0),
+            point(Layout::Many, Workload::Get, Reach::Cached, 10_000, 10.0),
+            point(Layout::Many, Workload::Get, Reach::Cached, 100_000, 15.0),
+            point(Layout::Many, Workload::Get, Reach::Cached, 1_000_000, 20.0),
         ];
         let (elements, texts) = read(&draw(&points));
         let number = |attributes: &[(String, String)], name: &str| -> f64 {
@@ -323,11 +320,11 @@ mod tests {
     #[test]
     fn every_panel_stays_inside_and_names_its_curves() {
         let mut points = Vec::new();
-        for (kind, _) in PANELS {
+        for (workload, _) in PANELS {
             for layout in [Layout::Many, Layout::One] {
                 for (reach, cost) in [(Reach::Cached, 0.37), (Reach::All, 1234.5)] {
-                    points.push(point(layout, kind, reach, 1000, cost));
-                    points.push(point(layout, kind, reach, 30_000_000, cost * 1.5));
+                    points.push(point(layout, workload, reach, 1000, cost));
+                    points.push(point(layout, workload, reach, 30_000_000, cost * 1.5));
                 }
             }
         }

@@ -11,33 +11,34 @@
 mod chart;
 mod table;
 
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, serve, serve_floors};
 use crate::cli::GrowthArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
-use crate::filling::{Filling, disk_space, quiet_disk_space};
+use crate::engine::filling::{Filling, disk_space, quiet_disk_space};
+use crate::generator::workload::Workload;
+use crate::report::row::print_json;
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement};
-use crate::workload::Workload;
 use anyhow::Context;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
-use table::{Growth, Kind, Layout, Point, Reach};
+use table::{Growth, Layout, Point, Reach};
 
 /// Each entity may need a separate 16 KiB block, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
 /// The measurements in the order in which they run.
-const LINES: [(Kind, Reach); 7] = [
-    (Kind::Get, Reach::Cached),
-    (Kind::Get, Reach::All),
-    (Kind::Page, Reach::Cached),
-    (Kind::Page, Reach::All),
-    (Kind::Scan, Reach::All),
-    (Kind::Upsert, Reach::Cached),
-    (Kind::Insert, Reach::Cached),
+const LINES: [(Workload, Reach); 7] = [
+    (Workload::Get, Reach::Cached),
+    (Workload::Get, Reach::All),
+    (Workload::QueryPage, Reach::Cached),
+    (Workload::QueryPage, Reach::All),
+    (Workload::QueryFilter, Reach::All),
+    (Workload::Upsert, Reach::Cached),
+    (Workload::Insert, Reach::Cached),
 ];
 
 #[derive(Serialize)]
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let compared: Vec<_> = points.iter().map(|point| Compared { point, growth: point.growth(&points) }).collect();
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&compared)?)?;
+        print_json(&compared)?;
     }
     let is_good = |point: &Point| point.errors == 0 && point.growth(&points).is_met != Some(false);
     Ok(if points.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -83,17 +84,9 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
 
 impl<'a> GrowthRun<'a> {
     fn start(args: &'a GrowthArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("locating this program")?;
-        let binary = server_binary(args.server_binary.as_deref())?;
-        let folder = temporary_folder(args.folder.as_deref())?;
-        let log = folder.path().join("durable-floor.log");
-        Ok(Self {
-            args,
-            binary,
-            floor: Server::start(Command::new(&program).arg("floor"))?,
-            durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
-            folder,
-        })
+        let (binary, folder) = args.server.open()?;
+        let (floor, durable_floor) = serve_floors(folder.path())?;
+        Ok(Self { args, binary, floor, durable_floor, folder })
     }
 
     fn size(&self, layout: Layout, entities: u64, points: &mut Vec<Point>) -> anyhow::Result<()> {
@@ -101,18 +94,21 @@ impl<'a> GrowthRun<'a> {
         let per_partition = if layout == Layout::Many { PER_PARTITION_DEFAULT } else { entities };
         fill(&folder, entities, per_partition)?;
         let server = self.serve(&folder)?;
-        for (kind, reach) in LINES {
-            let measurement = self.measurement(kind, reach, entities, per_partition);
+        for (workload, reach) in LINES {
+            // The reference does not support filters.
+            let reference_workload = if workload == Workload::QueryFilter { Workload::QueryPage } else { workload };
+            let measurement = self.measurement(workload, reach, entities, per_partition);
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
-                let reference_measurement = self.measurement(kind.reference_kind(), reach, entities, per_partition);
+                let reference_measurement = self.measurement(reference_workload, reach, entities, per_partition);
                 let reference =
-                    run::measure(&self.reference(kind).target, &reference_measurement).context("the reference")?;
+                    run::measure(&self.reference(workload).target, &reference_measurement).context("the reference")?;
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
             report_failures(&rounds)?;
-            let point = Point::from_rounds((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
+            let point =
+                Point::from_rounds((layout, workload, reach), entities, &rounds).context("a figure is missing")?;
             points.push(point.clone());
             print_line(self.args, &table::line(&point, points))?;
         }
@@ -121,17 +117,9 @@ impl<'a> GrowthRun<'a> {
         std::fs::remove_dir_all(&folder).context("removing the data folder")
     }
 
-    fn measurement(&self, kind: Kind, reach: Reach, entities: u64, per_partition: u64) -> Measurement {
-        let workload = match kind {
-            Kind::Get => Workload::Get,
-            Kind::Insert => Workload::Insert,
-            Kind::Upsert => Workload::Upsert,
-            Kind::Page => Workload::QueryPage,
-            Kind::Scan => Workload::QueryFilter,
-        };
+    fn measurement(&self, workload: Workload, reach: Reach, entities: u64, per_partition: u64) -> Measurement {
         // A scan of the largest table takes seconds, so a single connection is enough.
-        let connections =
-            if kind == Kind::Scan { 1 } else { usize::try_from(self.args.connections).unwrap_or(usize::MAX) };
+        let connections = if workload == Workload::QueryFilter { 1 } else { self.args.connections };
         Measurement {
             per_partition,
             usage: Usage::Growing,
@@ -140,10 +128,10 @@ impl<'a> GrowthRun<'a> {
         }
     }
 
-    fn reference(&self, kind: Kind) -> &Server {
-        match kind {
-            Kind::Get | Kind::Page | Kind::Scan => &self.floor,
-            Kind::Insert | Kind::Upsert => &self.durable_floor,
+    fn reference(&self, workload: Workload) -> &Server {
+        match workload {
+            Workload::Insert | Workload::Upsert => &self.durable_floor,
+            _ => &self.floor,
         }
     }
 
@@ -154,8 +142,7 @@ impl<'a> GrowthRun<'a> {
 
 /// Waits until background work has finished.
 fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(async {
+    crate::runtime()?.block_on(async {
         let filling = Filling::open(folder, Dataset::new(entities, per_partition), Usage::Growing).await?;
         filling.write_once(0).await?;
         quiet_disk_space(folder).await?;

@@ -1,7 +1,8 @@
 //! The measurements at each size, and their growth relative to the smallest size.
 
-use crate::budget::median;
+use crate::generator::workload::Workload;
 use crate::report::Report;
+use crate::report::budget::median;
 use serde::Serialize;
 use std::fmt;
 
@@ -19,16 +20,6 @@ pub(crate) enum Layout {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    Get,
-    Insert,
-    Upsert,
-    Page,
-    Scan,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
     /// A working set that fits into the cache at every size.
     Cached,
@@ -41,7 +32,7 @@ pub(crate) enum Reach {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) layout: Layout,
-    pub(crate) kind: Kind,
+    pub(crate) workload: Workload,
     pub(crate) reach: Reach,
     pub(crate) entities: u64,
     pub(crate) cpu_us: f64,
@@ -64,27 +55,11 @@ pub(crate) struct Growth {
     pub(crate) is_met: Option<bool>,
 }
 
-impl Kind {
-    /// Returns the time per entity for pages and scans, and otherwise per operation.
-    pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
-        let cpu = report.cpu.as_ref()?;
-        Some(if matches!(self, Self::Page | Self::Scan) { cpu.us_per_entity } else { cpu.us_per_operation })
-    }
-
-    /// The reference does not support filters.
-    pub(crate) fn reference_kind(self) -> Self {
-        if self == Self::Scan { Self::Page } else { self }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Insert => "insert",
-            Self::Upsert => "upsert",
-            Self::Page => "page of 1,000",
-            Self::Scan => "filter that selects 1 %",
-        }
-    }
+/// Returns the time per entity for pages and scans, and otherwise per operation.
+fn cpu_us(workload: Workload, report: &Report) -> Option<f64> {
+    let cpu = report.cpu.as_ref()?;
+    let is_per_entity = matches!(workload, Workload::QueryPage | Workload::QueryFilter);
+    Some(if is_per_entity { cpu.us_per_entity } else { cpu.us_per_operation })
 }
 
 impl fmt::Display for Layout {
@@ -99,18 +74,18 @@ impl fmt::Display for Layout {
 impl Point {
     /// Returns `None` if a figure is missing.
     pub(crate) fn from_rounds(
-        (layout, kind, reach): (Layout, Kind, Reach),
+        (layout, workload, reach): (Layout, Workload, Reach),
         entities: u64,
         rounds: &[(Report, Report)],
     ) -> Option<Self> {
         let of = |figure: &dyn Fn(&Report) -> Option<f64>| median(rounds.iter().filter_map(|(own, _)| figure(own)));
         Some(Self {
             layout,
-            kind,
+            workload,
             reach,
             entities,
-            cpu_us: of(&|report| kind.cpu_us(report))?,
-            reference_cpu_us: median(rounds.iter().filter_map(|(_, reference)| kind.cpu_us(reference)))?,
+            cpu_us: of(&|report| cpu_us(workload, report))?,
+            reference_cpu_us: median(rounds.iter().filter_map(|(_, reference)| cpu_us(workload, reference)))?,
             operations_per_second: of(&|report| Some(report.operations_per_second))?,
             p50_us: of(&|report| Some(report.latency_us.p50))?,
             p999_us: of(&|report| Some(report.latency_us.p999))?,
@@ -120,7 +95,7 @@ impl Point {
     }
 
     fn is_of_line(&self, other: &Self) -> bool {
-        (self.layout, self.kind, self.reach) == (other.layout, other.kind, other.reach)
+        (self.layout, self.workload, self.reach) == (other.layout, other.workload, other.reach)
     }
 
     pub(crate) fn growth(&self, points: &[Self]) -> Growth {
@@ -144,8 +119,8 @@ pub(crate) const HEADING: &str = "\
 /// `points` must include all earlier points.
 pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     let Growth { ratio, ratio_against_reference, is_met } = point.growth(points);
-    let read = match (point.kind, point.reach) {
-        (Kind::Insert | Kind::Upsert, _) => "",
+    let read = match (point.workload, point.reach) {
+        (Workload::Insert | Workload::Upsert, _) => "",
         (_, Reach::Cached) => "cached",
         (_, Reach::All) => "all",
     };
@@ -157,7 +132,7 @@ pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     };
     format!(
         "| {} | {} | {read} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {ratio:.2} | {ratio_against_reference:.2} | {kept} |\n",
-        point.kind.name(),
+        point.workload.name(),
         point.layout,
         point.entities,
         point.cpu_us,
@@ -176,7 +151,7 @@ mod tests {
     fn point(entities: u64, cpu_us: f64, reference_cpu_us: f64) -> Point {
         Point {
             layout: Layout::Many,
-            kind: Kind::Get,
+            workload: Workload::Get,
             reach: Reach::Cached,
             entities,
             cpu_us,

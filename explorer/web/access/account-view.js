@@ -3,9 +3,9 @@
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
 import { numberText } from "../core/words.js";
-import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { checkbox, field, h, replaceChildren, scrollableTable, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
-import { card, loaded } from "./fields.js";
+import { card, listEditor, loaded } from "./fields.js";
 import { accountSasForm, noKey } from "./sas-forms.js";
 
 /** @import { Continuation, TableService } from "../core/client.js" */
@@ -96,9 +96,7 @@ async function usage(service) {
   if (used.length === 0) {
     return h("p", null, "There are no metrics yet. The metrics of an hour are written after the hour ends.");
   }
-  const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"].map((name) =>
-    h("th", { scope: "col" }, name),
-  );
+  const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"];
   const lines = used.map(({ operation, requests, failed, milliseconds, ingress, egress }) => {
     const numbers = [requests, failed, Math.round(milliseconds * 10) / 10, ingress, egress];
     return h(
@@ -108,11 +106,7 @@ async function usage(service) {
       numbers.map((number) => h("td", null, numberText(number))),
     );
   });
-  return h(
-    "div",
-    { class: "preview", tabindex: "0", role: "region", "aria-label": "Requests" },
-    h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines)),
-  );
+  return scrollableTable("Requests", heads, lines);
 }
 
 /**
@@ -268,39 +262,15 @@ function loggingFields(logging) {
  * @param {CorsRule[]} rules
  */
 function corsEditor(rules) {
-  /** @type {{element: HTMLElement, origins: HTMLInputElement, value: () => CorsRule}[]} */
-  let rows = [];
-  const list = h("div", null);
-  const empty = h("p", null, "There are no rules, so pages from other origins cannot use the account.");
-  const add = h("button", { type: "button" }, "Add rule");
-  const update = () => {
-    replaceChildren(
-      list,
-      rows.map(({ element }, at) => {
-        element.firstElementChild?.replaceChildren(`Rule ${at + 1}`);
-        return element;
-      }),
-    );
-    empty.hidden = rows.length > 0;
-    add.disabled = rows.length >= RULES_MAX;
-  };
-  const append = (/** @type {CorsRule} */ rule) => {
-    const row = ruleFields(rule, () => {
-      rows = rows.filter((other) => other !== row);
-      update();
-      add.focus();
-    });
-    rows.push(row);
-    return row;
-  };
-  add.addEventListener("click", () => {
-    const row = append({ origins: "", methods: "GET", headers: "*", exposedHeaders: "*", maxAgeSeconds: 3600 });
-    update();
-    row.origins.focus();
+  const editor = listEditor({
+    create: ruleFields,
+    blank: { origins: "", methods: "GET", headers: "*", exposedHeaders: "*", maxAgeSeconds: 3600 },
+    label: "Add rule",
+    none: "There are no rules, so pages from other origins cannot use the account.",
+    itemsMax: RULES_MAX,
   });
-  rules.forEach(append);
-  update();
-  return { element: h("div", null, empty, list, add), value: () => rows.map((row) => row.value()) };
+  editor.show(rules);
+  return { element: h("div", null, editor.empty, editor.list, editor.add), value: editor.items };
 }
 
 /**
@@ -308,16 +278,17 @@ function corsEditor(rules) {
  * @param {() => void} onRemove
  */
 function ruleFields(rule, onRemove) {
-  const input = (/** @type {string} */ value) => h("input", { type: "text", value, spellcheck: "false", autocomplete: "off" });
+  const input = (/** @type {string} */ value) => textInput({ value });
   const [origins, methods, headers, exposedHeaders] = [rule.origins, rule.methods, rule.headers, rule.exposedHeaders].map(input);
   const maxAge = h("input", { type: "number", min: "0", value: rule.maxAgeSeconds });
   if (!origins || !methods || !headers || !exposedHeaders) {
     throw new Error("A rule has four text fields.");
   }
+  const legend = h("legend");
   const element = h(
     "fieldset",
     null,
-    h("legend", null, ""),
+    legend,
     field("Allowed origins", origins, "For example https://a.example,https://*.b.example, or * for all origins."),
     field("Allowed methods", methods, "For example GET,POST,MERGE."),
     h(
@@ -336,5 +307,6 @@ function ruleFields(rule, onRemove) {
     exposedHeaders: exposedHeaders.value.trim(),
     maxAgeSeconds: Number(maxAge.value),
   });
-  return { element, origins, value };
+  const title = (/** @type {number} */ number) => legend.replaceChildren(`Rule ${number}`);
+  return { element, first: origins, title, value };
 }

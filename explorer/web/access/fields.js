@@ -96,3 +96,51 @@ export function letterField(title, options, checked) {
   const value = () => boxes.map(({ letter, box }) => (box.input.checked ? letter : "")).join("");
   return { element, value };
 }
+
+/**
+ * The fields of one item in a list. `first` gets the focus in a new item; `title` shows the number of the item, if it has
+ * no other name.
+ * @template T
+ * @typedef {{element: HTMLElement, first: HTMLElement, title?: (number: number) => void, value: () => T}} ItemFields
+ */
+
+/**
+ * Creates an editor for a list of items. `items` returns the edited list.
+ * @template T
+ * @param {{create: (item: T, onRemove: () => void) => ItemFields<T>, blank: T, label: string, none: string, itemsMax: number}}
+ *   kind `none` is the text that an empty list shows
+ */
+export function listEditor({ create, blank, label, none, itemsMax }) {
+  /** @type {ItemFields<T>[]} */
+  let rows = [];
+  const list = h("div");
+  const empty = h("p", null, none);
+  const update = () => {
+    rows.forEach(({ title }, at) => title?.(at + 1));
+    replaceChildren(list, rows.map(({ element }) => element));
+    empty.hidden = rows.length > 0;
+    add.disabled = rows.length >= itemsMax;
+  };
+  const append = (/** @type {T} */ item) => {
+    const row = create(item, () => {
+      rows = rows.filter((other) => other !== row);
+      update();
+      add.focus();
+    });
+    rows.push(row);
+    return row;
+  };
+  const addBlank = () => {
+    const { first } = append(blank);
+    update();
+    first.focus();
+  };
+  const add = h("button", { type: "button", onclick: addBlank }, label);
+  const show = (/** @type {T[]} */ items) => {
+    rows = [];
+    items.forEach(append);
+    update();
+  };
+  const focus = (/** @type {number} */ at) => rows[at]?.first.focus();
+  return { empty, list, add, show, focus, items: () => rows.map((row) => row.value()) };
+}

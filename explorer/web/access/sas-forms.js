@@ -5,7 +5,7 @@ import { KeyCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
 import { makeAccountSas, makeTableSas } from "../core/sas.js";
 import { copyText } from "../query/clipboard.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { dropDown, field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { inFuture, letterField, timeField } from "./fields.js";
 import { ENTITY_PERMISSIONS, accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWords } from "./words.js";
 
@@ -48,13 +48,8 @@ export function noKey() {
 function sasForm(service, path, { before, after }, sign) {
   const start = timeField("Start");
   const expiry = timeField("Expiry", { text: inFuture(1), hasDurations: true });
-  const protocol = h(
-    "select",
-    null,
-    h("option", { value: "" }, "HTTPS and HTTP"),
-    h("option", { value: "https" }, "HTTPS only"),
-  );
-  const ipRange = h("input", { type: "text", placeholder: "any", spellcheck: "false", autocomplete: "off" });
+  const protocol = dropDown([["", "HTTPS and HTTP"], ["https", "HTTPS only"]]);
+  const ipRange = textInput({ placeholder: "any" });
   const problem = h("p", { class: "problem", role: "alert" });
   const result = h("div");
   const { endpoint } = service;
@@ -136,7 +131,7 @@ export function tableSasForm(service, table) {
   const byPolicy = h("p", { class: "hint", role: "status" });
   const permissions = letterField("Permissions", ENTITY_PERMISSIONS, "r");
   const hint = (/** @type {string} */ text) => h("p", { class: "hint" }, text);
-  const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
+  const key = () => textInput({ placeholder: "no limit" });
   const [startPk, startRk, endPk, endRk] = [key(), key(), key(), key()];
   const range = h(
     "fieldset",

@@ -2,9 +2,9 @@
 // because the service replaces the whole list.
 
 import { describe } from "../core/errors.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
-import { card, letterField, loaded, timeField } from "./fields.js";
+import { card, letterField, listEditor, loaded, timeField } from "./fields.js";
 import { noKey, tableSasForm } from "./sas-forms.js";
 import { ENTITY_PERMISSIONS } from "./words.js";
 
@@ -55,49 +55,33 @@ customElements.define("table-access-view", TableAccessView);
  * @returns {HTMLElement}
  */
 function policiesEditor(service, table, onPolicies) {
-  /** @type {ReturnType<typeof policyFields>[]} */
-  let rows = [];
-  const list = h("div", { class: "policies" });
+  const { empty, list, add, show, focus, items } = listEditor({
+    create: policyFields,
+    blank: { id: "", start: "", expiry: "", permissions: "r" },
+    label: "Add policy",
+    none: "The table has no stored access policies.",
+    itemsMax: POLICIES_MAX,
+  });
+  list.className = "policies";
   const problem = h("p", { class: "problem", role: "alert" });
-  const empty = h("p", null, "The table has no stored access policies.");
-  const update = () => {
-    replaceChildren(list, rows.map(({ element }) => element));
-    empty.hidden = rows.length > 0;
-    add.disabled = rows.length >= POLICIES_MAX;
-  };
-  const append = (/** @type {StoredPolicy} */ policy) => {
-    const row = policyFields(policy, () => {
-      rows = rows.filter((other) => other !== row);
-      update();
-      add.focus();
-    });
-    rows.push(row);
-    return row;
-  };
-  const addNew = () => {
-    const { id } = append({ id: "", start: "", expiry: "", permissions: "r" });
-    update();
-    id.focus();
-  };
   const read = async () => {
     const policies = await service.getPolicies(table);
-    rows = [];
-    policies.forEach(append);
-    update();
+    show(policies);
     onPolicies(policies);
   };
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    const ids = rows.map(({ id }) => id.value);
-    const wrong = rows.find(({ id }, at) => id.value === "" || ids.indexOf(id.value) !== at);
-    problem.textContent = wrong ? "Each policy needs a unique ID." : "";
-    if (wrong) {
-      wrong.id.focus();
+    const policies = items();
+    const ids = policies.map(({ id }) => id);
+    const wrong = ids.findIndex((id, at) => id === "" || ids.indexOf(id) !== at);
+    problem.textContent = wrong >= 0 ? "Each policy needs a unique ID." : "";
+    if (wrong >= 0) {
+      focus(wrong);
       return;
     }
     button.disabled = true;
     try {
-      await service.setPolicies(table, rows.map((row) => row.value()));
+      await service.setPolicies(table, policies);
       await read();
       notify(`The policies of ${table} were saved.`, { kind: "success" });
     } catch (error) {
@@ -106,7 +90,6 @@ function policiesEditor(service, table, onPolicies) {
       button.disabled = false;
     }
   };
-  const add = h("button", { type: "button", onclick: addNew }, "Add policy");
   const button = h("button", { type: "submit", class: "primary" }, "Save policies");
   const form = h("form", { onsubmit: save }, empty, list, problem, h("div", { class: "toolbar" }, add, button));
   const hint =
@@ -125,7 +108,7 @@ function policiesEditor(service, table, onPolicies) {
  * @param {() => void} onRemove
  */
 function policyFields(policy, onRemove) {
-  const id = h("input", { type: "text", value: policy.id, maxlength: ID_LENGTH_MAX, spellcheck: "false", autocomplete: "off" });
+  const id = textInput({ value: policy.id, maxlength: ID_LENGTH_MAX });
   const permissions = letterField("Permissions", ENTITY_PERMISSIONS, policy.permissions);
   const start = timeField("Start", { text: policy.start });
   const expiry = timeField("Expiry", { text: policy.expiry, hasDurations: true });
@@ -141,5 +124,5 @@ function policyFields(policy, onRemove) {
     h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
   );
   const value = () => ({ id: id.value, start: start.value(), expiry: expiry.value(), permissions: permissions.value() });
-  return { element, id, value };
+  return { element, first: id, value };
 }

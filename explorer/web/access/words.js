@@ -2,6 +2,8 @@
 //
 // Consists of pure functions. Must not depend on the page, the service or keys.
 
+import { listText } from "../core/words.js";
+
 /** @import { AccountSas, TableSas } from "../core/sas.js" */
 /** @import { StoredPolicy } from "../core/xml.js" */
 
@@ -27,14 +29,6 @@ const ACCOUNT_RIGHTS = [
 ];
 
 /**
- * Joins items to a list in a sentence.
- * @param {string[]} items
- */
-function listed(items) {
-  return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
-}
-
-/**
  * Formats a time for users.
  * @param {string} text such as 2026-01-31T12:00:00Z
  */
@@ -58,7 +52,7 @@ export function tableSasInWords(sas, policy, now) {
   if (nothing) {
     return `This signature allows nothing: ${nothing}.`;
   }
-  const what = `${listed(verbs)} entities of the table ${sas.table}${range}`;
+  const what = `${listText(verbs)} entities of the table ${sas.table}${range}`;
   const allowed = `Anyone who has this URL can ${what}${timesInWords(start, expiry, now)}${circumstances(sas)}.`;
   return `${allowed} ${policy ? revocableByPolicy(policy) : revocableByKey()}`;
 }
@@ -80,7 +74,7 @@ export function accountSasInWords(sas, account, now) {
   if (nothing) {
     return `This signature allows nothing: ${nothing}.`;
   }
-  const what = listed(rights.map(({ words }) => words));
+  const what = listText(rights.map(({ words }) => words));
   const when = timesInWords(sas.start ?? "", sas.expiry, now);
   return `Anyone who has this URL can ${what} in the account ${account}${when}${circumstances(sas)}. ${revocableByKey()}`;
 }

@@ -88,11 +88,12 @@ export function writeEntity({ partitionKey, rowKey, properties }) {
  * Returns the JSON members of a property: its value, preceded by its type unless the value implies it.
  * @param {string} name
  * @param {Value} value
+ * @param {(text: string) => string} [quote] writes a JSON string
  */
-export function writeProperty(name, { type, text }) {
+export function writeProperty(name, { type, text }, quote = JSON.stringify) {
   const isPlain = NUMBERS.has(type) && /\d/.test(text);
-  const content = isPlain || type === "Edm.Boolean" ? text : JSON.stringify(text);
-  const member = `${JSON.stringify(name)}:${content}`;
+  const content = isPlain || type === "Edm.Boolean" ? text : quote(text);
+  const member = `${quote(name)}:${content}`;
   const isShown = ["Edm.String", "Edm.Boolean", "Edm.Int32"].includes(type);
-  return isShown ? [member] : [`${JSON.stringify(name + ANNOTATION)}:"${type}"`, member];
+  return isShown ? [member] : [`${quote(name + ANNOTATION)}:"${type}"`, member];
 }

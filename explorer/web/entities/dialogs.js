@@ -3,7 +3,7 @@
 import { describe } from "../core/errors.js";
 import { countText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { field, h, uniqueId } from "../ui/dom.js";
+import { dropDown, field, h, scrollableTable, textInput, uniqueId } from "../ui/dom.js";
 import { differences, refusalReason, sameValue } from "./changes.js";
 import { entityName, visibleText } from "./display.js";
 import { nameProblem } from "./editor.js";
@@ -27,13 +27,9 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   /** @type {PropertyEdit | null} */
   let answer = null;
   const list = uniqueId("names");
-  const name = h("input", { type: "text", list, autocomplete: "off", spellcheck: "false" });
-  const what = h(
-    "select",
-    null,
-    h("option", { value: "set" }, "Set a value"),
-    h("option", { value: "remove", disabled: !removable }, "Remove the property"),
-  );
+  const name = textInput({ list });
+  const what = dropDown([["set", "Set a value"], ["remove", "Remove the property"]]);
+  what.querySelector("[value=remove]")?.toggleAttribute("disabled", !removable);
   const holder = h("div", { class: "property-row" });
   /** @type {TypedField} */
   let value;
@@ -183,27 +179,11 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
     "div",
     { class: "conflict" },
     h("p", null, `Someone else changed ${entityName(theirs)}. ${mine ? "Your changes were not saved." : "It was not deleted."}`),
-    h(
-      "div",
-      { class: "conflict-scroll", tabindex: "0", role: "region", "aria-label": "Both versions" },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            ["Property", "Loaded", ...(mine ? ["Mine"] : []), "Theirs"].map((text) => h("th", { scope: "col" }, text)),
-          ),
-        ),
-        h(
-          "tbody",
-          null,
-          list.map((difference) => conflictRow(difference, mine ? choices : null)),
-        ),
-      ),
+    scrollableTable(
+      "Both versions",
+      ["Property", "Loaded", ...(mine ? ["Mine"] : []), "Theirs"],
+      list.map((difference) => conflictRow(difference, mine ? choices : null)),
+      "conflict-scroll",
     ),
   );
   /**

@@ -1,7 +1,7 @@
 // The dialog that edits an entity. The caller saves it.
 
 import { openDialog } from "../ui/dialog.js";
-import { h, uniqueId } from "../ui/dom.js";
+import { h, textInput, uniqueId } from "../ui/dom.js";
 import { timeText, visibleText } from "./display.js";
 import { TypedField, textArea } from "./value-field.js";
 
@@ -116,16 +116,7 @@ class PropertyRows {
 
   /** @param {string} first @param {Value} value @param {boolean} isNew @param {boolean} [isOptional] */
   #add(first, value, isNew, isOptional = false) {
-    const input =
-      isNew && !this.readOnly
-        ? h("input", {
-            type: "text",
-            "aria-label": "Property name",
-            autocomplete: "off",
-            spellcheck: "false",
-            value: first,
-          })
-        : null;
+    const input = isNew && !this.readOnly ? textInput({ "aria-label": "Property name", value: first }) : null;
     const name = () => (input ? input.value : first);
     const field = new TypedField(value, {
       label: () => visibleText(name(), 60) || "the new property",

@@ -2,7 +2,7 @@
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
-import { h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { binarySize, convert, isJson, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
 import { openJson } from "./json-view.js";
 
@@ -37,19 +37,16 @@ const stringField = (value, attributes) => {
 
 /** @type {FieldMaker} */
 const booleanField = (value, attributes) => {
-  const select = h(
-    "select",
+  const select = dropDown(
+    [value.text === "" ? ["", "not set"] : null, ["true", "true"], ["false", "false"]],
     { ...attributes, disabled: attributes["readonly"] === true, value: value.text },
-    value.text === "" ? h("option", { value: "" }, "not set") : null,
-    h("option", { value: "true" }, "true"),
-    h("option", { value: "false" }, "false"),
   );
   return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
 };
 
 /** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field & {input: HTMLInputElement}} */
 function lineField(value, attributes) {
-  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes, value: value.text });
+  const input = textInput({ ...attributes, value: value.text });
   const read = () => (input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value));
   return { parts: [input], input, read };
 }
@@ -99,12 +96,7 @@ const timeField = (value, attributes) => {
 /** @type {FieldMaker} */
 const binaryField = (value, attributes) => {
   const size = h("small");
-  const format = h(
-    "select",
-    { "aria-label": "Encoding" },
-    h("option", { value: "hex" }, "Hexadecimal"),
-    h("option", { value: "base64" }, "Base64"),
-  );
+  const format = dropDown([["hex", "Hexadecimal"], ["base64", "Base64"]], { "aria-label": "Encoding" });
   const area = h("textarea", { rows: "3", spellcheck: "false", autocomplete: "off", class: "binary", ...attributes });
   let written = "hex";
   const bytes = () => (written === "hex" ? fromHex(area.value) : toBytes(area.value.replace(/\s+/g, "")));
@@ -188,11 +180,8 @@ export class TypedField {
     this.isOptional = isOptional;
     this.#type = value.type;
     this.#origin = value;
-    this.select = h(
-      "select",
-      { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
-      EDM_TYPES.map((type) => h("option", { value: type }, shortType(type))),
-    );
+    const attributes = { value: value.type, disabled: readOnly, onchange: () => this.#changeType() };
+    this.select = dropDown(EDM_TYPES.map((type) => [type, shortType(type)]), attributes);
     this.element = h("div", { class: "value-field" }, this.#holder, this.#message);
     this.#holder.addEventListener("input", () => this.check());
     this.#field = this.#show(value);

@@ -6,8 +6,9 @@
 
 import { EDM_TYPES, readValue } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
+import { writeProperty } from "../core/json.js";
 
-/** @import { EdmType, Entity, Value } from "../core/edm.js" */
+/** @import { EdmType, Entity } from "../core/edm.js" */
 /** @typedef {{text: string, isQuoted: boolean}} Field */
 /**
  * The column of a property. `typeAt` is -1 if there is no column for its type.
@@ -201,7 +202,6 @@ const MEMBER = new RegExp(
     String.raw`|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null))\s*([,}])`,
   "y",
 );
-const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
 /**
  * Writes an entity as a line, including the line break. `names` are the properties to write, in order; null means all.
@@ -217,21 +217,10 @@ export function writeLine(entity, { names, withTimestamps }) {
   for (const name of names ?? entity.properties.keys()) {
     const value = entity.properties.get(name);
     if (value) {
-      members.push(memberOf(name, value));
+      members.push(...writeProperty(name, value, quote));
     }
   }
   return `{${members.join(",")}}\n`;
-}
-
-/**
- * @param {string} name
- * @param {Value} value
- */
-function memberOf(name, { type, text }) {
-  const isPlain = type === "Edm.Boolean" || type === "Edm.Int32" || (type === "Edm.Double" && NUMBER.test(text));
-  const member = `${quote(name)}:${isPlain ? text : quote(text)}`;
-  const isShown = type === "Edm.String" || type === "Edm.Boolean" || type === "Edm.Int32";
-  return isShown ? member : `${quote(name + ANNOTATION)}:"${type}",${member}`;
 }
 
 /**

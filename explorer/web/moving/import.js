@@ -6,7 +6,7 @@
 import { ServiceError, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { field, h } from "../ui/dom.js";
+import { dropDown, field, h, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { choice } from "./export.js";
@@ -120,11 +120,7 @@ async function ask(service, imports, kinds, tables) {
   const existing = choice("If an entity already exists", kinds);
   const panels = imports.map((one) => panelOf(one, tables, service.may("create")));
   panels.forEach(({ element }, at) => (element.hidden = at > 0));
-  const select = h(
-    "select",
-    null,
-    imports.map(({ source }, at) => h("option", { value: at }, source.file.name)),
-  );
+  const select = dropDown(imports.map(({ source }, at) => [String(at), source.file.name]));
   const show = () => panels.forEach(({ element }, at) => (element.hidden = at !== Number(select.value)));
   select.addEventListener("change", show);
   const body = h(
@@ -166,7 +162,7 @@ async function ask(service, imports, kinds, tables) {
  */
 function panelOf(one, tables, mayCreate) {
   const { source } = one;
-  const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
+  const input = textInput({ value: one.table, list: "import-tables" });
   const note = h("p", { class: "hint", role: "status" });
   const preview = h("div", null);
   const update = () => {
@@ -175,11 +171,7 @@ function panelOf(one, tables, mayCreate) {
     note.textContent = isNew ? `The table ${one.table} will be created if it does not exist.` : "";
   };
   input.addEventListener("input", update);
-  const format = h(
-    "select",
-    { value: source.format },
-    FORMATS.map(([value, label]) => h("option", { value }, label)),
-  );
+  const format = dropDown(FORMATS, { value: source.format });
   format.addEventListener("change", () => {
     source.useFormat(/** @type {FileFormat} */ (format.value));
     void showPreview(preview, source);

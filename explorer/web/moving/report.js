@@ -8,7 +8,7 @@ import { EDM_TYPES } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { h, replaceChildren } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, scrollableTable } from "../ui/dom.js";
 import { CSV, JSON_LINES, download } from "./export.js";
 import { writeField } from "./formats.js";
 
@@ -60,18 +60,6 @@ export async function showPreview(place, source) {
 }
 
 /**
- * Creates a scrollable table.
- * @param {string} label
- * @param {(string | Node[])[]} heads
- * @param {HTMLElement[]} lines
- */
-function scrolled(label, heads, lines) {
-  const head = h("tr", null, heads.map((content) => h("th", { scope: "col" }, content)));
-  const table = h("table", null, h("thead", null, head), h("tbody", null, lines));
-  return h("div", { class: "preview", tabindex: "0", role: "region", "aria-label": label }, table);
-}
-
-/**
  * @param {EntitySource} source
  * @param {PropertyPreview[]} properties
  * @param {() => void} again
@@ -113,7 +101,7 @@ function table(source, records, properties, again) {
       : h("td", { class: "problem", colspan: properties.length + 2 }, `${problem}: `, h("code", null, shortened(text)));
     return h("tr", null, h("th", { scope: "row" }, String(line)), cells);
   });
-  return scrolled("Preview", ["Line", "PartitionKey", "RowKey", ...heads], rows);
+  return scrollableTable("Preview", ["Line", "PartitionKey", "RowKey", ...heads], rows);
 }
 
 /**
@@ -122,12 +110,9 @@ function table(source, records, properties, again) {
  * @param {() => void} again
  */
 function typeSelect(source, { name, typeAt }, again) {
-  const options = EDM_TYPES.map((type) => h("option", { value: type }, type.slice(4)));
-  const select = h(
-    "select",
-    { "aria-label": `Type of ${name}` },
-    typeAt < 0 ? options : [h("option", { value: "" }, "as in the file"), ...options],
-  );
+  /** @type {[string, string][]} */
+  const types = EDM_TYPES.map((type) => [type, type.slice(4)]);
+  const select = dropDown([typeAt < 0 ? null : ["", "as in the file"], ...types], { "aria-label": `Type of ${name}` });
   select.value = source.types.get(name) ?? (typeAt < 0 ? "Edm.String" : "");
   select.addEventListener("change", () => {
     if (select.value) {
@@ -225,7 +210,7 @@ function failures(records) {
   return h(
     "div",
     null,
-    scrolled("Failed lines", HEADS, lines),
+    scrollableTable("Failed lines", HEADS, lines),
     records.length > SHOWN ? h("p", null, `Showing the first ${SHOWN} of ${all} lines. The report contains all of them.`) : null,
   );
 }

@@ -7,6 +7,7 @@
 import { OPERATIONS_MAX } from "../core/batch.js";
 import { wait } from "../core/client.js";
 import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
+import { writeString } from "../query/filter-text.js";
 
 /** @import { TableService } from "../core/client.js" */
 /** @import { Entity } from "../core/edm.js" */
@@ -138,7 +139,9 @@ export class EntityWriter {
    */
   async #equal(items) {
     const rowKeys = items.map(({ entity }) => entity.rowKey).sort();
-    const [partition = "", first = "", last = ""] = [items[0]?.entity.partitionKey, rowKeys[0], rowKeys.at(-1)].map(quoted);
+    const [partition = "", first = "", last = ""] = [items[0]?.entity.partitionKey, rowKeys[0], rowKeys.at(-1)].map((key) =>
+      writeString(key ?? ""),
+    );
     const filter = `PartitionKey eq ${partition} and RowKey ge ${first} and RowKey le ${last}`;
     try {
       const { entities } = await this.service.queryEntities(this.table, { filter, signal: this.signal });
@@ -294,14 +297,6 @@ export function areEqual({ properties }, other) {
 /** @param {unknown} error */
 function exists(error) {
   return error instanceof ServiceError && error.code === "EntityAlreadyExists";
-}
-
-/**
- * Returns a key as a literal in a filter.
- * @param {string | undefined} key
- */
-function quoted(key = "") {
-  return `'${key.replaceAll("'", "''")}'`;
 }
 
 /** @param {unknown} error */

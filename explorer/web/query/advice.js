@@ -3,7 +3,7 @@
 // of a filter are marked as code.
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
-import { countText, numberText, sizeText } from "../core/words.js";
+import { countText, listText, numberText, sizeText } from "../core/words.js";
 import { ALL, keyUse, POINT, RANGE } from "./key-use.js";
 import { parseFilter } from "./filter-text.js";
 
@@ -93,7 +93,7 @@ const RULES = [
     id: "lookalike",
     when: ({ use }) => use !== null && use.lookalikes.length > 0,
     words: ({ use }) => [
-      list(use?.lookalikes ?? []),
+      listText(use?.lookalikes ?? []),
       " is an ordinary property. The keys are named ",
       code("PartitionKey"),
       " and ",
@@ -105,7 +105,7 @@ const RULES = [
     id: "index",
     when: ({ plan, use, wasteful }) => plan === "table scan" && wasteful && indexable(use).length > 0,
     words: ({ use }) => [
-      `If you often query by ${list(indexable(use))}, store the entities a second time, with that value in the key.`,
+      `If you often query by ${listText(indexable(use))}, store the entities a second time, with that value in the key.`,
     ],
     guide: "Inter-partition secondary index",
   },
@@ -125,7 +125,7 @@ const RULES = [
       code("ne"),
       ` (or a negated `,
       code("eq"),
-      `) on ${list(use?.negatedKeys ?? [])} does not narrow the query: ` + "everything before and after that key is read.",
+      `) on ${listText(use?.negatedKeys ?? [])} does not narrow the query: ` + "everything before and after that key is read.",
     ],
   },
   {
@@ -160,7 +160,7 @@ const RULES = [
     when: ({ plan, use, wasteful }) => plan === "row range" && wasteful && use?.row === ALL,
     words: (facts) => [
       `This query reads the whole partition: ${numberText(facts.examined)} examined to return ${numberText(facts.returned)}. `,
-      `A RowKey range would read less: put ${list(indexable(facts.use)) || "the value that you query by"} into the RowKey, `,
+      `A RowKey range would read less: put ${listText(indexable(facts.use)) || "the value that you query by"} into the RowKey, `,
       "or store the entities a second time, under a RowKey that begins with it.",
     ],
     guide: "Intra-partition secondary index",
@@ -171,7 +171,7 @@ const RULES = [
     words: (facts) => [
       "The RowKey range contains many entities that do not match: ",
       `${numberText(facts.examined)} examined to return ${numberText(facts.returned)}. `,
-      `With ${list(indexable(facts.use)) || "the value that you query by"} as the next part of the RowKey, `,
+      `With ${listText(indexable(facts.use)) || "the value that you query by"} as the next part of the RowKey, `,
       "the range could be narrower.",
     ],
     guide: "Compound key",
@@ -243,7 +243,7 @@ function scanRemedy({ use }) {
     return [
       "The cause is ",
       code("or"),
-      `: ${list(use.scanningOr)} can match under any key. Send two queries, or write `,
+      `: ${listText(use.scanningOr)} can match under any key. Send two queries, or write `,
       code("PartitionKey eq '…' and (… or …)"),
       ".",
     ];
@@ -259,11 +259,6 @@ function scanRemedy({ use }) {
 /** Returns the properties that could become part of a key. @param {KeyUse | null} use */
 function indexable(use) {
   return (use?.properties ?? []).filter((name) => name !== "Timestamp" && !use?.lookalikes.includes(name));
-}
-
-/** @param {string[]} names */
-function list(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
 /** @param {number} milliseconds */

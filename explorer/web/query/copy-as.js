@@ -4,7 +4,7 @@
 
 import { KeyCredential } from "../core/credential.js";
 import { makeTableSas } from "../core/sas.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { dropDown, field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
 import { browserStore } from "../ui/storage.js";
 import { copyText } from "./clipboard.js";
@@ -24,11 +24,7 @@ const SIGNATURE_MS = 60 * 60 * 1000;
 export function openCopyAs({ service }, table, query) {
   /** @type {string | null} */
   let sas = null;
-  const language = h(
-    "select",
-    { value: storedLanguage() },
-    LANGUAGES.map(({ id, label }) => h("option", { value: id }, label)),
-  );
+  const language = dropDown(LANGUAGES.map(({ id, label }) => [id, label]), { value: storedLanguage() });
   const code = h("code");
   const listing = h("pre", { class: "copy-as", tabindex: 0, role: "region", "aria-label": "Program" }, code);
   const hint = h("p", { class: "status", role: "status" });

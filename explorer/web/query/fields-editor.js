@@ -2,7 +2,7 @@
 // This module must not depend on the text form of a filter: it returns conditions.
 
 import { EDM_TYPES, fromHex, readValue, toHex } from "../core/edm.js";
-import { h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { isFilterName, SYSTEM_TYPES } from "./filter-text.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -128,27 +128,18 @@ class ConditionLine {
   constructor(condition, isNew, listener) {
     this.#isNew = isNew;
     this.listener = listener;
-    this.property = h("input", {
-      type: "text",
+    this.property = textInput({
       list: listener.names,
       value: condition.property,
       "aria-label": "Property",
       placeholder: "Property",
-      spellcheck: "false",
-      autocomplete: "off",
       autocapitalize: "off",
       oninput: () => this.#named(),
     });
-    this.operator = h(
-      "select",
-      { "aria-label": "Operator", value: condition.operator, onchange: () => this.#changed() },
-      OPERATOR_LABELS.map(([value, label]) => h("option", { value }, label)),
-    );
-    this.type = h(
-      "select",
-      { "aria-label": "Type", value: condition.type, onchange: () => this.#typed() },
-      EDM_TYPES.map((type) => h("option", { value: type }, type.replace("Edm.", ""))),
-    );
+    const operator = { "aria-label": "Operator", value: condition.operator, onchange: () => this.#changed() };
+    this.operator = dropDown(OPERATOR_LABELS, operator);
+    const type = { "aria-label": "Type", value: condition.type, onchange: () => this.#typed() };
+    this.type = dropDown(EDM_TYPES.map((type) => [type, type.replace("Edm.", "")]), type);
     this.#value = this.#control(condition.type, condition.text);
     this.problem = h("span", { class: "problem", id: uniqueId("condition") });
     this.remove = h(
@@ -259,20 +250,14 @@ class ConditionLine {
   #control(type, value) {
     const label = "Value";
     if (type === "Edm.Boolean") {
-      const options = ["true", "false"].map((each) => h("option", { value: each }, each));
-      return h(
-        "select",
-        { "aria-label": label, value: value === "false" ? "false" : "true", onchange: () => this.#changed() },
-        options,
-      );
+      const chosen = value === "false" ? "false" : "true";
+      const attributes = { "aria-label": label, value: chosen, onchange: () => this.#changed() };
+      return dropDown([["true", "true"], ["false", "false"]], attributes);
     }
-    return h("input", {
-      type: "text",
+    return textInput({
       "aria-label": label,
       value,
       placeholder: EXAMPLES[type] ?? "Value",
-      spellcheck: "false",
-      autocomplete: "off",
       autocapitalize: "off",
       oninput: () => this.#changed(),
     });

@@ -1,7 +1,7 @@
 // The selection of properties to return: all properties, or some known ones and others by name.
 // This module must not depend on the filter.
 
-import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { checkbox, field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { readNames } from "./query.js";
 
 /** The explorer always selects the keys and the Timestamp. */
@@ -18,13 +18,7 @@ export class SelectField extends HTMLElement {
     super();
     this.summary = h("summary", null, "");
     this.choices = h("fieldset", { class: "select-choices" });
-    this.others = h("input", {
-      type: "text",
-      spellcheck: "false",
-      autocomplete: "off",
-      autocapitalize: "off",
-      oninput: () => this.#collect(),
-    });
+    this.others = textInput({ autocapitalize: "off", oninput: () => this.#collect() });
     const all = h("button", { type: "button", onclick: () => this.#all() }, "All properties");
     const others = field("Other properties, separated by commas", this.others);
     const panel = h("div", { class: "select-panel" }, this.choices, others, all);

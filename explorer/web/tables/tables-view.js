@@ -3,7 +3,7 @@
 import { describe, isAborted } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { confirmText, openDialog } from "../ui/dialog.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
@@ -60,7 +60,7 @@ export class TablesView extends HTMLElement {
   #showWithoutList() {
     const { service, navigate } = this.session;
     const own = "table" in service.credential ? service.credential.table : null;
-    const name = h("input", { type: "text", value: own ?? "", spellcheck: "false", autocomplete: "off", required: true });
+    const name = textInput({ value: own ?? "", required: true });
     const open = (/** @type {Event} */ event) => {
       event.preventDefault();
       navigate(`#/t/${encodeURIComponent(name.value)}`);
@@ -152,7 +152,7 @@ export class TablesView extends HTMLElement {
   }
 
   #create() {
-    const name = h("input", { type: "text", spellcheck: "false", autocomplete: "off", required: true });
+    const name = textInput({ required: true });
     const run = async () => {
       try {
         await this.session.service.createTable(name.value);

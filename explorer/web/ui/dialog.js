@@ -1,6 +1,6 @@
 // Dialogs, based on the browser's dialog element, which keeps the focus inside and restores it afterwards.
 
-import { h, replaceChildren, uniqueId } from "./dom.js";
+import { h, replaceChildren, textInput, uniqueId } from "./dom.js";
 import { keepNotices } from "./notify.js";
 
 /**
@@ -83,7 +83,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
  */
 export async function confirmText({ title, text, expected, label, run }) {
   let isDone = false;
-  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  const input = textInput();
   const body = h("div", null, h("p", null, text), h("label", null, `Type ${expected} to confirm`, input));
   const confirm = async () => {
     if (input.value !== expected) {

@@ -93,6 +93,23 @@ export function field(label, input, help) {
 }
 
 /**
+ * Creates a field for one line of text that browsers neither complete nor correct.
+ * @param {Record<string, unknown>} [attributes]
+ */
+export function textInput(attributes) {
+  return h("input", { type: "text", spellcheck: "false", autocomplete: "off", ...attributes });
+}
+
+/**
+ * Creates a drop-down list.
+ * @param {(readonly [string, string] | null)[]} options values and labels; null for none
+ * @param {Record<string, unknown>} [attributes]
+ */
+export function dropDown(options, attributes) {
+  return h("select", attributes, options.map((option) => option && h("option", { value: option[0] }, option[1])));
+}
+
+/**
  * Creates a checkbox with its label.
  * @param {string} label
  * @param {Record<string, unknown>} [attributes]
@@ -101,4 +118,17 @@ export function field(label, input, help) {
 export function checkbox(label, attributes = {}) {
   const input = h("input", { type: "checkbox", ...attributes });
   return Object.assign(h("label", { class: "check" }, input, label), { input });
+}
+
+/**
+ * Creates a table in a region that scrolls.
+ * @param {string} label
+ * @param {(string | Node[])[]} heads
+ * @param {HTMLElement[]} lines
+ * @param {string} [className]
+ */
+export function scrollableTable(label, heads, lines, className = "preview") {
+  const head = h("tr", null, heads.map((content) => h("th", { scope: "col" }, content)));
+  const table = h("table", null, h("thead", null, head), h("tbody", null, lines));
+  return h("div", { class: className, tabindex: "0", role: "region", "aria-label": label }, table);
 }

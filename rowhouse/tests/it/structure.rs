@@ -18,7 +18,7 @@ const CRATES: [(&str, usize); 15] = [
     ("server", 12),
     ("tools", 12),
     ("rowhouse", 12),
-    ("bench", 24),
+    ("bench", 8),
     ("testing", 6),
     ("test-support", 14),
     ("xtask", 12),

@@ -12,74 +12,90 @@ use model::KeyRange;
 use model::key::{KEY_SEPARATOR, decode_ordinal};
 use model::limits::{EXPLAIN_HEADER_BYTES_MAX, EXPLAIN_KEY_CHARS_MAX, EXPLAIN_RANGES_MAX};
 use model::plan::PlanKind;
+use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The maximum length of the part after the ranges: names, three numbers of at most 20 digits, brackets.
-const REST_BYTES_MAX: usize = 192;
+/// The maximum length of everything except the plan and the ranges: names, four numbers of at most 20 digits, brackets.
+const REST_BYTES_MAX: usize = 212;
 
-#[derive(Debug)]
+/// The cost of a query, without what is known only after it has finished.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct QueryCost {
-    json: String,
+    plan: String,
+    ranges: Vec<ShownRange>,
+    range_count: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownRange {
+    from: Option<Vec<String>>,
+    to: Option<Vec<String>>,
+}
+
+/// The content of the header.
+#[derive(Serialize)]
+struct Explanation {
+    #[serde(flatten)]
+    cost: QueryCost,
+    examined: u64,
+    returned: u64,
+    microseconds: u64,
 }
 
 impl QueryCost {
     /// Creates the cost from the ranges that will be read: the ranges of the filter, restricted by the URL and the
     /// credential.
     pub(crate) fn new(ranges: &[KeyRange]) -> Self {
-        let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::from_ranges(ranges));
-        for (index, range) in ranges.iter().take(EXPLAIN_RANGES_MAX).enumerate() {
-            let length = json.len();
-            if index > 0 {
-                json.push(',');
-            }
-            push_range(&mut json, range);
-            if json.len() > EXPLAIN_HEADER_BYTES_MAX - REST_BYTES_MAX {
-                json.truncate(length);
-                break;
-            }
+        let plan = PlanKind::from_ranges(ranges).to_string();
+        let mut bytes = REST_BYTES_MAX + plan.len();
+        let fits = |range: &ShownRange| {
+            bytes += ascii_json(range).len() + 1;
+            bytes <= EXPLAIN_HEADER_BYTES_MAX
+        };
+        Self {
+            plan,
+            ranges: ranges.iter().take(EXPLAIN_RANGES_MAX).map(shown_range).take_while(fits).collect(),
+            range_count: ranges.len(),
         }
-        push(&mut json, format_args!("],\"rangeCount\":{}", ranges.len()));
-        Self { json }
     }
 
-    pub(crate) fn header(mut self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
-        let microseconds = time.as_micros().min(u128::from(u64::MAX));
-        push(
-            &mut self.json,
-            format_args!(",\"examined\":{examined},\"returned\":{returned},\"microseconds\":{microseconds}}}"),
-        );
-        HeaderValue::try_from(self.json).expect("it is visible ASCII")
+    pub(crate) fn header(self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let explanation = Explanation { cost: self, examined, returned, microseconds };
+        HeaderValue::try_from(ascii_json(&explanation)).expect("it is visible ASCII")
     }
 }
 
-fn push(json: &mut String, arguments: std::fmt::Arguments<'_>) {
-    json.write_fmt(arguments).expect("writing to a string succeeds");
+/// Returns JSON in which all characters except printable ASCII are escaped. They occur only in strings.
+fn ascii_json(value: &impl Serialize) -> String {
+    let json = serde_json::to_string(value).expect("strings and numbers have a JSON form");
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if matches!(character, ' '..='~') {
+            ascii.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(ascii, "\\u{unit:04x}").expect("writing to a string succeeds");
+        }
+    }
+    ascii
 }
 
-fn push_range(json: &mut String, range: &KeyRange) {
+fn shown_range(range: &KeyRange) -> ShownRange {
     let is_point = PlanKind::from_ranges(std::slice::from_ref(range)) == PlanKind::Point;
-    json.push_str("{\"from\":");
-    push_bound(json, Some(&range.start), is_point);
-    json.push_str(",\"to\":");
-    push_bound(json, range.end.as_deref(), is_point);
-    json.push('}');
+    ShownRange { from: bound(&range.start, is_point), to: range.end.as_deref().and_then(|end| bound(end, is_point)) }
 }
 
-/// Writes a bound as one or two keys, or `null` for the beginning and the end of the table. A bound before the first
-/// entity of a partition is written as the partition key only, unless the range is a single entity.
-fn push_bound(json: &mut String, bytes: Option<&[u8]>, is_point: bool) {
-    let Some((partition, row)) = bytes.filter(|bytes| !bytes.is_empty()).and_then(keys) else {
-        return json.push_str("null");
-    };
-    json.push('[');
-    push_key(json, &partition);
-    if let Some(row) = row.filter(|row| is_point || !row.is_empty()) {
-        json.push(',');
-        push_key(json, &row);
-    }
-    json.push(']');
+/// Returns a bound as one or two keys, or `None` for the beginning and the end of the table. A bound before the first
+/// entity of a partition consists of the partition key only, unless the range is a single entity.
+fn bound(bytes: &[u8], is_point: bool) -> Option<Vec<String>> {
+    let (partition, row) = Some(bytes).filter(|bytes| !bytes.is_empty()).and_then(keys)?;
+    let row = row.filter(|row| is_point || !row.is_empty());
+    Some([Some(partition), row].into_iter().flatten().map(|key| shortened(&key)).collect())
 }
 
 /// Decodes the keys of a bound. If a range excludes a key, or includes a whole partition, its bound ends with a control
@@ -91,25 +107,10 @@ fn keys(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     Some((partition, row.flatten()))
 }
 
-/// Writes a key as a JSON string, truncated if it is long.
-fn push_key(json: &mut String, key: &str) {
-    json.push('"');
-    for (index, character) in key.chars().enumerate() {
-        if index == EXPLAIN_KEY_CHARS_MAX {
-            json.push_str("\\u2026");
-            break;
-        }
-        match character {
-            '"' | '\\' => json.extend(['\\', character]),
-            ' '..='~' => json.push(character),
-            _ => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    push(json, format_args!("\\u{unit:04x}"));
-                }
-            }
-        }
-    }
-    json.push('"');
+/// Truncates a long key.
+fn shortened(key: &str) -> String {
+    let rest = key.chars().nth(EXPLAIN_KEY_CHARS_MAX).map(|_| '…');
+    key.chars().take(EXPLAIN_KEY_CHARS_MAX).chain(rest).collect()
 }
 
 #[cfg(test)]

@@ -10,22 +10,20 @@
 mod bare;
 mod sample;
 
-use crate::budget::{Budget, median};
-use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::child::{Server, ServerArgs, serve};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::workload::BATCH_ENTITIES;
 use crate::process::{Process, ResidentMemory};
+use crate::report::budget::{Budget, median};
+use crate::report::row::{self, Row};
 use crate::report::{as_f64, mebibytes};
-use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use crate::row::{Row, show, show_heading};
-use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, ensure};
 use bare::BareClient;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use client::{Credential, Endpoint, Table, TableService};
 use sample::{PARTITION, ROW, Sample};
-use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,13 +39,8 @@ const EARLY_PERCENT: u64 = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// Path of the server program [default: the file `rowhouse` next to this program]
-    #[arg(long, value_name = "PATH")]
-    server_binary: Option<PathBuf>,
-
-    /// Folder for the temporary folder, on the disk to measure [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Number of entities in the bulk load
     #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
@@ -75,26 +68,21 @@ enum Operation {
 }
 
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
-    let folder = temporary_folder(args.folder.as_deref())?;
-    let server = serve(&server_binary(args.server_binary.as_deref())?, &folder.path().join("server"), &[])?;
-    let mut rows = vec![];
-    show_heading(args.json)?;
+    let (binary, folder) = args.server.open()?;
+    let server = serve(&binary, &folder.path().join("server"), &[])?;
+    let mut rows = row::Table::new(args.json)?;
     crate::runtime()?.block_on(async {
-        for row in bulk_load(&service(&server)?.table("Bulk"), args.entities).await? {
-            show(args.json, row, &mut rows)?;
-        }
+        rows.add(bulk_load(&service(&server)?.table("Bulk"), args.entities).await?)?;
         let time = Duration::from_secs(args.seconds);
         let comparison = Comparison::prepare(&server, time, args.rounds).await?;
         for operation in [Operation::Get, Operation::Insert] {
             for tasks in TASKS {
-                show(args.json, comparison.measure(operation, tasks).await?, &mut rows)?;
+                rows.add([comparison.measure(operation, tasks).await?])?;
             }
         }
         anyhow::Ok(())
     })?;
-    if args.json {
-        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&rows)?)?;
-    }
+    rows.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 

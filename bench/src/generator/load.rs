@@ -3,9 +3,9 @@
 //! A phase ends when all operations that began in it have completed. The processor time that the server uses between
 //! the ends of two phases is therefore exactly the time for the counted operations.
 
-use crate::latencies::Latencies;
-use crate::pace::{Pace, Turn};
-use crate::workload::{Client, Failure, Task};
+use crate::generator::latencies::Latencies;
+use crate::generator::pace::{Pace, Turn};
+use crate::generator::workload::{Client, Failure, Task};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

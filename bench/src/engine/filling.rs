@@ -1,8 +1,8 @@
 //! Fills data folders through the engine, which is faster than doing so through a server.
 
 use crate::dataset::{Dataset, Usage};
-use crate::request::DEVELOPMENT_ACCOUNT;
-use crate::workload::BATCH_ENTITIES;
+use crate::generator::request::DEVELOPMENT_ACCOUNT;
+use crate::generator::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow};
 use engine::{Engine, TableKey};
 use engine_embedded::{Embedded, EmbeddedOptions};
@@ -29,11 +29,7 @@ pub(crate) struct Filling {
 impl Filling {
     pub(crate) async fn open(folder: &Path, dataset: Dataset, usage: Usage) -> anyhow::Result<Self> {
         let engine = Arc::new(Embedded::open(folder, &EmbeddedOptions::default(), SystemClock)?);
-        let name = dataset.table(usage);
-        let table = TableKey {
-            account: AccountName::new(DEVELOPMENT_ACCOUNT).context("parsing the account name")?,
-            name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
-        };
+        let table = table_key(&dataset, usage)?;
         engine.create_table(&table).await.map_err(|error| anyhow!("creating the table: {error:?}"))?;
         Ok(Self { engine, table, dataset: Arc::new(dataset) })
     }
@@ -69,6 +65,15 @@ impl Filling {
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.engine.close().await.context("closing the data folder")
     }
+}
+
+/// Returns the key of a dataset's table in the development account.
+pub(crate) fn table_key(dataset: &Dataset, usage: Usage) -> anyhow::Result<TableKey> {
+    let name = dataset.table(usage);
+    Ok(TableKey {
+        account: AccountName::new(DEVELOPMENT_ACCOUNT).context("parsing the account name")?,
+        name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
+    })
 }
 
 pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {

@@ -1,21 +1,23 @@
 //! `raw`: drives the embedded engine without HTTP, as the reference for the server.
 
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
-use crate::load::Tally;
+use crate::engine::filling::table_key;
+use crate::generator::load::Tally;
+use crate::generator::workload::BATCH_ENTITIES;
 use crate::process::Process;
 use crate::report::{Gauge, Report};
-use crate::request::DEVELOPMENT_ACCOUNT;
-use crate::workload::BATCH_ENTITIES;
+use crate::size_args::{SizeArgs, connections};
 use anyhow::{Context, anyhow, bail, ensure};
-use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
 use engine::{CatalogError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use engine_embedded::{Embedded, EmbeddedOptions};
 use fastrand::Rng;
 use model::clock::SystemClock;
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX};
-use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
+use model::{EntityView, KeyRange, Mutation, Position, Transaction};
 use std::hint::black_box;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -57,14 +59,27 @@ impl RawWorkload {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RawMeasurement {
+/// The engine, a workload and its size.
+#[derive(Debug, Args)]
+pub(crate) struct RawArgs {
+    /// Data folder, which is created and filled if needed, and kept afterwards
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+
+    /// The workload to measure
+    #[arg(long, value_enum)]
     pub(crate) workload: RawWorkload,
-    pub(crate) entities: u64,
-    pub(crate) per_partition: u64,
+
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+
+    /// Number of concurrent tasks [default: 64 for group64, 4 for batch100, otherwise 1]
+    #[arg(long, value_parser = connections())]
     pub(crate) tasks: Option<usize>,
-    pub(crate) time: Duration,
-    pub(crate) cache_bytes: u64,
+
+    /// Size of the cache, in MiB
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) cache_mib: u64,
 }
 
 struct EngineRun {
@@ -75,17 +90,13 @@ struct EngineRun {
     sequence: AtomicU64,
 }
 
-pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyhow::Result<Report> {
-    let RawMeasurement { workload, entities, per_partition, time, cache_bytes, .. } = *measurement;
-    let tasks = measurement.tasks.unwrap_or_else(|| workload.tasks());
-    let options = EmbeddedOptions { cache_bytes, ..EmbeddedOptions::default() };
-    let engine = Embedded::open(folder, &options, SystemClock)?;
+pub(crate) async fn measure(args: &RawArgs) -> anyhow::Result<Report> {
+    let RawArgs { workload, size: SizeArgs { entities, per_partition, seconds: time, .. }, .. } = *args;
+    let tasks = args.tasks.unwrap_or_else(|| workload.tasks());
+    let options = EmbeddedOptions { cache_bytes: args.cache_mib << 20, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(&args.data, &options, SystemClock)?;
     let dataset = Dataset::new(entities, per_partition);
-    let name = dataset.table(workload.usage());
-    let table = TableKey {
-        account: AccountName::new(DEVELOPMENT_ACCOUNT).context("parsing the account name")?,
-        name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
-    };
+    let table = table_key(&dataset, workload.usage())?;
     let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let bench = Arc::new(EngineRun { engine, table, dataset, run, sequence: AtomicU64::new(0) });
     bench.fill().await?;
@@ -271,15 +282,14 @@ mod tests {
     async fn every_workload_has_its_number_of_entities() {
         let folder = tempfile::tempdir().unwrap();
         for workload in RawWorkload::value_variants() {
-            let measurement = RawMeasurement {
+            let args = RawArgs {
+                data: folder.path().to_owned(),
                 workload: *workload,
-                entities: 200,
-                per_partition: 100,
+                size: SizeArgs { entities: 200, per_partition: 100, seconds: Duration::ZERO, json: false },
                 tasks: Some(1),
-                time: Duration::ZERO,
-                cache_bytes: 16 << 20,
+                cache_mib: 16,
             };
-            let report = measure(folder.path(), &measurement).await.unwrap();
+            let report = measure(&args).await.unwrap();
             let expected = match workload {
                 RawWorkload::Batch100 => 100,
                 RawWorkload::Group64 | RawWorkload::Single | RawWorkload::Get => 1,

@@ -4,11 +4,13 @@
 //! It answers every request of the load generator with the same status as a Table service and a response of about the
 //! same size, but stores nothing. `run` can therefore measure it like any other server.
 
+pub(crate) mod group_log;
+
 use crate::dataset::Dataset;
-use crate::group_log::GroupLog;
-use crate::workload::BATCH_ENTITIES;
+use crate::generator::workload::BATCH_ENTITIES;
 use anyhow::Context;
 use bytes::Bytes;
+use group_log::GroupLog;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -135,8 +137,8 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
 
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
-    let account =
-        model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the development account name is valid");
+    let account = model::AccountName::new(crate::generator::request::DEVELOPMENT_ACCOUNT)
+        .expect("the development account name is valid");
     let (format, version) = (Format::Json(MetadataLevel::Minimal), Version::ETAG_IN_MINIMAL);
     let response = ResponseContext { base: "", account: &account, format, version, now: DateTime::MIN };
     let context = EntityContext { response, table: "Bench", select: None };
@@ -150,8 +152,8 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
-    use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Request as Sent, Signer};
+    use crate::generator::endpoint::Endpoint;
+    use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Request as Sent, Signer};
 
     #[test]
     fn the_fixed_bodies_have_the_size_of_the_real_ones() {

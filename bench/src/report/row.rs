@@ -1,6 +1,6 @@
 //! The rows of the table that `compare` and `churn` print.
 
-use crate::budget::Budget;
+use crate::report::budget::Budget;
 use serde::Serialize;
 use std::io::Write;
 
@@ -42,25 +42,44 @@ impl Row {
     }
 }
 
-pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
-    if !as_json {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "| line | figure | reference | value | Rowhouse | ratio | budget | kept | other |")?;
-        writeln!(out, "|---|---|---|---:|---:|---:|---|---|---:|")?;
-    }
-    Ok(())
+/// A table of rows. Each row is printed when it is added, because the whole table takes minutes.
+pub(crate) struct Table {
+    as_json: bool,
+    pub(crate) rows: Vec<Row>,
 }
 
-/// Prints the row immediately, because the whole table takes minutes.
-pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    if !as_json {
-        print(&row)?;
+impl Table {
+    /// Begins a table, and prints its heading unless it will be printed as JSON.
+    pub(crate) fn new(as_json: bool) -> anyhow::Result<Self> {
+        if !as_json {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "| line | figure | reference | value | Rowhouse | ratio | budget | kept | other |")?;
+            writeln!(out, "|---|---|---|---:|---:|---:|---|---|---:|")?;
+        }
+        Ok(Self { as_json, rows: Vec::new() })
     }
-    rows.push(row);
-    Ok(())
+
+    pub(crate) fn add(&mut self, rows: impl IntoIterator<Item = Row>) -> anyhow::Result<()> {
+        for row in rows {
+            if !self.as_json {
+                print(&row)?;
+            }
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// Prints the table if it is printed as JSON.
+    pub(crate) fn finish(&self) -> anyhow::Result<()> {
+        if self.as_json { print_json(&self.rows) } else { Ok(()) }
+    }
 }
 
-pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(value)?)?)
+}
+
+fn print(row: &Row) -> anyhow::Result<()> {
     let kept = match (&row.note, row.is_met) {
         (Some(note), _) => note.replace(['\n', '|'], " "),
         (None, Some(true)) => "yes".to_owned(),

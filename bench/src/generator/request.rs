@@ -2,7 +2,7 @@
 //!
 //! This module must not depend on connections or workloads.
 
-use crate::endpoint::Endpoint;
+use crate::generator::endpoint::Endpoint;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};

@@ -2,10 +2,12 @@
 //!
 //! These connections have a separate thread and runtime, so they do not wait for the measured connections.
 
-use crate::connection::Connection;
 use crate::dataset::EMPTY_FILTER;
-use crate::request::{Request, Signer, continuation};
+use crate::generator::connection::Connection;
+use crate::generator::request::{Request, Signer, continuation};
 use anyhow::{Context, ensure};
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use fastrand::Rng;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,14 +39,23 @@ const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
 /// The number of open files that the process needs in addition to its connections.
 const OTHER_FILES: u64 = 256;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 pub(crate) struct BackgroundLoad {
-    /// Connections that send a request twice a minute.
+    /// Number of additional connections that send a request twice a minute
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = count())]
     pub(crate) idle: usize,
-    /// Connections that read pages at 80 KiB per second.
+
+    /// Number of additional connections that read pages at 80 KiB per second
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = count())]
     pub(crate) slow_readers: usize,
-    /// Connections that repeatedly query all pages with a filter that matches nothing.
+
+    /// Number of additional connections that repeatedly query the table with a filter that matches nothing
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = count())]
     pub(crate) scans: usize,
+}
+
+fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
 impl BackgroundLoad {
@@ -311,8 +322,8 @@ async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
-    use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+    use crate::generator::endpoint::Endpoint;
+    use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use wire::signing::AccountKey;

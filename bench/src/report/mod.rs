@@ -1,7 +1,10 @@
 //! The results of a measurement, as text and as JSON.
 
-use crate::background::BackgroundReport;
-use crate::load::Tally;
+pub(crate) mod budget;
+pub(crate) mod row;
+
+use crate::generator::background::BackgroundReport;
+use crate::generator::load::Tally;
 use crate::process::{Node, Process, ResidentMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,15 +5,16 @@
 
 mod churn;
 
-use crate::batch::{BODIES, BatchBody, BatchKeys};
-use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::request::{Request, Signer, continuation};
+use crate::generator::batch::{BODIES, BatchBody, BatchKeys};
+use crate::generator::connection::Connection;
+use crate::generator::request::{Request, Signer, continuation};
 pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
 use memchr::memmem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
@@ -29,7 +30,8 @@ const RANGE_ENTITIES: u64 = 100;
 const FILL_ATTEMPTS: u32 = 3;
 const SHOWN_BYTES_MAX: usize = 400;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
     /// Insert new entities, one per request
     Insert,

@@ -2,7 +2,7 @@
 
 use super::{Client, Failure, one, write_entity};
 use crate::dataset::Dataset;
-use crate::request::{Request, continuation};
+use crate::generator::request::{Request, continuation};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

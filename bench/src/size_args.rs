@@ -1,0 +1,53 @@
+//! The options for the size of a measurement, and the ranges of counts.
+
+use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::generator::workload::BATCH_ENTITIES;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use std::time::Duration;
+
+/// The size of a measurement.
+#[derive(Debug, Args)]
+pub(crate) struct SizeArgs {
+    /// Number of entities in the table (1 KiB each)
+    #[arg(long, default_value_t = 10_000, value_parser = entities())]
+    pub(crate) entities: u64,
+
+    /// Number of entities per partition, a multiple of 100
+    #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
+    pub(crate) per_partition: u64,
+
+    /// Duration of the measurement in seconds, such as 5 or 0.2
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
+    pub(crate) seconds: Duration,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn entities() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(BATCH_ENTITIES..=1_000_000_000)
+}
+
+pub(crate) fn connections() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=10_000)
+}
+
+fn fractional_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if (0.1..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("it is not between 0.1 and 86400".to_owned())
+    }
+}
+
+fn per_partition(text: &str) -> Result<u64, String> {
+    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
+        Ok(count)
+    } else {
+        Err("it is not a multiple of 100".to_owned())
+    }
+}
