@@ -31,7 +31,7 @@ fn client(server: &ProgramServer) -> Client {
 }
 
 fn tables(server: &ProgramServer) -> usize {
-    client(server).request("GET", "/Tables", &[], b"").json()["value"].as_array().unwrap().len()
+    client(server).request("GET", "/Tables", &[], b"").json().get("value").unwrap().as_array().unwrap().len()
 }
 
 fn create(server: &ProgramServer, table: &str) -> u16 {

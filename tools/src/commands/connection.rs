@@ -75,7 +75,7 @@ impl ConnectionArgs {
         match read_location(EndpointOption::Endpoint(origin), &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
                 let retry = RetryPolicy::exponential().attempts(INTERACTIVE_ATTEMPTS_MAX);
-                Ok(TableService::builder(endpoint, credential).retry(retry).build()?)
+                Ok(TableService::builder(endpoint, *credential).retry(retry).build()?)
             }
             other => bail!(
                 "{origin} is set to {other}, which is not a service: start a server for it with 'rowhouse serve', or use \

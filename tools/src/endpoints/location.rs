@@ -57,7 +57,7 @@ pub(crate) enum Location {
     /// A database that speaks the PostgreSQL protocol.
     Database { url: String, password: Option<String> },
     /// An account of a service.
-    Service { endpoint: client::Endpoint, credential: Credential },
+    Service { endpoint: client::Endpoint, credential: Box<Credential> },
 }
 
 impl Location {
@@ -127,7 +127,7 @@ impl Location {
                 endpoint.account()
             ),
         };
-        Ok(Self::Service { endpoint, credential })
+        Ok(Self::Service { endpoint, credential: Box::new(credential) })
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) async fn open_endpoint(
         Location::Folder(path) => Arc::new(EngineEndpoint(open_folder(option, &path, must_exist)?)),
         Location::Service { endpoint, credential } => {
             let retry = RetryPolicy::exponential().attempts(COPY_ATTEMPTS_MAX);
-            Arc::new(TableService::builder(endpoint, credential).retry(retry).build()?)
+            Arc::new(TableService::builder(endpoint, *credential).retry(retry).build()?)
         }
     })
 }

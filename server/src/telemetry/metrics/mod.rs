@@ -17,7 +17,8 @@ mod open_metrics;
 mod process;
 #[cfg(feature = "admin")]
 mod server_families;
-#[cfg(all(test, feature = "admin"))]
+#[cfg(test)]
+#[cfg(feature = "admin")]
 mod tests;
 
 #[cfg(feature = "admin")]

@@ -108,6 +108,7 @@ impl Folder {
     }
 }
 
+#[allow(clippy::mixed_attributes_style, reason = "code checks find tests by their first line")]
 #[cfg(test)]
 mod tests {
     #![cfg(unix)]
