@@ -1,4 +1,4 @@
-//! Checks how the modules of each crate depend on each other: no folder or root file may depend on itself through
+//! Checks how the modules of each crate depend on each other: no folder and no file may depend on itself through
 //! others. Also checks which modules are specific to an operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,10 @@ const CRATES: [(&str, usize); 15] = [
     ("xtask", 12),
 ];
 
-/// The modules at the root of a crate, each with the modules that it uses. A folder counts as one module.
+/// The path of a module below the root of its crate, which has an empty path.
+type ModulePath = Vec<String>;
+
+/// Modules, each with the modules that it uses.
 type Modules = BTreeMap<String, BTreeSet<String>>;
 
 fn source(krate: &str) -> PathBuf {
@@ -42,54 +45,143 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the names of root modules that a file uses outside its tests.
-fn used_modules(text: &str, is_at_root: bool) -> BTreeSet<String> {
+/// Returns the code of a file without its tests and without lines that are comments.
+fn product(text: &str) -> String {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let mut used = BTreeSet::new();
-    let mut prefixes = vec!["crate::"];
-    if is_at_root {
-        prefixes.push("super::");
+    product.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the files of a crate outside its tests, each as the path of its module and its code.
+fn product_files(krate: &str) -> BTreeMap<ModulePath, String> {
+    let root = source(krate);
+    let mut files = Vec::new();
+    files_below(&root, &mut files);
+    let mut found = BTreeMap::new();
+    for path in files {
+        let relative = path.strip_prefix(&root).unwrap().with_extension("");
+        let mut module: ModulePath = relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+        if module.contains(&"tests".to_owned()) {
+            continue;
+        }
+        module.retain(|part| !["mod", "lib", "main"].contains(&part.as_str()));
+        found.insert(module, product(&fs::read_to_string(path).unwrap()));
     }
-    for line in product.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        for prefix in &prefixes {
-            for (at, _) in line.match_indices(prefix) {
-                let is_word =
-                    line[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
-                let rest = &line[at + prefix.len()..];
-                let names = rest.strip_prefix('{').unwrap_or(rest);
-                let names = if rest.starts_with('{') { names.split('}').next().unwrap() } else { names };
-                let first_only = !rest.starts_with('{');
-                for name in names.split(',').take(if first_only { 1 } else { usize::MAX }) {
-                    let name: String =
-                        name.trim().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-                    if !is_word && !name.is_empty() {
-                        used.insert(name);
-                    }
-                }
+    found
+}
+
+/// Returns the paths in a use tree such as `one::{two, three::Four}`, and the length of the tree.
+fn use_tree(text: &str) -> (Vec<ModulePath>, usize) {
+    let (mut prefix, mut at) = (ModulePath::new(), 0);
+    loop {
+        let rest = &text[at..];
+        if rest.starts_with('{') {
+            let mut paths = Vec::new();
+            at += 1;
+            while !text[at..].starts_with('}') {
+                let skipped = text[at..].len() - text[at..].trim_start_matches([',', ' ', '\n']).len();
+                at += skipped;
+                let (inner, length) = use_tree(&text[at..]);
+                paths.extend(inner.into_iter().map(|path| [prefix.clone(), path].concat()));
+                at += length;
+                // What follows a name is `as` and another name, or nothing.
+                at += text[at..].find([',', '}']).unwrap();
+            }
+            return (paths, at + 1);
+        }
+        let name = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+        if name > 0 {
+            prefix.push(rest[..name].to_owned());
+        }
+        at += name;
+        if name == 0 || !text[at..].starts_with("::") {
+            return (vec![prefix], at);
+        }
+        at += "::".len();
+    }
+}
+
+/// Returns the paths that a module names below its own crate, from the root of the crate.
+fn named_paths(module: &[String], code: &str) -> Vec<ModulePath> {
+    let mut found = Vec::new();
+    for prefix in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(prefix) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            for path in use_tree(&code[at..]).0 {
+                let up = path.iter().take_while(|part| *part == "super").count();
+                let (base, rest) = match path.first().map(String::as_str) {
+                    Some("crate") => (&[][..], &path[1..]),
+                    Some("self") => (module, &path[1..]),
+                    _ => (&module[..module.len().saturating_sub(up)], &path[up..]),
+                };
+                found.push([base, rest].concat());
             }
         }
+    }
+    found
+}
+
+/// Returns the names that a module exports again from the modules below it, with the paths there.
+fn exports(module: &[String], code: &str) -> BTreeMap<String, ModulePath> {
+    let mut found = BTreeMap::new();
+    for statement in code.split(';').map(str::trim) {
+        let exported = ["pub use ", "pub(crate) use ", "pub(super) use "].iter().find_map(|start| {
+            let at = statement.rfind(start).filter(|at| *at == 0 || statement[..*at].ends_with('\n'))?;
+            Some(statement[at + start.len()..].trim_start_matches("self::"))
+        });
+        for path in exported.map_or_else(Vec::new, |tree| use_tree(tree).0) {
+            if let Some(name) = path.last() {
+                found.insert(name.clone(), [module, &path].concat());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the files that each file of a crate uses. A name that a file only exports again leads to the file that
+/// defines it.
+fn used_files(krate: &str) -> BTreeMap<ModulePath, BTreeSet<ModulePath>> {
+    let files = product_files(krate);
+    let exported: BTreeMap<_, _> = files.iter().map(|(module, code)| (module, exports(module, code))).collect();
+    let file_of = |path: &[String]| {
+        let mut path = path.to_vec();
+        loop {
+            let mut file = path.clone();
+            while !files.contains_key(&file) {
+                file.pop();
+            }
+            match path.get(file.len()).and_then(|name| exported.get(&file)?.get(name)) {
+                Some(target) if *target != path && target.len() > file.len() + 1 => path.clone_from(target),
+                _ => return (path.len() > file.len(), file),
+            }
+        }
+    };
+    let mut used = BTreeMap::new();
+    for (module, code) in &files {
+        let mut targets = BTreeSet::new();
+        for path in named_paths(module, code) {
+            let (names_item, file) = file_of(&path);
+            if file != *module && (names_item || !module.starts_with(&file)) {
+                targets.insert(file);
+            }
+        }
+        used.insert(module.clone(), targets);
     }
     used
 }
 
-fn modules(krate: &str) -> Modules {
-    let root = source(krate);
-    let mut files = Vec::new();
-    files_below(&root, &mut files);
-    let name_of = |path: &Path| {
-        let first = path.strip_prefix(&root).unwrap().components().next().unwrap();
-        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
-    };
-    let names: BTreeSet<String> = files.iter().map(|path| name_of(path)).collect();
+/// Combines the modules of a crate into those for which `name` returns the same name.
+fn combined(
+    used: &BTreeMap<ModulePath, BTreeSet<ModulePath>>,
+    name: impl Fn(&ModulePath) -> Option<String>,
+) -> Modules {
     let mut modules = Modules::new();
-    for path in &files {
-        let name = name_of(path);
-        if ["lib", "main"].contains(&name.as_str()) || path.file_name().is_some_and(|name| name == "tests.rs") {
-            continue;
-        }
-        let used = used_modules(&fs::read_to_string(path).unwrap(), path.parent() == Some(&root));
-        let others = used.into_iter().filter(|used| *used != name && names.contains(used));
-        modules.entry(name.clone()).or_default().extend(others);
+    for (module, targets) in used {
+        let Some(from) = name(module) else { continue };
+        let others = targets.iter().filter_map(&name).filter(|to| *to != from).collect::<Vec<_>>();
+        modules.entry(from).or_default().extend(others);
     }
     modules
 }
@@ -123,10 +215,19 @@ fn cycle(modules: &Modules) -> Vec<String> {
 }
 
 #[test]
-fn no_module_depends_on_itself_by_way_of_others() {
+fn no_folder_depends_on_itself_through_others() {
+    assert_no_cycle(|module| module.first().cloned());
+}
+
+#[test]
+fn no_file_depends_on_itself_through_others() {
+    assert_no_cycle(|module| Some(if module.is_empty() { "lib".to_owned() } else { module.join("/") }));
+}
+
+fn assert_no_cycle(name: impl Fn(&ModulePath) -> Option<String>) {
     let mut found = Vec::new();
     for (krate, _) in CRATES {
-        let modules = modules(krate);
+        let modules = combined(&used_files(krate), &name);
         assert!(modules.len() > 2, "the modules of {krate} were not found");
         let cycle = cycle(&modules);
         if !cycle.is_empty() {
@@ -196,10 +297,21 @@ fn cycles_are_found() {
     };
     assert!(cycle(&modules(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());
     assert_eq!(cycle(&modules(&[("a", "b"), ("b", "c"), ("c", "b")])), ["b", "c", "b"]);
-    let used = used_modules(
-        "use crate::one::Two;\nuse crate::{three, four::Five};\n// crate::six\nlet x = super::seven();\n",
-        true,
-    );
-    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["four", "one", "seven", "three"]);
-    assert!(used_modules("use super::seven;\n#[cfg(test)]\nmod tests {\nuse crate::eight;", false).is_empty());
+}
+
+#[test]
+fn the_files_that_a_file_uses_are_found() {
+    let paths = |code: &str| {
+        let module = ["here".to_owned(), "deep".to_owned()];
+        named_paths(&module, &product(code)).iter().map(|path| path.join("::")).collect::<BTreeSet<_>>()
+    };
+    let code = "use crate::one::Two;\nuse crate::{three, four::{Five, self as six},\n seven::Eight as Nine};\n// crate::no\n\
+                let x = super::ten();\nuse self::eleven::f;\n#[cfg(test)]\nmod tests {\nuse crate::twelve;";
+    let expected =
+        ["four::Five", "four::self", "here::deep::eleven::f", "here::ten", "one::Two", "seven::Eight", "three"];
+    assert_eq!(paths(code), expected.iter().map(|path| (*path).to_owned()).collect());
+    let exported = exports(&["here".to_owned()], "mod a;\npub use a::One;\npub(crate) use b::{Two, c::Three};\n");
+    let expected = [("One", "here::a::One"), ("Three", "here::b::c::Three"), ("Two", "here::b::Two")];
+    let exported: Vec<_> = exported.iter().map(|(name, path)| (name.as_str(), path.join("::"))).collect();
+    assert_eq!(exported, expected.map(|(name, path)| (name, path.to_owned())));
 }
