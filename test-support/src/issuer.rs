@@ -79,8 +79,8 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Returns the section `[oauth]` of a configuration with the given switches, two issuers, and principals with every kind
-/// of role in the account `orchard`.
+/// Returns the section `[oauth]` of a configuration with the given switches, two issuers, and principals with every
+/// kind of role in the account `orchard`.
 pub fn oauth_section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     let (one, two) = (&issuer.name, &other.name);
     let assign = |oid: &str, role: &str, scope: &str| {

@@ -1,8 +1,8 @@
 //! Test code shared by several crates: the built program as a process, a client for it, a PostgreSQL server, sources of
 //! load, and an issuer of tokens.
 //!
-//! Only tests depend on this crate. It uses the protocol (`model`, `wire`), but no engine and no server, because it must not
-//! depend on the crates under test.
+//! Only tests depend on this crate. It uses the protocol (`model`, `wire`), but no engine and no server, because it
+//! must not depend on the crates under test.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failed test")]
 

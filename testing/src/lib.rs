@@ -29,7 +29,8 @@
 //!
 //! 1. Dropping a server leaves nothing behind: no thread, no open port, no temporary file.
 //! 2. The request path is the same as in the program `rowhouse`; nothing is simulated except an injected [`Fault`].
-//! 3. A server sets nothing process-wide, such as a logger. Only the search for the program reads environment variables.
+//! 3. A server sets nothing process-wide, such as a logger. Only the search for the program reads environment
+//!    variables.
 //!
 //! Features:
 //!

@@ -81,7 +81,8 @@ fn run_all(steps: &[Step], workspace: &Workspace, processors: usize) -> Report {
     report
 }
 
-/// Returns true if a step shows its output while it runs: if no other step runs then, and its output is made for people.
+/// Returns true if a step shows its output while it runs: if no other step runs then, and its output is made for
+/// people.
 fn is_live(step: &Step) -> bool {
     step.share == Share::Whole && !matches!(step.count, Count::Tap | Count::Go | Count::Surefire(_))
 }

@@ -1,5 +1,5 @@
-//! Compares the engine with the memory engine under random operations, even while it cannot write because the process may
-//! not extend any file.
+//! Compares the engine with the memory engine under random operations, even while it cannot write because the process
+//! may not extend any file.
 //!
 //! When the limit is exceeded, the operating system sends a signal that kills the process unless the process ignores
 //! it. A program inherits the set of ignored signals from the shell that starts it, so the test runs as a child of a

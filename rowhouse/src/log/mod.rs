@@ -64,8 +64,8 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
 
 /// Replaces the component name that users know with the crate name. To users, the program is one component, although it
 /// consists of several crates. Components whose crates have longer names have their own short names: `server`, and
-/// `store` or `engine` for all engines, followed by `::embedded` or `::postgres` for one of them. All crate names except
-/// one begin with `rowhouse`.
+/// `store` or `engine` for all engines, followed by `::embedded` or `::postgres` for one of them. All crate names
+/// except one begin with `rowhouse`.
 fn with_crate_names(directive: &str) -> String {
     let directive = directive.trim();
     match directive.split_once(['=', ':']) {

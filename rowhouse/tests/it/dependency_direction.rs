@@ -1,7 +1,7 @@
 //! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
-//! `engine`, `client` on `wire` and `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
-//! program on all, and `testing` on the server and its dependencies. `platform` depends on no other crate; crates that
-//! use the operating system depend on it.
+//! `engine`, `client` on `wire` and `model`, `server` and `tools` on these but not on each other, the server also on
+//! the files of `explorer`, the program on all, and `testing` on the server and its dependencies. `platform` depends
+//! on no other crate; crates that use the operating system depend on it.
 
 use serde_json::Value;
 use std::process::Command;

@@ -11,7 +11,8 @@ use test_support::{Client, eventually};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// The time of day of every server until a test moves its clock, in ticks of 100 ns since 1970: 2031-03-14T08:15:30.1234567Z.
+/// The time of day of every server until a test moves its clock, in ticks of 100 ns since 1970:
+/// 2031-03-14T08:15:30.1234567Z.
 const NOW_TICKS: u64 = 19_312_425_301_234_567;
 
 /// A running server. Dropping it stops the server.

@@ -1,4 +1,5 @@
-//! Query Entities (04). The rules of filters are tested in `wire` and `model`; these cases show that requests get there.
+//! Query Entities (04). The rules of filters are tested in `wire` and `model`; these cases show that requests get
+//! there.
 
 use super::entity;
 use crate::Layer::{Query, Storage};

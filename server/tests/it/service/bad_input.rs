@@ -1,8 +1,8 @@
 //! Tests of bad input over raw sockets: the result must be the right error or a closed connection, within bounds of
 //! time and memory. There must be no 500 and no panic, and the server must still work afterwards.
 //!
-//! `conformance/python/test_bad_input.py` tests the requirements of the protocol, on any endpoint. The cases here need the
-//! server's log, or specify the behavior of this server where the protocol does not define it.
+//! `conformance/python/test_bad_input.py` tests the requirements of the protocol, on any endpoint. The cases here need
+//! the server's log, or specify the behavior of this server where the protocol does not define it.
 
 use crate::Server;
 use std::io::ErrorKind;
