@@ -56,7 +56,7 @@ pub(crate) fn check(
     };
     tracing::warn!(
         journal = %journal.display(),
-        "the last write before the server stopped was incomplete and is dropped; it was not acknowledged as synced"
+        "the end of the journal is incomplete and is removed; nothing in it was acknowledged as synced"
     );
     truncate(&journal, valid_bytes).map_err(|error| OpenError::io("truncate", &journal, error))
 }

@@ -174,7 +174,7 @@ impl fmt::Display for StoreError {
             Self::NoCoordinator { place } => write!(
                 f,
                 "the tables in the database {place} must be created or upgraded, but its nodes do not know the Citus \
-                 coordinator; run SELECT citus_set_coordinator_host('HOST', PORT) on it"
+                 coordinator; on the coordinator, run SELECT citus_set_coordinator_host('HOST', PORT)"
             ),
             Self::Statement { place, what } => write!(
                 f,
