@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! 1. No claim of a token is used before its signature was verified with a key of the issuer that it names, except to
+//!    find that key.
 //! 2. Without keys, every token is rejected.
-//! 2. Without keys every token is rejected.
 //! 3. No token is ever logged, stored or forwarded.
 //!
 //! For development, [`unverified`] violates the first two invariants, as the emulator does. Only
