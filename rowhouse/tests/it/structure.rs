@@ -48,7 +48,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
 /// Returns the code of a file without its tests and without lines that are comments.
 fn product(text: &str) -> String {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    product.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+    product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the files of a crate outside its tests, each as the path of its module and its code.
