@@ -17,6 +17,18 @@ async fn the_program_reads_no_entities() -> Result<(), Error> {
     Ok(())
 }
 
+/// Only compiled here. `testing/tests/it/program.rs` calls these methods, because it can build the program.
+#[expect(dead_code, reason = "the program may not be installed")]
+async fn the_installed_program() -> Result<(), Error> {
+    let server = TestServer::program().argument("--seed").argument("fixtures").start().await?;
+    let account = server.new_account()?; // an empty account for this test, with its own connection string
+    server.clock().advance(Duration::from_secs(86_400))?;
+    let snapshot = server.snapshot()?;
+    server.restore(&snapshot)?;
+    drop(account);
+    Ok(())
+}
+
 mod faults {
     use crate::{Outcome, start};
     use rowhouse_client::{ErrorKind, PropertyBag, Table};

@@ -71,13 +71,13 @@ fn written(operations: &[PartRequest<'_>], is_changeset: bool) -> Vec<u8> {
 fn write_operation(out: &mut Vec<u8>, operation: &PartRequest<'_>) {
     out.extend(format!("{} {} HTTP/1.1\r\n", operation.method, operation.target).into_bytes());
     let headers = [
-        ("Accept", operation.accept),
-        ("Content-Type", operation.content_type),
-        ("If-Match", operation.if_match),
-        ("If-None-Match", operation.if_none_match),
-        ("Prefer", operation.prefer),
-        ("DataServiceVersion", operation.data_service_version),
-        ("MaxDataServiceVersion", operation.max_data_service_version),
+        ("Accept", operation.headers.accept),
+        ("Content-Type", operation.headers.content_type),
+        ("If-Match", operation.headers.if_match),
+        ("If-None-Match", operation.headers.if_none_match),
+        ("Prefer", operation.headers.prefer),
+        ("DataServiceVersion", operation.headers.data_service_version),
+        ("MaxDataServiceVersion", operation.headers.max_data_service_version),
         ("Content-ID", operation.content_id),
     ];
     let overrides = operation.method_overrides.iter().map(|method| ("X-HTTP-Method", Some(*method)));
