@@ -49,8 +49,8 @@ impl<'a> Part<'a> {
     pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
         let (kind, resource) = self.operation()?;
         authorize_part(batch.grant, kind, &resource)?;
-        let format = self.format(batch)?;
         let preferences = self.preferences(batch)?;
+        let format = self.format(batch, preferences)?;
         let body_format = if kind.info().has_body() {
             resolved(preferences.body_format(self.headers.content_type, self.request.body))?
         } else {
@@ -72,10 +72,11 @@ impl<'a> Part<'a> {
 
     /// Returns the form of errors that the part requests.
     pub(super) fn failure_form(&self, batch: &OperationContext<'_>) -> FailureForm<'a> {
+        let preferences = self.preferences(batch).ok();
         FailureForm {
             content_id: self.request.content_id,
-            format: self.format(batch).ok(),
-            preference: self.preferences(batch).ok().and_then(|preferences| self.preference(preferences)),
+            format: preferences.and_then(|preferences| self.format(batch, preferences).ok()),
+            preference: preferences.and_then(|preferences| self.preference(preferences)),
             was_executed: false,
         }
     }
@@ -113,8 +114,7 @@ impl<'a> Part<'a> {
     ///
     /// UNVERIFIED (03 §1.3): in versions without Atom, JSON at the minimal level is used if neither the part nor the
     /// batch names a format.
-    fn format(&self, batch: &OperationContext<'_>) -> Result<Format, Failure> {
-        let preferences = self.preferences(batch)?;
+    fn format(&self, batch: &OperationContext<'_>, preferences: FormatPreferences<'_>) -> Result<Format, Failure> {
         let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
         if is_silent && self.options.format.is_none() {
             let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
