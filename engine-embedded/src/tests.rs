@@ -2,12 +2,12 @@ use super::*;
 use crate::disk::layout::{self, TableId};
 use engine::SinkDecision;
 use engine::figures::Refusal;
-use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, MutationError, RecordBuilder};
+use engine_contract::support::scan_all;
+use model::{Condition, DateTime, EdmValue, EntityView, KeyText, Mutation, MutationError, RecordBuilder};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use test_support::TIMEOUT;
 
 #[derive(Debug, Clone, Default)]
 struct TestClock(Arc<(AtomicI64, AtomicBool)>);
@@ -100,7 +100,7 @@ fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
     let holder = std::thread::spawn(move || {
         let _held = shared.catalog_mut();
         is_held.send(()).unwrap();
-        released.recv_timeout(PATIENCE).is_ok()
+        released.recv_timeout(TIMEOUT).is_ok()
     });
     held.recv().unwrap();
     (holder, release)
@@ -110,22 +110,11 @@ async fn count(engine: &Embedded) -> Result<usize, ReadError> {
     Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
 }
 
-pub(crate) fn scan_all() -> Scan {
-    Scan {
-        ranges: vec![KeyRange::all()],
-        from: None,
-        filter: None,
-        limit: usize::MAX,
-        bytes_expected: usize::MAX,
-        deadline: Instant::now() + PATIENCE,
-    }
-}
-
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
     while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
-        assert!(began.elapsed() < PATIENCE, "the purge does not finish");
+        assert!(began.elapsed() < TIMEOUT, "the purge does not finish");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stored(&storage)
@@ -270,7 +259,7 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let began = Instant::now();
     let answer = loop {
         match commit(&engine, upsert(1)).await {
-            Ok(_) => assert!(began.elapsed() < PATIENCE, "the failure is never detected"),
+            Ok(_) => assert!(began.elapsed() < TIMEOUT, "the failure is never detected"),
             Err(error) => break error,
         }
     };
@@ -286,7 +275,7 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     // The engine recovers without a request.
     let began = Instant::now();
     while count(&engine).await.is_err() {
-        assert!(began.elapsed() < PATIENCE, "the engine does not recover");
+        assert!(began.elapsed() < TIMEOUT, "the engine does not recover");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(count(&engine).await.unwrap(), 10);
@@ -467,7 +456,7 @@ async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() 
     drop(all_but_little);
     assert_eq!(names(&engine, 4).await.unwrap(), ["b", "value"]);
     // The committer releases the share after it has responded.
-    let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX));
+    let all = tokio::time::timeout(TIMEOUT, engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX));
     assert!(all.await.is_ok(), "all memory is released");
 }
 
@@ -548,7 +537,7 @@ async fn start_closing(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
     let closed = tokio::spawn(async move { closing.close().await.unwrap() });
     let began = Instant::now();
     while engine.shared.check_open().is_ok() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     closed
@@ -598,7 +587,7 @@ impl EntitySink for TwiceHaltingSink {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let intake = self.first.entity(entity);
         if self.first.entities.load(Ordering::SeqCst) == self.second_at {
-            self.second.recv_timeout(PATIENCE).expect("the other scan has finished");
+            self.second.recv_timeout(TIMEOUT).expect("the other scan has finished");
         }
         intake
     }
@@ -616,7 +605,7 @@ async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded>
 async fn wait_for_waiting_scans(engine: &Embedded, scans: u64) {
     let began = Instant::now();
     while engine.figures().tree.unwrap().scans_waiting != scans {
-        assert!(began.elapsed() < PATIENCE, "{scans} should wait");
+        assert!(began.elapsed() < TIMEOUT, "{scans} should wait");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -678,7 +667,7 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
     let engine = engine_of_one_place(&folder, 2000).await;
     let deadline = Instant::now() + Duration::from_millis(200);
     let PausedScan { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
-    let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a slot");
+    let ended = tokio::time::timeout(TIMEOUT, scan).await.expect("it ends without a slot");
     let (_, end) = ended.unwrap().unwrap();
     let examined = usize::try_from(end.examined).unwrap();
     assert!((1..=64).contains(&examined), "{examined}");
@@ -729,7 +718,7 @@ fn large(number: usize) -> Mutation {
 async fn wait_until_drained(engine: &Embedded) {
     let began = Instant::now();
     while engine.queue.len() > 0 {
-        assert!(began.elapsed() < PATIENCE, "the committer takes nothing from its queue");
+        assert!(began.elapsed() < TIMEOUT, "the committer takes nothing from its queue");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

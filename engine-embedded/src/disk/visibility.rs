@@ -80,9 +80,10 @@ impl Visibility {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{key, scan_all, table};
+    use crate::tests::{key, table};
     use crate::{Embedded, EmbeddedOptions};
     use engine::{Engine, EntitySink, SinkDecision};
+    use engine_contract::support::scan_all;
     use fjall::AbstractTree;
     use lsm_tree::compaction::MoveDown;
     use model::clock::SystemClock;
