@@ -81,7 +81,8 @@ pub struct HttpOptions {
 pub struct HttpClient {
     http: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
     options: HttpOptions,
-    proxies: Arc<Matcher>,
+    /// `None` if there are no proxies.
+    proxies: Option<Arc<Matcher>>,
 }
 
 /// A response whose body has not been read yet.
@@ -204,12 +205,12 @@ impl HttpClient {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_proxies(options: HttpOptions, tls: ClientConfig, proxies: &Proxies) -> Self {
-        let proxies = Arc::new(proxies.matcher());
+        let proxies = proxies.matcher().map(Arc::new);
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(options.connect_time_max);
-        let connector = Connector { direct: connector, proxies: Arc::clone(&proxies) };
+        let connector = Connector { direct: connector, proxies: proxies.clone() };
         let https =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
@@ -253,7 +254,8 @@ impl HttpClient {
         check(request.uri())?;
         // For `https` addresses, the credentials are in the request for the tunnel.
         let is_http = request.uri().scheme() == Some(&Scheme::HTTP);
-        let proxy = if is_http { self.proxies.intercept(request.uri()) } else { None };
+        let proxies = self.proxies.as_ref().filter(|_| is_http);
+        let proxy = proxies.and_then(|proxies| proxies.intercept(request.uri()));
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert(PRODUCT);
         if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {

@@ -21,7 +21,7 @@ use tower_service::Service;
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     pub(super) direct: HttpConnector,
-    pub(super) proxies: Arc<Matcher>,
+    pub(super) proxies: Option<Arc<Matcher>>,
 }
 
 type TcpStream = <HttpConnector as Service<Uri>>::Response;
@@ -52,7 +52,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let Some(proxy) = self.proxies.intercept(&uri) else {
+        let Some(proxy) = self.proxies.as_ref().and_then(|proxies| proxies.intercept(&uri)) else {
             let connecting = self.direct.call(uri);
             return Box::pin(async { Ok(Stream { tcp: connecting.await?, is_to_proxy: false }) });
         };

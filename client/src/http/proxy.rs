@@ -132,8 +132,13 @@ impl Proxies {
         Ok(Self { http, https, ..Self::default() }.except(&direct.to_string_lossy()))
     }
 
-    pub(super) fn matcher(&self) -> Matcher {
-        Matcher::builder().http(&self.http).https(&self.https).no(format!("{LOOPBACK}{}", self.direct)).build()
+    /// Returns `None` if there are no proxies, so that requests need no comparison with the exceptions.
+    pub(super) fn matcher(&self) -> Option<Matcher> {
+        if self.http.is_empty() && self.https.is_empty() {
+            return None;
+        }
+        let exceptions = format!("{LOOPBACK}{}", self.direct);
+        Some(Matcher::builder().http(&self.http).https(&self.https).no(exceptions).build())
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
 
     /// Returns the address of the proxy for a URL.
     fn proxy_for(proxies: &Proxies, url: &str) -> Option<String> {
-        proxies.matcher().intercept(&url.parse().unwrap()).map(|proxy| proxy.uri().to_string())
+        proxies.matcher()?.intercept(&url.parse().unwrap()).map(|proxy| proxy.uri().to_string())
     }
 
     #[test]
@@ -260,7 +265,7 @@ mod tests {
     #[test]
     fn credentials_are_decoded_and_hidden() {
         let proxies = Proxies::all("http://user:p%40ss%3A@proxy:3128/").unwrap();
-        let proxy = proxies.matcher().intercept(&Uri::from_static("https://a.example/")).unwrap();
+        let proxy = proxies.matcher().unwrap().intercept(&Uri::from_static("https://a.example/")).unwrap();
         assert_eq!(proxy.basic_auth().unwrap(), "Basic dXNlcjpwQHNzOg==");
         assert_eq!(proxy.uri(), "http://proxy:3128/");
         let shown = format!("{proxies:?} {proxy:?}");
