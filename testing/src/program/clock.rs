@@ -5,7 +5,8 @@ use crate::Error;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
-use time::{Date, Month, OffsetDateTime, Time};
+use time::format_description::{BorrowedFormatItem, parse_borrowed};
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// The clock of a [`ProgramServer`], which a test controls.
 ///
@@ -134,33 +135,18 @@ fn to_text(time: SystemTime) -> Option<String> {
         Err(before) => -time::Duration::try_from(before.duration()).ok()?,
     };
     let time = OffsetDateTime::UNIX_EPOCH.checked_add(since).filter(|time| (1..=9999).contains(&time.year()))?;
-    let (hour, minute, second) = (time.hour(), time.minute(), time.second());
-    let ticks = time.nanosecond() / 100;
-    Some(format!(
-        "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{ticks:07}Z",
-        time.year(),
-        u8::from(time.month()),
-        time.day()
-    ))
+    time.format(&format()).ok()
 }
 
 /// Reads a time that the server wrote: `2031-07-01T08:00:00.0000000Z`.
 fn from_text(text: &str) -> Option<SystemTime> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let (time, ticks) = time.split_once('.')?;
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(time, ':')?;
-    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
-    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
-    let [hour, minute, second] = [hour, minute, second].map(|part| u8::try_from(part).unwrap_or(u8::MAX));
-    let nanoseconds = ticks.parse::<u32>().ok()?.checked_mul(100)?;
-    let time = Time::from_hms_nano(hour, minute, second, nanoseconds).ok()?;
-    Some(OffsetDateTime::new_utc(date, time).into())
+    Some(PrimitiveDateTime::parse(text, &format()).ok()?.assume_utc().into())
 }
 
-fn numbers(text: &str, separator: char) -> Option<[u32; 3]> {
-    let numbers: Option<Vec<u32>> = text.split(separator).map(|part| part.parse().ok()).collect();
-    numbers?.try_into().ok()
+/// The form of times that the server writes, in steps of 100 ns.
+fn format() -> Vec<BorrowedFormatItem<'static>> {
+    let form = "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:7]Z";
+    parse_borrowed::<2>(form).expect("the description is well-formed")
 }
 
 #[cfg(test)]
