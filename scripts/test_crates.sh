@@ -11,6 +11,8 @@ mapfile -t crates < <(sed -nE 's/^name = "(rowhouse-.*)"$/--package=\1/p' "${man
 
 # The crates are packed together, so that none of them needs to be in a registry.
 cargo package --quiet --locked --allow-dirty --no-verify "${crates[@]}"
+# Cargo unpacks a package of a local registry once for each version, and would build an earlier run's files.
+rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/rowhouse-*
 # The server's crates are built from the same files in other steps.
 client=(--package=rowhouse-client --package=rowhouse-client-derive --package=rowhouse-model --package=rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client[@]}"
