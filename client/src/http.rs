@@ -10,33 +10,35 @@
 //!
 //! This module must not know the Table protocol.
 
+mod address;
 mod cause;
 mod connector;
 mod proxy;
 mod tls_failure;
 
 use crate::limits::CONNECTION_IDLE_MAX;
+pub use address::bare_host;
+use address::is_valid;
 use bytes::Bytes;
 use cause::root_cause;
 use connector::{Connector, ProxyError};
 use http::header::{CONNECTION, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 pub use proxy::{MalformedProxy, Proxies};
-use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
 
 const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Rowhouse/", env!("CARGO_PKG_VERSION")));
 
@@ -79,7 +81,7 @@ pub struct HttpOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct HttpClient {
-    http: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
+    http: legacy::Client<Connector, Full<Bytes>>,
     options: HttpOptions,
     /// `None` if there are no proxies.
     proxies: Option<Arc<Matcher>>,
@@ -169,21 +171,9 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Returns the host of a URL, without the brackets around an IPv6 address.
-///
-/// ```
-/// let uri: http::Uri = "http://[::1]:10002/orchard".parse()?;
-/// assert_eq!(rowhouse_client::http::bare_host(&uri), "::1");
-/// # Ok::<(), http::uri::InvalidUri>(())
-/// ```
-pub fn bare_host(uri: &Uri) -> &str {
-    let host = uri.host().unwrap_or_default();
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
-}
-
 impl HttpClient {
-    /// Creates a client without proxies. The TLS configuration is used for `https` addresses and must contain no ALPN
-    /// protocols.
+    /// Creates a client without proxies. The TLS configuration is used for `https` addresses; its ALPN protocols are
+    /// ignored, because the client supports only HTTP/1.1.
     ///
     /// ```
     /// # use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
@@ -204,21 +194,21 @@ impl HttpClient {
     /// # let _ = client;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn with_proxies(options: HttpOptions, tls: ClientConfig, proxies: &Proxies) -> Self {
+    pub fn with_proxies(options: HttpOptions, mut tls: ClientConfig, proxies: &Proxies) -> Self {
         let proxies = proxies.matcher().map(Arc::new);
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(options.connect_time_max);
-        let connector = Connector { direct: connector, proxies: proxies.clone() };
-        let https =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
+        // The client sends HTTP/1.1 only.
+        tls.alpn_protocols.clear();
+        let mut direct = HttpConnector::new();
+        direct.enforce_http(false);
+        direct.set_nodelay(true);
+        direct.set_connect_timeout(options.connect_time_max);
+        let connector = Connector { direct, proxies: proxies.clone(), tls: TlsConnector::from(Arc::new(tls)) };
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(CONNECTION_IDLE_MAX);
         if !options.keeps_connections {
             builder.pool_max_idle_per_host(0);
         }
-        Self { http: builder.build(https), options, proxies }
+        Self { http: builder.build(connector), options, proxies }
     }
 
     /// Sends a request with an absolute URL and returns when the head of the response has arrived.
@@ -251,7 +241,9 @@ impl HttpClient {
         mut request: Request<Bytes>,
         request_time_max: Duration,
     ) -> Result<HttpResponse, HttpError> {
-        check(request.uri())?;
+        if !is_valid(request.uri()) {
+            return Err(HttpError::Address);
+        }
         // For `https` addresses, the credentials are in the request for the tunnel.
         let is_http = request.uri().scheme() == Some(&Scheme::HTTP);
         let proxies = self.proxies.as_ref().filter(|_| is_http);
@@ -298,17 +290,6 @@ impl HttpResponse {
             Ok(Ok(body)) => Ok(body.to_bytes()),
         }
     }
-}
-
-/// Fails if the URL is not an `http` or `https` address with a valid host.
-fn check(uri: &Uri) -> Result<(), HttpError> {
-    let host = bare_host(uri);
-    let is_valid = match uri.scheme() {
-        Some(scheme) if *scheme == Scheme::HTTPS => ServerName::try_from(host).is_ok(),
-        Some(scheme) if *scheme == Scheme::HTTP => !host.is_empty(),
-        _ => false,
-    };
-    if is_valid { Ok(()) } else { Err(HttpError::Address) }
 }
 
 impl HttpError {

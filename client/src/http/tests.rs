@@ -211,7 +211,8 @@ fn tls_server(change: impl FnOnce(&mut CertificateParams)) -> (Server, Certifica
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     (Server::start((vec![OK.as_bytes()], Duration::ZERO), Some(Arc::new(config))), certificate)
 }
 
@@ -268,6 +269,17 @@ async fn only_certificates_of_trusted_roots_for_the_host_are_accepted() {
         let error = get(&client, url).await.unwrap_err();
         assert!(matches!(error, HttpError::Tls(_)) && error.to_string().contains("certificate"), "{url}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn alpn_protocols_of_the_configuration_are_ignored() {
+    let (server, certificate) = tls_server(|_| ());
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let mut config = tls_config(roots).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let url = format!("https://localhost:{}/", server.authority.rsplit(':').next().unwrap());
+    assert_eq!(get(&HttpClient::new(OPTIONS, config), &url).await.unwrap().1, "ok");
 }
 
 /// Starts a proxy that opens tunnels to a server. Returns its address and the heads of its requests.
@@ -355,14 +367,4 @@ async fn refusals_of_the_proxy_are_told_from_those_of_the_server() {
         let told = format!("connecting failed: proxy {address}: {cause}");
         assert!(error.to_string().starts_with(&told), "{error}, not {told}");
     }
-}
-
-#[test]
-fn hosts_have_no_brackets() {
-    for (url, host) in
-        [("http://[::1]:8/x", "::1"), ("https://a.example:1", "a.example"), ("http://1.2.3.4", "1.2.3.4")]
-    {
-        assert_eq!(bare_host(&url.parse().unwrap()), host);
-    }
-    assert_eq!(bare_host(&Uri::from_static("/x")), "");
 }
