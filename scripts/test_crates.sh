@@ -14,6 +14,7 @@ cargo package --quiet --locked --allow-dirty --no-verify "${crates[@]}"
 # Cargo unpacks a package of a local registry once for each version, and would build an earlier run's files.
 rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/rowhouse-*
 # The server's crates are built from the same files in other steps.
-client=(--package=rowhouse-client --package=rowhouse-client-derive --package=rowhouse-model --package=rowhouse-wire)
+client=(--package=rowhouse-client --package=rowhouse-client-derive --package=rowhouse-http-client)
+client+=(--package=rowhouse-model --package=rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client[@]}"
 echo "2 passed, 0 failed"

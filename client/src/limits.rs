@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The maximum size of a response body, in bytes: 64 MiB. A page has at most 4 MiB of entities, whose JSON can be six
 /// times as large. A larger page is requested again with fewer entities.
-pub const RESPONSE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const RESPONSE_BODY_BYTES_MAX: usize = http_client::limits::RESPONSE_BODY_BYTES_MAX;
 /// The maximum length of a stored error code, in bytes. The service's own codes are shorter.
 pub const ERROR_CODE_BYTES_MAX: usize = 256;
 /// The maximum length of a stored error message, in bytes.
@@ -47,12 +47,12 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(15);
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 /// The timeout for one attempt, which includes receiving the body of the response. The service's own timeout is 30 s
 /// (02 §9).
-pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
+pub const ATTEMPT_TIME_MAX: Duration = http_client::limits::REQUEST_TIME_MAX;
 /// The timeout for opening a connection.
-pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
+pub const CONNECT_TIME_MAX: Duration = http_client::limits::CONNECT_TIME_MAX;
 /// The maximum idle time of a connection. Servers and load balancers close idle connections after 60 s or more, and a
 /// request sent while the connection is being closed would be lost.
-pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
+pub const CONNECTION_IDLE_MAX: Duration = http_client::limits::CONNECTION_IDLE_MAX;
 /// The maximum number of pages read when listing tables. It protects against a service whose list never ends.
 pub const TABLE_PAGES_MAX: usize = 10_000;
 

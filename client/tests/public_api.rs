@@ -28,7 +28,7 @@ const BEGINNING: &str = "\
 ";
 
 /// The lower-level crates whose types the library re-exports.
-const EXPORTED: [&str; 2] = ["rowhouse_model", "rowhouse_wire"];
+const EXPORTED: [&str; 3] = ["rowhouse_http_client", "rowhouse_model", "rowhouse_wire"];
 
 fn document() -> PathBuf {
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn document() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let built = Command::new(env!("CARGO"))
         .args(["doc", "--quiet", "--locked", "--lib", "--no-deps", "--all-features"])
-        .args(["-p", "rowhouse-client", "-p", "rowhouse-model", "-p", "rowhouse-wire"])
+        .args(["-p", "rowhouse-client", "-p", "rowhouse-http-client", "-p", "rowhouse-model", "-p", "rowhouse-wire"])
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -74,11 +74,15 @@ fn is_of_the_compiler(line: &str) -> bool {
         || line.contains("core::panic::unwind_safe::")
 }
 
+/// Returns the paths of the items that the client exports of a crate. The compiler includes private modules in a path,
+/// so each path is also returned without its first modules.
 fn exported(client: &Value, krate: &str) -> BTreeSet<String> {
     let uses = client["index"].as_object().unwrap().values().filter_map(|item| item["inner"]["use"]["id"].as_u64());
     let paths = uses.filter_map(|id| client["paths"][id.to_string()]["path"].as_array());
     let paths = paths.map(|path| path.iter().filter_map(Value::as_str).collect::<Vec<_>>());
-    paths.filter(|path| path.first() == Some(&krate)).map(|path| path.join("::")).collect()
+    let paths = paths.filter(|path| path.first() == Some(&krate));
+    let shorter = |path: Vec<&str>| (1..path.len()).map(|at| format!("{krate}::{}", path[at..].join("::"))).collect();
+    paths.flat_map::<Vec<String>, _>(shorter).collect()
 }
 
 fn is_of(line: &str, path: &str) -> bool {

@@ -6,8 +6,8 @@
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use clap::Args;
-use client::http::{HttpClient, HttpError, HttpOptions, tls_config};
 use http::Request;
+use http_client::{HttpClient, HttpError, HttpOptions, tls_config};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

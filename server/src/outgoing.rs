@@ -5,7 +5,7 @@
 #[cfg(not(feature = "outgoing"))]
 pub(crate) use absent::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 #[cfg(feature = "outgoing")]
-pub(crate) use client::http::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
+pub(crate) use http_client::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 
 #[cfg(not(feature = "outgoing"))]
 mod absent {

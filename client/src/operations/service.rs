@@ -8,7 +8,7 @@ use crate::account::Endpoint;
 use crate::entity::{Entity, PropertyBag};
 use crate::error::Error;
 use crate::http::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
-use crate::limits::{ATTEMPT_TIME_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
+use crate::limits::{ATTEMPT_TIME_MAX, TABLE_PAGES_MAX};
 use crate::pipeline::RetryPolicy;
 use crate::pipeline::Transport;
 use crate::pipeline::{BodyFormat, Operation, VERSION, What};
@@ -488,17 +488,6 @@ impl Pipeline {
         let operation =
             Operation { method: Method::PUT, body, ..Operation::get(what, path, query.to_owned(), BodyFormat::Xml) };
         self.execute(&operation).await.map(drop)
-    }
-}
-
-impl Default for HttpOptions {
-    fn default() -> Self {
-        Self {
-            request_time_max: ATTEMPT_TIME_MAX,
-            connect_time_max: Some(CONNECT_TIME_MAX),
-            body_bytes_max: RESPONSE_BODY_BYTES_MAX,
-            keeps_connections: true,
-        }
     }
 }
 

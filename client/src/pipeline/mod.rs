@@ -18,6 +18,7 @@ use crate::http::HttpError;
 use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use http_client::is_permanent;
 use model::Clock;
 use request::Authorization;
 pub(crate) use request::{BodyFormat, Operation, VERSION, What};
@@ -336,7 +337,7 @@ fn without_response(operation: &Operation, source: HttpError, id: &str, attempts
         return final_error(Error::ResponseTooLarge { what });
     }
     let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::ProxyAuthorization | HttpError::Tls(_));
-    let is_transient = !source.is_permanent();
+    let is_transient = !is_permanent(&source);
     let error = Error::Unreachable { what, source, client_request_id: id.to_owned(), attempts };
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }

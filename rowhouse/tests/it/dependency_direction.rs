@@ -1,7 +1,8 @@
 //! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
-//! `engine`, `client` on `wire` and `model`, `server` and `tools` on these but not on each other, the server also on
-//! the files of `explorer`, the program on all, and `testing` on the server and its dependencies. `platform` depends
-//! on no other crate; crates that use the operating system depend on it.
+//! `engine`, `http-client` on no other crate, `client` on `wire`, `model` and `http-client`, `tools` on `client` and
+//! engines, `server` on `http-client` but neither on `client` nor on `tools`, the server also on the files of
+//! `explorer`, the program on all, and `testing` on the server and its dependencies. `platform` depends on no other
+//! crate; crates that use the operating system depend on it.
 
 use serde_json::Value;
 use std::process::Command;
@@ -15,6 +16,7 @@ struct Rule {
 
 const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
+const HTTP_CLIENT: &str = "rowhouse-http-client";
 const CLIENT: &str = "rowhouse-client";
 const DERIVE: &str = "rowhouse-client-derive";
 /// The engine contract and the memory engine.
@@ -33,7 +35,7 @@ const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -121,10 +123,16 @@ const RULES: [Rule; 15] = [
         must_not_use: &["tokio", "hyper", "http", "tracing", "anyhow"],
     },
     Rule {
+        package: HTTP_CLIENT,
+        may_use: &[],
+        // Nothing of the Table protocol, no configuration, no command line.
+        must_not_use: &["serde_json", "quick-xml", "fjall", "clap", "toml", "anyhow"],
+    },
+    Rule {
         package: CLIENT,
-        may_use: &[MODEL, WIRE, DERIVE],
-        // No storage, no configuration, no command line.
-        must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
+        may_use: &[MODEL, WIRE, HTTP_CLIENT, DERIVE],
+        // No storage, no configuration, no command line, and HTTP only through its own client.
+        must_not_use: &["hyper", "hyper-util", "fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
     },
     Rule {
         package: EXPLORER,
@@ -134,8 +142,7 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: SERVER,
-        // Of the client, only the part that sends requests to other services.
-        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EXPLORER, PLATFORM],
+        may_use: &[MODEL, WIRE, HTTP_CLIENT, ENGINE, EXPLORER, PLATFORM],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
     },
@@ -147,7 +154,7 @@ const RULES: [Rule; 15] = [
     },
     Rule {
         package: PROGRAM,
-        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM, SERVER, TOOLS],
+        may_use: &[MODEL, WIRE, HTTP_CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM, SERVER, TOOLS],
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
     },
     Rule {

@@ -9,8 +9,9 @@ use rustls::pki_types::{InvalidDnsNameError, ServerName};
 /// Returns the host of a URL, without the brackets around an IPv6 address.
 ///
 /// ```
+/// # use rowhouse_http_client::bare_host;
 /// let uri: http::Uri = "http://[::1]:10002/orchard".parse()?;
-/// assert_eq!(rowhouse_client::http::bare_host(&uri), "::1");
+/// assert_eq!(bare_host(&uri), "::1");
 /// # Ok::<(), http::uri::InvalidUri>(())
 /// ```
 pub fn bare_host(uri: &Uri) -> &str {
@@ -19,12 +20,12 @@ pub fn bare_host(uri: &Uri) -> &str {
 }
 
 /// Returns the name for which the server's certificate must be valid.
-pub(super) fn server_name(uri: &Uri) -> Result<ServerName<'static>, InvalidDnsNameError> {
+pub(crate) fn server_name(uri: &Uri) -> Result<ServerName<'static>, InvalidDnsNameError> {
     ServerName::try_from(bare_host(uri).to_owned())
 }
 
 /// Returns true if the URL is an `http` or `https` address with a valid host.
-pub(super) fn is_valid(uri: &Uri) -> bool {
+pub(crate) fn is_valid(uri: &Uri) -> bool {
     match uri.scheme() {
         Some(scheme) if *scheme == Scheme::HTTPS => server_name(uri).is_ok(),
         Some(scheme) if *scheme == Scheme::HTTP => !bare_host(uri).is_empty(),

@@ -23,11 +23,9 @@ const LOOPBACK: &str = "localhost,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
 /// neither keys nor data.
 ///
 /// ```
-/// use rowhouse_client::TableService;
-/// use rowhouse_client::http::Proxies;
-///
+/// # use rowhouse_http_client::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
 /// let proxies = Proxies::all("http://user:secret@proxy.example.net:3128")?.except("10.0.0.0/8, .example.net");
-/// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.proxies(proxies).build()?;
+/// let client = HttpClient::with_proxies(HttpOptions::default(), tls_config(system_roots())?, &proxies);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
@@ -44,7 +42,8 @@ pub struct Proxies {
 /// address may contain a password.
 ///
 /// ```
-/// let error = rowhouse_client::http::Proxies::all("socks5://proxy.example.net").unwrap_err();
+/// # use rowhouse_http_client::Proxies;
+/// let error = Proxies::all("socks5://proxy.example.net").unwrap_err();
 /// assert_eq!(error.to_string(), "the proxy must be an address such as http://proxy.example.net:3128");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,11 +56,10 @@ impl Proxies {
     /// Returns no proxies: all hosts are reached directly.
     ///
     /// ```
-    /// # use rowhouse_client::TableService;
-    /// use rowhouse_client::http::Proxies;
-    ///
-    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.proxies(Proxies::none());
-    /// # Ok::<(), rowhouse_client::Error>(())
+    /// # use rowhouse_http_client::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
+    /// let tls = tls_config(system_roots())?;
+    /// let client = HttpClient::with_proxies(HttpOptions::default(), tls, &Proxies::none());
+    /// # Ok::<(), rustls::Error>(())
     /// ```
     pub fn none() -> Self {
         Self::default()
@@ -71,8 +69,7 @@ impl Proxies {
     /// name and a password.
     ///
     /// ```
-    /// use rowhouse_client::http::Proxies;
-    ///
+    /// # use rowhouse_http_client::Proxies;
     /// assert!(Proxies::all("http://user:secret@proxy.example.net:3128").is_ok());
     /// assert!(Proxies::all("proxy.example.net:3128").is_ok());
     /// assert!(Proxies::all("https://proxy.example.net").is_err());
@@ -88,10 +85,9 @@ impl Proxies {
     /// `HTTP_PROXY` is ignored in a CGI program, because a client can set it with a header.
     ///
     /// ```
-    /// use rowhouse_client::http::Proxies;
-    ///
+    /// # use rowhouse_http_client::Proxies;
     /// let proxies = Proxies::from_environment()?;
-    /// # Ok::<(), rowhouse_client::http::MalformedProxy>(())
+    /// # Ok::<(), rowhouse_http_client::MalformedProxy>(())
     /// ```
     pub fn from_environment() -> Result<Self, MalformedProxy> {
         Self::from_variables(std::env::var_os)
@@ -101,10 +97,9 @@ impl Proxies {
     /// include their subdomains, of IP addresses, and of networks such as `10.0.0.0/8`. `*` stands for all hosts.
     ///
     /// ```
-    /// use rowhouse_client::http::Proxies;
-    ///
+    /// # use rowhouse_http_client::Proxies;
     /// let proxies = Proxies::all("http://proxy.example.net")?.except("core.windows.net, 192.168.0.0/16");
-    /// # Ok::<(), rowhouse_client::http::MalformedProxy>(())
+    /// # Ok::<(), rowhouse_http_client::MalformedProxy>(())
     /// ```
     #[must_use]
     pub fn except(mut self, hosts: &str) -> Self {
@@ -133,7 +128,7 @@ impl Proxies {
     }
 
     /// Returns `None` if there are no proxies, so that requests need no comparison with the exceptions.
-    pub(super) fn matcher(&self) -> Option<Matcher> {
+    pub(crate) fn matcher(&self) -> Option<Matcher> {
         if self.http.is_empty() && self.https.is_empty() {
             return None;
         }

@@ -1,13 +1,18 @@
 //! Runs the client against servers that send fixed bytes.
 
-use super::*;
+use crate::{HttpClient, HttpError, HttpOptions, Proxies, is_permanent, tls_config};
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{Request, StatusCode};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Mutex;
-use std::thread;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{io, thread};
+use tokio::time::Instant;
 
 /// A server that sends the same bytes in response to every request.
 struct Server {
@@ -240,19 +245,19 @@ async fn permanent_failures_of_tls_are_told_in_words() {
         let client = HttpClient::new(OPTIONS, tls_config(roots).unwrap());
         let url = format!("https://localhost:{}/", server.authority.rsplit(':').next().unwrap());
         let error = get(&client, &url).await.unwrap_err();
-        assert!(error.to_string().contains(told) && error.is_permanent(), "{told}: {error} {error:?}");
+        assert!(error.to_string().contains(told) && is_permanent(&error), "{told}: {error} {error:?}");
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     thread::spawn(move || listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     let error = get(&client(OPTIONS), &url).await.unwrap_err();
-    assert!(error.to_string().contains("use an http address") && error.is_permanent(), "{error} {error:?}");
+    assert!(error.to_string().contains("use an http address") && is_permanent(&error), "{error} {error:?}");
     // A connection that breaks once may work the next time.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     thread::spawn(move || drop(listener.accept()));
     let error = get(&client(OPTIONS), &url).await.unwrap_err();
-    assert!(matches!(error, HttpError::Tls(_)) && !error.is_permanent(), "{error} {error:?}");
+    assert!(matches!(error, HttpError::Tls(_)) && !is_permanent(&error), "{error} {error:?}");
 }
 
 #[tokio::test]
@@ -346,7 +351,7 @@ async fn refusals_of_the_proxy_are_told_from_those_of_the_server() {
     let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
     for url in ["http://tables.invalid/", "https://tables.invalid/"] {
         let error = get(&client, url).await.unwrap_err();
-        assert!(matches!(error, HttpError::ProxyAuthorization) && error.is_permanent(), "{url}: {error:?}");
+        assert!(matches!(error, HttpError::ProxyAuthorization) && is_permanent(&error), "{url}: {error:?}");
         assert!(!format!("{error} {error:?} {client:?}").contains("secret"), "{error:?} {client:?}");
     }
     let direct = self::client(OPTIONS);
@@ -363,7 +368,7 @@ async fn refusals_of_the_proxy_are_told_from_those_of_the_server() {
         let proxies = Proxies::all(address).unwrap();
         let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
         let error = get(&client, url).await.unwrap_err();
-        assert!(matches!(error, HttpError::Connect(_)) && !error.is_permanent(), "{error:?}");
+        assert!(matches!(error, HttpError::Connect(_)) && !is_permanent(&error), "{error:?}");
         let told = format!("connecting failed: proxy {address}: {cause}");
         assert!(error.to_string().starts_with(&told), "{error}, not {told}");
     }

@@ -5,7 +5,7 @@
 use std::error::Error as StdError;
 
 /// Returns the root cause of an error. The intermediate errors only add the names of the libraries.
-pub(super) fn root_cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+pub(crate) fn root_cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -2,8 +2,8 @@
 //!
 //! This module must not know requests.
 
-use super::address::server_name;
-use super::cause::root_cause;
+use crate::address::server_name;
+use crate::cause::root_cause;
 use http::Uri;
 use http::uri::Scheme;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -24,16 +24,16 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Opens the connection for an address.
 #[derive(Clone)]
-pub(super) struct Connector {
-    pub(super) direct: HttpConnector,
-    pub(super) proxies: Option<Arc<Matcher>>,
-    pub(super) tls: TlsConnector,
+pub(crate) struct Connector {
+    pub(crate) direct: HttpConnector,
+    pub(crate) proxies: Option<Arc<Matcher>>,
+    pub(crate) tls: TlsConnector,
 }
 
 type TcpStream = <HttpConnector as Service<Uri>>::Response;
 
 /// A connection to a server or to a proxy.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     /// TCP, or TLS over TCP.
     transport: Box<dyn ByteStream>,
     /// True if a proxy reads the requests, which then contain the complete URL.
@@ -46,7 +46,7 @@ impl<T: Read + Write + Send + Unpin> ByteStream for T {}
 
 /// The error if a proxy cannot be reached or refuses to open a tunnel.
 #[derive(Debug)]
-pub(super) struct ProxyError {
+pub(crate) struct ProxyError {
     /// The address of the proxy, without credentials.
     proxy: Uri,
     error: BoxError,
@@ -104,7 +104,7 @@ impl Connector {
 
 impl ProxyError {
     /// Returns true if the proxy answered 407.
-    pub(super) fn requires_authorization(&self) -> bool {
+    pub(crate) fn requires_authorization(&self) -> bool {
         // The type of this error of the library is private.
         self.error.to_string().ends_with("proxy authorization required")
     }

@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::{fmt, io};
 
 /// Returns the TLS failure that caused a connection error; `None` if the connection itself failed.
-pub(super) fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+pub(crate) fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(failure) = error.downcast_ref::<Error>() {
@@ -21,7 +21,7 @@ pub(super) fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error>
 }
 
 /// Returns true if the same handshake would fail again.
-pub(super) fn is_permanent(failure: &Error) -> bool {
+pub(crate) fn is_permanent(failure: &Error) -> bool {
     matches!(
         failure,
         Error::InvalidCertificate(_)
@@ -33,7 +33,7 @@ pub(super) fn is_permanent(failure: &Error) -> bool {
 }
 
 /// Writes a failure in plain words, with advice.
-pub(super) fn explain(failure: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn explain(failure: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match failure {
         Error::InvalidCertificate(error) => explain_certificate(error, f),
         Error::InvalidMessage(_) => {
