@@ -3,28 +3,23 @@
 //! This crate must not depend on sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, every error
 //! here is about the caller's data.
 
+mod access;
 pub mod clock;
 pub mod control_characters;
-pub mod cors;
 pub mod datetime;
-pub mod edm;
-pub mod entity;
-pub mod etag;
-pub mod filter;
-pub mod grant;
-pub mod key;
+mod entities;
+mod keys;
 pub mod limits;
 pub mod metrics_table;
-pub mod mutation;
 pub mod name;
-pub mod permissions;
-pub mod plan;
-pub mod policy;
-pub mod range;
-pub mod record;
-pub mod roles;
-pub mod service_properties;
-pub mod transaction;
+mod queries;
+mod service;
+
+pub use access::{grant, permissions, policy, roles};
+pub use entities::{edm, entity, etag, mutation, record, transaction};
+pub use keys::{key, range};
+pub use queries::{filter, plan};
+pub use service::{cors, service_properties};
 
 pub use clock::Clock;
 pub use cors::{CorsRule, CorsRules};

@@ -1,0 +1,10 @@
+//! Entities: their values, their record, and what mutations and transactions do to them.
+//!
+//! This folder must not know filters or credentials.
+
+pub mod edm;
+pub mod entity;
+pub mod etag;
+pub mod mutation;
+pub mod record;
+pub mod transaction;

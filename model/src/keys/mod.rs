@@ -1,0 +1,6 @@
+//! Keys: their order, and ranges of keys.
+//!
+//! This folder must not know the other properties of an entity.
+
+pub mod key;
+pub mod range;
