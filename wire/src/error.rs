@@ -4,7 +4,7 @@
 //!
 //! This module must not depend on which error a request causes.
 
-use crate::json_string::write_json_string;
+use crate::encoding::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};
 use model::DateTime;
 use model::name::TableNameError;

@@ -4,38 +4,26 @@
 //!
 //! This crate must not depend on sockets, HTTP libraries, storage or configuration.
 
-pub mod acl;
-pub mod atom;
 pub mod batch;
-mod binary;
-pub mod continuation;
-pub mod entity_body;
+mod encoding;
+mod entities;
 pub mod error;
 pub mod error_response;
 pub mod filter;
-mod headers;
-pub mod json;
-mod json_string;
-pub mod negotiation;
-pub mod number;
-pub mod payload;
-pub mod query;
-mod response_context;
+mod request;
 pub mod sas;
-pub mod select;
-pub mod service_properties;
-pub mod service_stats;
+mod service;
 pub mod signing;
-pub mod size;
-pub mod target;
-pub mod uri;
-pub mod version;
-pub mod xml;
+
+pub use encoding::{number, uri, xml};
+pub use entities::{atom, entity_body, json, payload, size};
+pub use request::{continuation, negotiation, query, select, target, version};
+pub use service::{acl, service_properties, service_stats};
 
 pub use error::{ErrorBodyFormat, ErrorCode, ServiceError};
-pub use headers::Headers;
 pub use negotiation::{Format, MetadataLevel};
 pub use query::QueryOptions;
+pub use request::headers::Headers;
 pub use select::Select;
 pub use target::{Resource, Target};
 pub use version::Version;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The crates, and the maximum number of files at the root of each.
 const CRATES: [(&str, usize); 16] = [
     ("model", 12),
-    ("wire", 25),
+    ("wire", 12),
     ("http-client", 12),
     ("client", 12),
     ("platform", 4),

@@ -4,7 +4,7 @@
 
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
-use crate::headers::Headers;
+use crate::request::headers::Headers;
 use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
 /// The content of a batch.

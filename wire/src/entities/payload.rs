@@ -2,10 +2,10 @@
 //!
 //! This module must not depend on the details of either format.
 
+pub use crate::entities::response_context::{EntityContext, ResponseContext};
 use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
 use crate::negotiation::Format;
-pub use crate::response_context::{EntityContext, ResponseContext};
 use crate::{atom, json};
 use model::EntityView;
 use model::record::DamagedRecord;

@@ -12,7 +12,7 @@ mod request;
 mod sets;
 mod write;
 
-pub use crate::json_string::write_json_string;
+pub use crate::encoding::json_string::write_json_string;
 pub use encoder_cache::EncoderCache;
 pub use line::{SystemProperties, write_entity_line};
 pub use read::{read_entity, read_stored_entity, read_table};

@@ -2,7 +2,7 @@
 //!
 //! This module must not depend on elements: it reads and writes only the text inside an element.
 
-use crate::binary::{read_base64, write_base64};
+use crate::encoding::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};
 use crate::number::write_double;
 use crate::xml::is_character;

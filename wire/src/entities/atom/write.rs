@@ -5,7 +5,7 @@
 
 use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
-use crate::response_context::{EntityContext, ResponseContext};
+use crate::entities::response_context::{EntityContext, ResponseContext};
 use crate::uri::{write_entity_address, write_table_address};
 use crate::version::Version;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};

@@ -17,7 +17,7 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes text that may not be valid UTF-8, without quotes. Text that needs no escapes is ASCII, so it is not checked.
-pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
+pub(crate) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
     if first_escaped(text).is_none() {
         out.extend_from_slice(text);
     } else {
@@ -26,7 +26,7 @@ pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), 
     Ok(())
 }
 
-pub(super) fn write_escaped(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some(at) = first_escaped(rest.as_bytes()) {
         // The preceding bytes are ASCII, so a character begins here.

@@ -8,7 +8,7 @@
 //! This module must not depend on files.
 
 use super::write::{close_object, write_name_and_type, write_value};
-use crate::json_string::write_json_string;
+use crate::encoding::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};

@@ -3,7 +3,7 @@
 //! Invariant: a server reads every value with the same type with which it was written.
 
 use super::write::{close_object, write_name_and_type, write_value};
-use crate::json_string::write_json_string;
+use crate::encoding::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};

@@ -4,11 +4,11 @@
 //! This module must not depend on HTTP. It reads only the stored record of an entity.
 
 use super::encoder_cache::EncoderCache;
-use crate::binary::write_base64;
-use crate::json_string::{write_escaped, write_escaped_bytes, write_json_string};
+use crate::encoding::binary::write_base64;
+use crate::encoding::json_string::{write_escaped, write_escaped_bytes, write_json_string};
+use crate::entities::response_context::{EntityContext, ResponseContext};
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
-use crate::response_context::{EntityContext, ResponseContext};
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
 use crate::version::Version;

@@ -5,7 +5,7 @@
 //! This module must not know how members are found; that is the task of [`super::members`].
 
 use super::members::{Key, Members, Text};
-use crate::binary::read_base64;
+use crate::encoding::binary::read_base64;
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
