@@ -45,6 +45,7 @@ macro_rules! every_case {
                 a_table_is_found_in_any_case_and_keeps_its_spelling,
                 a_table_is_created_once_and_deleted_once,
                 tables_are_listed_in_order_from_a_name_on,
+                a_page_of_tables_ends_at_its_limit_and_names_the_next_match,
                 metrics_tables_are_like_others_but_not_listed,
                 accounts_do_not_see_each_other,
                 accounts_are_known_by_their_tables_and_properties,

@@ -11,6 +11,8 @@
 //! 6. Updates of service properties are serialized, so none reverts another.
 
 use crate::figures::Figures;
+use model::limits::PAGE_RESULTS_MAX;
+use model::plan::plan_tables;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
 use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction};
 use std::fmt;
@@ -46,6 +48,8 @@ pub enum Fault {
     /// The response of the storage was lost, for example in a failover. The operation took effect entirely or not at
     /// all; it is not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
+    /// The engine accepts no more work at the moment. The operation did not take effect; a retry may succeed.
+    Busy,
     /// The engine is closing and accepts no more operations.
     Closed,
 }
@@ -54,7 +58,7 @@ impl Fault {
     /// Returns whether a write that failed with this fault is known to have changed nothing.
     pub fn is_without_effect(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::Suspended | Self::Full | Self::Closed => true,
+            Self::Unavailable(_) | Self::Suspended | Self::Full | Self::Busy | Self::Closed => true,
             Self::Damaged(_) | Self::Storage(_) | Self::Interrupted | Self::Unknown(_) => false,
         }
     }
@@ -70,6 +74,7 @@ impl fmt::Display for Fault {
             Self::Suspended => f.write_str("the storage failed and has not recovered yet"),
             Self::Full => f.write_str("the disk has too little free space; only deletions are accepted"),
             Self::Unknown(source) => write!(f, "it is not known whether the operation took effect: {source}"),
+            Self::Busy => f.write_str("the engine accepts no more work at the moment"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }
@@ -82,6 +87,8 @@ impl std::error::Error for Fault {}
 pub enum CatalogError {
     /// A table with the same name already exists (letter case is ignored).
     AlreadyExists,
+    /// A table with the same name was deleted, and the name cannot be used again yet.
+    BeingDeleted,
     /// There is no table with the given name.
     NotFound,
     /// The engine failed; it is not known whether the change took effect.
@@ -170,6 +177,26 @@ pub enum SinkDecision {
     Refused,
 }
 
+/// A request for a page of the tables of an account.
+#[derive(Debug, Clone)]
+pub struct TableQuery<'a> {
+    /// The filter on the names of the tables; `None` matches all.
+    pub filter: Option<&'a Filter>,
+    /// The folded name to continue from, inclusive. An empty name starts at the beginning.
+    pub from: String,
+    /// The maximum number of tables in the page; may be zero.
+    pub limit: usize,
+}
+
+/// A page of tables, ordered by folded name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TablePage {
+    /// The tables, at most as many as the limit of the query.
+    pub tables: Vec<TableName>,
+    /// The first matching table after the page; `None` if there is none.
+    pub next: Option<TableName>,
+}
+
 /// The engine contract. All methods may be called at any time from any number of tasks. If a future is dropped, its
 /// operation may or may not have taken effect.
 pub trait Engine: Send + Sync + 'static {
@@ -194,8 +221,29 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
 
+    /// Returns one page of the tables of an account that match a filter, ordered by folded name.
+    fn table_page(
+        &self,
+        account: &AccountName,
+        query: TableQuery<'_>,
+    ) -> impl Future<Output = Result<TablePage, Fault>> + Send
+    where
+        Self: Sized,
+    {
+        table_page(self, account, query)
+    }
+
     /// Returns the stored access policies of a table.
     fn policies(&self, table: &TableKey) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send;
+
+    /// Returns the stored access policies that signatures are checked against. They differ from [`Self::policies`] if
+    /// changes take effect with a delay.
+    fn policies_in_effect(
+        &self,
+        table: &TableKey,
+    ) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send {
+        self.policies(table)
+    }
 
     /// Replaces all stored access policies of a table. Deleting the table deletes them too.
     fn set_policies(
@@ -243,4 +291,58 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Waits until all acknowledged writes are on disk, and stops background work. Later calls return `Closed`.
     fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+/// All tables of an account in pages, ordered by folded name, so that no engine needs to return them at once.
+pub struct TablePages<'a, E> {
+    engine: &'a E,
+    account: &'a AccountName,
+    /// The start of the next page; `None` after the last page.
+    from: Option<String>,
+}
+
+impl<'a, E: Engine> TablePages<'a, E> {
+    /// Creates pages that start at the given folded name, inclusive. With an empty name, they contain all tables.
+    pub fn new(engine: &'a E, account: &'a AccountName, from: String) -> Self {
+        Self { engine, account, from: Some(from) }
+    }
+
+    /// Returns the next page of tables, or `None` after the last page.
+    pub async fn next(&mut self) -> Result<Option<Vec<TableName>>, Fault> {
+        let Some(from) = self.from.take() else { return Ok(None) };
+        let listed = self.engine.list_tables(self.account, &from, PAGE_RESULTS_MAX).await?;
+        if let Some(last) = listed.last().filter(|_| listed.len() == PAGE_RESULTS_MAX) {
+            // The smallest string greater than the last name.
+            self.from = Some(format!("{}\0", last.folded()));
+        }
+        Ok(Some(listed))
+    }
+}
+
+async fn table_page<E: Engine>(
+    engine: &E,
+    account: &AccountName,
+    TableQuery { filter, from, limit }: TableQuery<'_>,
+) -> Result<TablePage, Fault> {
+    let mut page = TablePage::default();
+    let range = plan_tables(filter);
+    if range.is_empty() {
+        return Ok(page);
+    }
+    let mut pages = TablePages::new(engine, account, from.max(range.from.clone()));
+    while let Some(listed) = pages.next().await? {
+        for table in listed {
+            if !range.contains(table.folded()) {
+                return Ok(page);
+            }
+            if filter.is_none_or(|filter| filter.matches_table(table.folded())) {
+                if page.tables.len() == limit {
+                    page.next = Some(table);
+                    return Ok(page);
+                }
+                page.tables.push(table);
+            }
+        }
+    }
+    Ok(page)
 }

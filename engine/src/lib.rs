@@ -13,13 +13,12 @@ pub mod figures;
 pub mod memory;
 pub mod parts;
 pub mod snapshot;
-mod table_pages;
 
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, SinkDecision, TableKey,
+    CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, SinkDecision, TableKey, TablePage,
+    TablePages, TableQuery,
 };
 pub use figures::Figures;
 pub use memory::{Memory, MemoryCheckpoint, MemoryCheckpoints, RestoredMemory};
 pub use snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
-pub use table_pages::TablePages;

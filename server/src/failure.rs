@@ -104,8 +104,9 @@ impl From<Fault> for Failure {
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
-            // The engine logs when this state begins and ends; logging every request would add nothing.
-            Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
+            // The engine logs when it becomes full or suspended, and being busy is no error; logging every request would
+            // add nothing.
+            Fault::Full | Fault::Suspended | Fault::Busy => Self::service(ErrorCode::ServerBusy),
             // The engine has already logged the error of the write, because many requests share it.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
             // The write may have been executed, and clients that receive this code expect that.
@@ -150,6 +151,7 @@ impl From<CatalogError> for Failure {
     fn from(error: CatalogError) -> Self {
         match error {
             CatalogError::AlreadyExists => Self::service(ErrorCode::TableAlreadyExists),
+            CatalogError::BeingDeleted => Self::service(ErrorCode::TableBeingDeleted),
             CatalogError::NotFound => Self::service(ErrorCode::ResourceNotFound),
             CatalogError::Fault(fault) => fault.into(),
         }

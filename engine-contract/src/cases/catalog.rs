@@ -1,6 +1,7 @@
 use crate::support::*;
-use engine::{CatalogError, CommitError, Engine, ReadError, TableKey};
-use model::{AccountName, Condition, MetricsTable, Mutation, TableName, Transaction};
+use engine::{CatalogError, CommitError, Engine, ReadError, TableKey, TableQuery};
+use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::{AccountName, Condition, Filter, MetricsTable, Mutation, TableName, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,38 @@ pub async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine: Arc<E>
     assert!(listed(&*engine, ACCOUNT, "", 0).await.is_empty());
     engine.delete_table(&table("alpha2")).await.unwrap();
     assert_eq!(listed(&*engine, ACCOUNT, "alpha2", 10).await, ["beta", "Beta1", "gamma"]);
+}
+
+pub async fn a_page_of_tables_ends_at_its_limit_and_names_the_next_match<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    for name in ["beta", "Alpha", "gamma", "ALPHA2", "Beta1"] {
+        engine.create_table(&table(name)).await.unwrap();
+    }
+    let compare = |operator, name: &str| {
+        let (property, literal) = (PropertyName::new("TableName"), Literal::String(name.into()));
+        Filter::Compare(Comparison { property, operator, literal })
+    };
+    let upper = compare(Operator::GreaterThanOrEqual, "alpha2");
+    let two = Filter::Or(vec![compare(Operator::Equal, "BETA"), compare(Operator::Equal, "gamma")]);
+    let (none, some) = (Filter::Constant(false), Some(&upper));
+    let all = ["Alpha", "ALPHA2", "beta", "Beta1", "gamma"];
+    for (filter, from, limit, tables, next) in [
+        (None, "", 5, &all[..], None),
+        (None, "", 2, &all[..2], Some("beta")),
+        (None, "beta", 2, &all[2..4], Some("gamma")),
+        (None, "", 0, &[], Some("Alpha")),
+        (None, "h", 5, &[], None),
+        (some, "", 5, &all[1..], None),
+        (some, "", 0, &[], Some("ALPHA2")),
+        (some, "beta0", 5, &all[3..], None),
+        (Some(&two), "", 1, &["beta"], Some("gamma")),
+        (Some(&two), "", 2, &["beta", "gamma"], None),
+        (Some(&none), "", 5, &[], None),
+    ] {
+        let query = TableQuery { filter, from: from.to_owned(), limit };
+        let page = engine.table_page(&AccountName::new(ACCOUNT).unwrap(), query.clone()).await.unwrap();
+        let found: Vec<_> = page.tables.iter().map(TableName::as_str).collect();
+        assert_eq!((&found[..], page.next.as_ref().map(TableName::as_str)), (tables, next), "{query:?}");
+    }
 }
 
 pub async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {

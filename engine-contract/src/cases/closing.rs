@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{CatalogError, CommitError, Engine, Fault, ReadError};
+use engine::{CatalogError, CommitError, Engine, Fault, ReadError, TableQuery};
 use model::AccountName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,11 @@ pub async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _:
     assert!(matches!(engine.delete_table(&table).await, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.table(&table).await, Err(Fault::Closed)));
     assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Closed)));
+    let query = TableQuery { filter: None, from: String::new(), limit: 1 };
+    assert!(matches!(engine.table_page(&account, query).await, Err(Fault::Closed)));
     assert!(matches!(engine.accounts().await, Err(Fault::Closed)));
     assert!(matches!(engine.policies(&table).await, Err(ReadError::Fault(Fault::Closed))));
+    assert!(matches!(engine.policies_in_effect(&table).await, Err(ReadError::Fault(Fault::Closed))));
     let set = engine.set_policies(&table, super::policies::policies(&["a"])).await;
     assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));

@@ -25,6 +25,7 @@ pub async fn policies_are_replaced_as_a_whole_and_seen_at_once<E: Engine>(engine
             policies(ids),
             "order and contents are preserved"
         );
+        assert_eq!(engine.policies_in_effect(&table("guarded")).await.unwrap(), policies(ids));
     }
     assert!(engine.policies(&table("Other")).await.unwrap().is_empty());
     assert_eq!(

@@ -142,6 +142,7 @@ fn read_error(error: ReadError, table: &TableKey) -> anyhow::Error {
 fn catalog_error(error: CatalogError, table: &TableKey) -> anyhow::Error {
     match error {
         CatalogError::AlreadyExists => anyhow!("the table '{}' already exists", table.name),
+        CatalogError::BeingDeleted => anyhow!("the table '{}' is still being deleted", table.name),
         CatalogError::NotFound => anyhow!("the table '{}' no longer exists", table.name),
         CatalogError::Fault(fault) => fault.into(),
     }

@@ -99,7 +99,9 @@ async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError
         Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
         // No metrics have been written yet.
         Err(CatalogError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
-        Err(CatalogError::NotFound) => Err(WriteError::NotYet("the table cannot be created".to_owned())),
+        Err(CatalogError::NotFound | CatalogError::BeingDeleted) => {
+            Err(WriteError::NotYet("the table cannot be created".to_owned()))
+        }
     }
 }
 
