@@ -6,6 +6,7 @@ use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
+use crate::connection::handler::{Handler, RequestAborted};
 use crate::explorer::{self, PageSettings};
 use crate::failure::{Failure, Layer};
 use crate::limits::admission::Admission;
@@ -78,19 +79,6 @@ pub(crate) struct Service<E> {
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
-/// The connection is closed without a response: the client disconnected or was too slow, or the response is lost on
-/// purpose.
-#[derive(Debug)]
-pub(crate) struct RequestAborted;
-
-impl std::fmt::Display for RequestAborted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the request gets no response")
-    }
-}
-
-impl std::error::Error for RequestAborted {}
-
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
@@ -101,13 +89,29 @@ struct RequestedOperation<'r> {
     timeout: Duration,
 }
 
+impl<E: Engine> Handler for Service<E> {
+    async fn handle(
+        &self,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+        started: Instant,
+        in_progress: &RequestInProgress,
+    ) -> Result<Response<Segments>, RequestAborted> {
+        match self.faults(&request) {
+            None => self.respond(request, connection, started, in_progress).await,
+            // Boxed to keep the future of ordinary requests small.
+            Some(faults) => Box::pin(self.respond_with_faults(faults, request, connection, in_progress)).await,
+        }
+    }
+}
+
 impl<E: Engine> Service<E> {
-    pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
+    fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
         self.faults.as_ref()?.faults(request.method(), request.uri().path())
     }
 
-    pub(crate) async fn handle_with_faults(
-        self: Arc<Self>,
+    async fn respond_with_faults(
+        &self,
         faults: RequestFaults,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
@@ -119,12 +123,12 @@ impl<E: Engine> Service<E> {
             body::discard(&mut body).await;
             return Ok(response::scripted_refusal(&refusal, body.is_end_stream()));
         }
-        let response = self.handle(request, connection, clock::instant(), in_progress).await?;
+        let response = self.respond(request, connection, clock::instant(), in_progress).await?;
         if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
     }
 
-    pub(crate) async fn handle(
-        self: Arc<Self>,
+    async fn respond(
+        &self,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
         started: Instant,

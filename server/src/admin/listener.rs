@@ -4,10 +4,10 @@
 
 use super::{Admin, routes};
 use crate::clock;
+use crate::connection::handler::RequestAborted;
 use crate::connection::idle_timeout::poll_in_intervals;
 use crate::connection::watch::serve_watched;
 use crate::limits::connections::{ConnectionRegistry, OpenConnection};
-use crate::service::RequestAborted;
 use hyper::service::service_fn;
 use model::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_IDLE_SECONDS_MAX};
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! A TLS handshake runs in its own task, so a slow client does not delay others. A connection counts as soon as it is
 //! accepted, even before its handshake.
 
+use super::handler::{Handler, RequestAborted};
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
 use super::watch::{CloseReason, serve_watched};
@@ -10,8 +11,6 @@ use crate::clock;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
-use crate::service::{RequestAborted, Service};
-use engine::Engine;
 use hyper::service::service_fn;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
@@ -52,11 +51,7 @@ struct AcceptedConnection<S> {
 }
 
 /// Serves connections until `stop` completes. Then lets requests finish, but waits no longer than the shutdown time.
-pub(crate) async fn serve<E: Engine>(
-    listening: ListenerSettings,
-    service: Arc<Service<E>>,
-    stop: impl Future<Output = ()>,
-) {
+pub(crate) async fn serve(listening: ListenerSettings, handler: Arc<impl Handler>, stop: impl Future<Output = ()>) {
     let ListenerSettings { listener, tls, connections, counters, shutdown_time } = listening;
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
@@ -69,7 +64,7 @@ pub(crate) async fn serve<E: Engine>(
             accepted = &mut accepting => {
                 accepting.set(accept(&listener, &connections));
                 match &tls {
-                    None => serve_one(accepted, false, &service, &graceful, &counters),
+                    None => serve_one(accepted, false, &handler, &graceful, &counters),
                     Some(tls) => {
                         let (acceptor, state) = (TlsAcceptor::from(tls.current()), accepted.place.state());
                         state.set_task(handshakes.spawn(handshake(acceptor, accepted, Arc::clone(&counters))));
@@ -77,7 +72,7 @@ pub(crate) async fn serve<E: Engine>(
                 }
             },
             Some(done) = handshakes.join_next() => if let Ok(Some(accepted)) = done {
-                serve_one(accepted, true, &service, &graceful, &counters);
+                serve_one(accepted, true, &handler, &graceful, &counters);
             },
         }
     }
@@ -134,36 +129,32 @@ async fn handshake(
     None
 }
 
-fn serve_one<S, E>(
+fn serve_one<S, H>(
     accepted: AcceptedConnection<S>,
     is_tls: bool,
-    service: &Arc<Service<E>>,
+    handler: &Arc<H>,
     graceful: &GracefulShutdown,
     counters: &Arc<ConnectionCounters>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    E: Engine,
+    H: Handler,
 {
     let AcceptedConnection { stream, peer, place } = accepted;
     let info = ConnectionInfo { peer, is_tls };
-    let (service, state) = (Arc::clone(service), place.state());
+    let (handler, state) = (Arc::clone(handler), place.state());
     // Boxed, because the HTTP library reserves space for the whole future in every connection, even in idle ones.
-    let handler = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let started = clock::instant();
         let in_progress = state.begin_request(started);
-        let service = Arc::clone(&service);
+        let handler = Arc::clone(&handler);
         Box::pin(async move {
             let in_progress = in_progress.ok_or(RequestAborted)?;
-            let mut response = match service.faults(&request) {
-                None => service.handle(request, info, started, &in_progress).await?,
-                // Boxed to keep the future of ordinary requests small.
-                Some(faults) => Box::pin(service.handle_with_faults(faults, request, info, &in_progress)).await?,
-            };
+            let mut response = handler.handle(request, info, started, &in_progress).await?;
             response.body_mut().hold_request(in_progress);
             Ok::<_, RequestAborted>(response)
         })
     });
-    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), handler);
+    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), service);
     // Boxed, because every function that passes a future by value reserves space for all of it.
     let connection = Box::pin(graceful.watch(connection));
     let (state, counters) = (place.state(), Arc::clone(counters));

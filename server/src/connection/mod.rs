@@ -2,6 +2,7 @@
 //!
 //! This folder passes requests to the service and must not know what they contain.
 
+pub(crate) mod handler;
 pub(crate) mod idle_timeout;
 pub(crate) mod lingering;
 pub(crate) mod listener;
