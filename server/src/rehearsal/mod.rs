@@ -10,8 +10,14 @@
 //!
 //! Code in this folder must not depend on HTTP, on formats, or on where its settings come from.
 
+#[cfg(test)]
+mod erased_engine;
 mod pages;
 mod pending;
+#[cfg(test)]
+mod rehearsed_engine;
+#[cfg(test)]
+mod request;
 mod settings;
 
 pub use settings::{RehearsalError, RehearsalSettings};
@@ -100,11 +106,15 @@ impl Rehearsal {
 
     /// Admits an operation, or refuses it as "server busy" before it has done anything.
     pub(crate) fn admit(&self) -> Result<(), Failure> {
-        if self.busy.hits(self.settings.busy) {
+        if self.refuses_as_busy() { Err(Failure::service(ErrorCode::ServerBusy)) } else { Ok(()) }
+    }
+
+    fn refuses_as_busy(&self) -> bool {
+        let is_busy = self.busy.hits(self.settings.busy);
+        if is_busy {
             debug!(target: LOG, "refused a request as busy");
-            return Err(Failure::service(ErrorCode::ServerBusy));
         }
-        Ok(())
+        is_busy
     }
 
     pub(crate) fn loses_response(&self, operation: &str) -> bool {
@@ -123,10 +133,12 @@ impl Rehearsal {
 
     /// Refuses to create a table with the name of a table that is still being deleted.
     pub(crate) fn check_creation(&self, table: &TableKey) -> Result<(), Failure> {
-        match self.deletions.effective_before(&key(table), self.clock.now()) {
-            Some(()) => Err(Failure::service(ErrorCode::TableBeingDeleted)),
-            None => Ok(()),
-        }
+        if self.is_being_deleted(table) { Err(Failure::service(ErrorCode::TableBeingDeleted)) } else { Ok(()) }
+    }
+
+    /// Returns true if a table with this name is still being deleted.
+    fn is_being_deleted(&self, table: &TableKey) -> bool {
+        self.deletions.effective_before(&key(table), self.clock.now()).is_some()
     }
 
     pub(crate) fn note_properties(&self, account: &AccountName, current: Arc<ServiceProperties>) {
