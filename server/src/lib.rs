@@ -24,6 +24,7 @@ mod limits;
 mod operations;
 mod outgoing;
 mod rehearsal;
+mod rehearsed_service;
 mod reload;
 mod request;
 mod response;

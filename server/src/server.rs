@@ -8,6 +8,7 @@ use crate::admin::log_control::LogControl;
 use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::oauth::OAuth;
 use crate::clock;
+use crate::connection::handler::Handler;
 use crate::connection::listener::{self, ListenerSettings};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
@@ -15,8 +16,10 @@ use crate::limits::connections::{ConnectionCounters, ConnectionRegistry};
 use crate::limits::memory::BodyMemory;
 use crate::limits::quota::{self, Quotas};
 use crate::limits::throttle::Throttle;
-use crate::rehearsal::Rehearsal;
+use crate::rehearsal::{Rehearsal, RehearsedEngine};
+use crate::rehearsed_service::RehearsedService;
 use crate::reload::{self, Files, Live};
+use crate::request::FaultScript;
 use crate::service::Service;
 use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
@@ -24,9 +27,9 @@ use crate::telemetry::metrics::Metrics;
 #[cfg(feature = "admin")]
 use crate::telemetry::traces::TraceSettings;
 use crate::telemetry::traces::Tracer;
-use crate::test_controls::{TestClock, TestData};
 #[cfg(feature = "admin")]
-use crate::test_controls::{TestControlSettings, TestControls};
+use crate::test_controls::TestControls;
+use crate::test_controls::{TestClock, TestControlSettings, TestData};
 use anyhow::Context;
 use engine::{Engine, MemoryCheckpoints};
 use model::ServiceProperties;
@@ -108,11 +111,35 @@ impl Observers {
 
 /// A server that is ready to accept connections.
 #[derive(Debug)]
-pub struct Server<E> {
+pub struct Server<E>(Kind<E>);
+
+#[derive(Debug)]
+enum Kind<E> {
+    Plain(Assembled<E>),
+    /// Something is rehearsed, or a test scripts faults.
+    Rehearsed {
+        server: Assembled<RehearsedEngine>,
+        rehearsal: Arc<Rehearsal>,
+        faults: Option<FaultScript>,
+    },
+}
+
+#[derive(Debug)]
+struct Assembled<E> {
     service: Arc<Service<E>>,
     observers: Observers,
     tls: Option<Arc<Live<ServerConfig>>>,
     connections: Arc<ConnectionRegistry>,
+    /// `None` if the server has its own engine and no layer around its service.
+    rehearsal: Option<Arc<Rehearsal>>,
+}
+
+/// What differs between a server for a test and other servers.
+#[derive(Default)]
+struct TestParts {
+    clock: Option<TestClock>,
+    controls: Option<TestControlSettings>,
+    rehearsal: Option<Arc<Rehearsal>>,
 }
 
 impl<E: Engine> Server<E> {
@@ -124,14 +151,67 @@ impl<E: Engine> Server<E> {
         observers: Observers,
         engine: E,
     ) -> anyhow::Result<Self> {
-        let (test_clock, faults, controls) = match tests {
-            None => (None, None, None),
-            Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),
+        let (parts, faults) = match tests {
+            None => (TestParts::default(), None),
+            Some(TestHooks { clock, faults, controls }) => {
+                (TestParts { clock: Some(clock), controls, rehearsal: None }, faults)
+            }
         };
-        let clock: Arc<dyn Clock> = match &test_clock {
+        if settings.rehearsal.is_none() && faults.is_none() {
+            let server = Assembled::new(settings, access, parts, observers, engine).await?;
+            return Ok(Self(Kind::Plain(server)));
+        }
+        let rehearsal = Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), parts.clock()));
+        let engine = RehearsedEngine::new(engine, Arc::clone(&rehearsal));
+        let parts = TestParts { rehearsal: Some(Arc::clone(&rehearsal)), ..parts };
+        let server = Assembled::new(settings, access, parts, observers, engine).await?;
+        Ok(Self(Kind::Rehearsed { server, rehearsal, faults }))
+    }
+
+    /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
+    /// engine.
+    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+        match &self.0 {
+            Kind::Plain(server) => server.test_data(clock, engine),
+            Kind::Rehearsed { server, .. } => server.test_data(clock, engine),
+        }
+    }
+
+    /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
+    /// closes the engine.
+    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        match self.0 {
+            Kind::Plain(server) => {
+                let handler = Arc::clone(&server.service);
+                server.run(handler, listener, stop).await
+            }
+            Kind::Rehearsed { server, rehearsal, faults } => {
+                let handler = RehearsedService { service: Arc::clone(&server.service), rehearsal, faults };
+                server.run(Arc::new(handler), listener, stop).await
+            }
+        }
+    }
+}
+
+impl TestParts {
+    fn clock(&self) -> Arc<dyn Clock> {
+        match &self.clock {
             None => Arc::new(SystemClock),
             Some(clock) => Arc::new(clock.clone()),
-        };
+        }
+    }
+}
+
+impl<E: Engine> Assembled<E> {
+    async fn new(
+        settings: Settings,
+        access: Access,
+        parts: TestParts,
+        observers: Observers,
+        engine: E,
+    ) -> anyhow::Result<Self> {
+        let clock = parts.clock();
+        let TestParts { clock: test_clock, controls, rehearsal } = parts;
         let accounts = Arc::new(Live::new(access.accounts));
         if let Some(files) = access.account_file {
             if controls.is_some() {
@@ -151,7 +231,6 @@ impl<E: Engine> Server<E> {
             let has_secondary = settings.secondary == Secondary::Mirror;
             Arc::new(Analytics::new(has_secondary, Arc::clone(&clock), test_clock.as_ref().map(TestClock::moves)))
         });
-        let rehearsal = settings.rehearsal.map(|rehearsal| Arc::new(Rehearsal::start(rehearsal, Arc::clone(&clock))));
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
         let service = Arc::new(Service {
@@ -163,8 +242,6 @@ impl<E: Engine> Server<E> {
             admission: Admission::new(settings.requests_max),
             memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
-            rehearsal,
-            faults,
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
             failure_log: Arc::default(),
@@ -172,26 +249,30 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
             settings,
         });
+        let server = Self { service, observers, tls, connections, rehearsal };
         #[cfg(feature = "admin")]
-        if let Some((admin, _)) = &observers.admin {
+        if let Some((admin, _)) = &server.observers.admin {
+            let service = &server.service;
             let controls = test_clock.zip(controls).map(|(clock, TestControlSettings { engine, endpoint })| {
-                TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
+                TestControls::new(endpoint, server.test_data(clock, engine), Arc::clone(&service.accounts))
             });
-            admin.set_serving(Arc::clone(&service) as Arc<dyn ObservedService>, controls);
+            admin.set_serving(Arc::clone(service) as Arc<dyn ObservedService>, controls);
         }
-        Ok(Self { service, observers, tls, connections })
+        Ok(server)
     }
 
-    /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
-    /// engine.
-    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
-        test_data(&self.service, clock, engine)
+    fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+        let (quotas, analytics) = (Arc::clone(&self.service.quotas), self.service.analytics.clone());
+        TestData { clock, engine, quotas, rehearsal: self.rehearsal.clone(), analytics }
     }
 
-    /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
-    /// closes the engine.
-    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Self { service, observers, tls, connections } = self;
+    async fn run(
+        self,
+        handler: Arc<impl Handler>,
+        listener: TcpListener,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        let Self { service, observers, tls, connections, rehearsal: _ } = self;
         let shutdown_time = service.settings.shutdown_time;
         let Observers {
             #[cfg(feature = "admin")]
@@ -219,7 +300,7 @@ impl<E: Engine> Server<E> {
             (writer.clone(), tokio::spawn(analytics::run(writer)))
         });
         let listening = ListenerSettings { listener, tls, connections, counters, shutdown_time };
-        listener::serve(listening, Arc::clone(&service), stop).await;
+        listener::serve(listening, handler, stop).await;
         let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {
             analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;
@@ -243,12 +324,6 @@ fn follow_accounts(files: Files<1>, check: AccountCheck, accounts: Arc<Live<Acco
         Ok(accounts)
     };
     reload::follow("accounts", files, accounts, make)
-}
-
-fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
-    let (quotas, rehearsal, analytics) =
-        (Arc::clone(&service.quotas), service.rehearsal.clone(), service.analytics.clone());
-    TestData { clock, engine, quotas, rehearsal, analytics }
 }
 
 fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {

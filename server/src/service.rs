@@ -15,13 +15,11 @@ use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
-use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
-    ConnectionInfo, FaultScript, IncomingRequest, OperationContext, OperationKind, PayloadKind, RequestContext,
-    RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route,
-    table_of,
+    ConnectionInfo, IncomingRequest, OperationContext, OperationKind, PayloadKind, RequestContext, ThrottleUnit,
+    effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -33,7 +31,7 @@ use crate::telemetry::metrics::{Metrics, RequestInFlight};
 use crate::telemetry::summary::{Outcome, RequestSummary};
 use crate::telemetry::traces::{self, Trace, Tracer};
 use bytes::Bytes;
-use engine::{Engine, Fault};
+use engine::Engine;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
@@ -65,10 +63,6 @@ pub(crate) struct Service<E> {
     pub(crate) memory: BodyMemory,
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
-    /// `None` if no conditions of the cloud are rehearsed.
-    pub(crate) rehearsal: Option<Arc<Rehearsal>>,
-    /// `None` if no test scripts faults.
-    pub(crate) faults: Option<FaultScript>,
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
@@ -97,48 +91,6 @@ impl<E: Engine> Handler for Service<E> {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
-        match self.faults(&request) {
-            None => self.respond(request, connection, started, in_progress).await,
-            // Boxed to keep the future of ordinary requests small.
-            Some(faults) => Box::pin(self.respond_with_faults(faults, request, connection, in_progress)).await,
-        }
-    }
-}
-
-impl<E: Engine> Service<E> {
-    fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
-        self.faults.as_ref()?.faults(request.method(), request.uri().path())
-    }
-
-    async fn respond_with_faults(
-        &self,
-        faults: RequestFaults,
-        request: http::Request<Incoming>,
-        connection: ConnectionInfo,
-        in_progress: &RequestInProgress,
-    ) -> Result<Response<Segments>, RequestAborted> {
-        tokio::time::sleep(faults.delay).await;
-        if let Some(refusal) = faults.refusal {
-            let mut body = request.into_body();
-            body::discard(&mut body).await;
-            return Ok(response::scripted_refusal(&refusal, body.is_end_stream()));
-        }
-        let response = self.respond(request, connection, clock::instant(), in_progress).await?;
-        if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
-    }
-
-    async fn respond(
-        &self,
-        request: http::Request<Incoming>,
-        connection: ConnectionInfo,
-        started: Instant,
-        in_progress: &RequestInProgress,
-    ) -> Result<Response<Segments>, RequestAborted> {
-        let started = match &self.rehearsal {
-            // Boxed, so that the future of every request does not reserve space for a timer.
-            Some(rehearsal) if !self.is_for_explorer(request.uri().path()) => Box::pin(rehearsal.delay(started)).await,
-            _ => started,
-        };
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
         let now = self.clock.now().to_system_time();
@@ -159,10 +111,6 @@ impl<E: Engine> Service<E> {
         if context.is_authenticated {
             in_progress.authenticate();
         }
-        let result = match result {
-            Ok(_) if self.loses_response(&context) => Err(BodyFailure::Aborted),
-            result => result,
-        };
         let is_last = match &result {
             Err(BodyFailure::FailedAndClose(_)) => true,
             Ok(_) if context.operation != OperationKind::Explorer || body.is_end_stream() => false,
@@ -221,18 +169,13 @@ impl<E: Engine> Service<E> {
         }
         response.ok_or(RequestAborted)
     }
+}
 
-    fn is_for_explorer(&self, path: &str) -> bool {
-        self.settings.explorer && explorer::Address::parse(path).is_some()
-    }
-
-    /// Returns true if the response to a successful operation is to be lost. A batch counts as successful even if none
-    /// of it was committed.
-    fn loses_response(&self, context: &RequestContext<'_>) -> bool {
-        self.rehearsal.as_deref().is_some_and(|rehearsal| {
-            let info = context.operation.info();
-            (info.is_write || context.entities.written > 0) && rehearsal.loses_response(info.name)
-        })
+impl<E: Engine> Service<E> {
+    /// Returns the file of the explorer to which the path of a URL belongs, or `None` for a request to the Table
+    /// service.
+    pub(crate) fn explorer_address<'p>(&self, path: &'p str) -> Option<explorer::Address<'p>> {
+        explorer::Address::parse(path).filter(|_| self.settings.explorer)
     }
 
     /// Returns true if every request is recorded. If only traces are on, only traced requests are recorded.
@@ -250,7 +193,7 @@ impl<E: Engine> Service<E> {
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
             // An engine that is closing returns an error here. The request failed for the same reason.
-            if let Ok(properties) = self.properties_in_effect(account) {
+            if let Ok(properties) = self.engine.service_properties(account) {
                 analytics.record(summary, &properties);
             }
         }
@@ -264,9 +207,7 @@ impl<E: Engine> Service<E> {
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
         incoming.check_head()?;
-        if self.settings.explorer
-            && let Some(address) = explorer::Address::parse(incoming.parts.uri.path())
-        {
+        if let Some(address) = self.explorer_address(incoming.parts.uri.path()) {
             context.operation = OperationKind::Explorer;
             let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
             return Ok((response, MemoryPermit::default()));
@@ -280,7 +221,7 @@ impl<E: Engine> Service<E> {
         let version = incoming.version();
         let oauth = self.oauth.as_ref();
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&*self.engine, accounts, oauth, self.rehearsal.as_deref(), context).await?;
+        let grant = authenticate(&*self.engine, accounts, oauth, context).await?;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }
@@ -296,7 +237,6 @@ impl<E: Engine> Service<E> {
             &*self.engine,
             &grant.account,
             self.throttle.as_ref(),
-            self.rehearsal.as_deref(),
             self.quotas.account_quota(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
@@ -366,9 +306,6 @@ impl<E: Engine> Service<E> {
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold a permit.
         let _permit = self.admission.request(kind.is_long_running().then_some(&grant.account)).await?;
-        if let Some(rehearsal) = &self.rehearsal {
-            rehearsal.admit()?;
-        }
         if info.throttle_unit == ThrottleUnit::Request {
             tables.admit_request()?;
         }
@@ -448,13 +385,8 @@ impl<E: Engine> Service<E> {
     /// Returns the properties of an account of this server, if it has CORS rules.
     fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         // If the engine is closing, the operation itself fails and reports the reason.
-        let properties = self.properties_in_effect(account).ok()?;
+        let properties = self.engine.service_properties(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
-    }
-
-    fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
-        let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
-        earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {

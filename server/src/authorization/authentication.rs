@@ -8,7 +8,6 @@ use super::placeholder_keys::placeholder_keys;
 use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
 use crate::failure::{Failure, Layer};
-use crate::rehearsal::Rehearsal;
 use crate::request::{CredentialKind, IncomingRequest, RequestContext};
 use engine::Engine;
 use http::HeaderValue;
@@ -27,7 +26,6 @@ pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
-    rehearsal: Option<&Rehearsal>,
     context: &mut RequestContext<'_>,
 ) -> Result<Grant, Failure> {
     let incoming = context.incoming;
@@ -37,7 +35,7 @@ pub(crate) async fn authenticate(
     {
         if incoming.is_bound_to_user() {
             context.credential = CredentialKind::SharedAccessSignature;
-            return shared_access::authenticate(engine, accounts, Some(oauth), rehearsal, incoming).await;
+            return shared_access::authenticate(engine, accounts, Some(oauth), incoming).await;
         }
         context.credential = CredentialKind::Bearer;
         let (token, grant) = bearer::authenticate(accounts, oauth, credential, incoming).await?;
@@ -52,7 +50,7 @@ pub(crate) async fn authenticate(
         }
         None if incoming.options.signature.is_some() => {
             context.credential = CredentialKind::SharedAccessSignature;
-            shared_access::authenticate(engine, accounts, oauth, rehearsal, incoming).await
+            shared_access::authenticate(engine, accounts, oauth, incoming).await
         }
         None => {
             context.credential = CredentialKind::Anonymous;

@@ -5,7 +5,6 @@ use super::oauth::OAuth;
 use super::placeholder_keys::placeholder_keys;
 use crate::accounts::Accounts;
 use crate::failure::Failure;
-use crate::rehearsal::Rehearsal;
 use crate::request::IncomingRequest;
 use crate::telemetry::traces::step;
 use engine::{Engine, ReadError, TableKey};
@@ -19,7 +18,6 @@ pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
-    rehearsal: Option<&Rehearsal>,
     incoming: &IncomingRequest<'_>,
 ) -> Result<Grant, Failure> {
     let account = incoming.target.account.as_ref();
@@ -34,7 +32,7 @@ pub(crate) async fn authenticate(
         }));
     };
     let policies = match sas.policy_table() {
-        Some(table) => policies(engine, rehearsal, account, table).await?,
+        Some(table) => policies(engine, account, table).await?,
         None => StoredAccessPolicies::default(),
     };
     let used = SasContext {
@@ -54,18 +52,10 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-async fn policies(
-    engine: &impl Engine,
-    rehearsal: Option<&Rehearsal>,
-    account: &AccountName,
-    table: &str,
-) -> Result<StoredAccessPolicies, Failure> {
+async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
     let Ok(name) = TableName::new(table) else { return Ok(StoredAccessPolicies::default()) };
     let table = TableKey { account: account.clone(), name };
-    if let Some(earlier) = rehearsal.and_then(|rehearsal| rehearsal.earlier_policies(&table)) {
-        return Ok(earlier);
-    }
-    match step("read policies", pin!(engine.policies(&table))).await {
+    match step("read policies", pin!(engine.policies_in_effect(&table))).await {
         Ok(policies) => Ok(policies),
         Err(ReadError::TableNotFound) => Ok(StoredAccessPolicies::default()),
         Err(ReadError::Fault(fault)) => Err(fault.into()),
@@ -109,7 +99,7 @@ mod tests {
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
-        let grant = authenticate(engine, &accounts, None, None, &incoming).await;
+        let grant = authenticate(engine, &accounts, None, &incoming).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }
 

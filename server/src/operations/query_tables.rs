@@ -4,12 +4,10 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use crate::telemetry::traces::step;
 use bytes::Bytes;
-use engine::Engine;
+use engine::{Engine, TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
-use std::pin::pin;
 use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
@@ -29,10 +27,13 @@ pub(super) async fn run<E: Engine>(
     options.check_supported().map_err(Failure::service)?;
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
-    let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
-    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.response.base.len())).await?;
-    let mut body = Vec::with_capacity(found.len() * 40 + 256);
-    write_table_set(&mut body, context.response, found.iter().map(TableName::as_str));
+    let TablePage { tables, next } = page(tables, context, filter.as_ref(), limit).await?;
+    context
+        .memory
+        .acquire(TABLE_BYTES_MAX + tables.len() * (TABLE_BYTES_MAX + 2 * context.response.base.len()))
+        .await?;
+    let mut body = Vec::with_capacity(tables.len() * 40 + 256);
+    write_table_set(&mut body, context.response, tables.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
     let response = OperationResponse::ok(context.content_type(ContentKind::Set), vec![Bytes::from(body)]);
@@ -53,30 +54,12 @@ async fn page<E: Engine>(
     context: &OperationContext<'_>,
     filter: Option<&Filter>,
     limit: usize,
-) -> Result<(Vec<TableName>, Option<TableName>), Failure> {
-    let mut found = Vec::new();
-    let range = plan_tables(filter);
-    if range.is_empty() || limit == 0 {
-        return Ok((found, None));
+) -> Result<TablePage, Failure> {
+    // The page is empty and the last one, whatever the token is.
+    if limit == 0 || plan_tables(filter).is_empty() {
+        return Ok(TablePage::default());
     }
-    let from = start(context.options)?;
-    let limit = tables.page_limit(limit, from.is_empty());
-    let from = from.max(range.from.clone());
-    let mut pages = tables.list(from);
-    while let Some(listed) = step("list tables", pin!(pages.next())).await? {
-        for table in listed {
-            if !range.contains(table.folded()) && table.folded() >= range.from.as_str() {
-                return Ok((found, None));
-            }
-            if filter.is_none_or(|filter| filter.matches_table(table.folded())) {
-                if found.len() == limit {
-                    return Ok((found, Some(table)));
-                }
-                found.push(table);
-            }
-        }
-    }
-    Ok((found, None))
+    tables.page(TableQuery { filter, from: start(context.options)?, limit }).await
 }
 
 /// Returns the folded name at which the client continues.

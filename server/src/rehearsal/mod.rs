@@ -2,28 +2,29 @@
 //!
 //! Invariants:
 //!
-//! 1. Without the option there is no `Rehearsal`, and each of these calls costs one check of an empty `Option`.
+//! 1. Without the option there is no `Rehearsal`, and nothing on the path of a request refers to one: the server is
+//!    started with its own engine instead of a [`RehearsedEngine`], and without the layer around the service
+//!    (`rehearsed_service.rs`).
 //! 2. Stored data is not affected: once a condition has passed, everything that a program has written is visible.
 //! 3. Every sequence of pages is finite and contains the same entities as without the option.
 //! 4. All random decisions come from one seed, with a separate sequence for each condition. The same requests in the
 //!    same order therefore meet the same conditions.
+//! 5. Only calls to the engine from within [`Rehearsal::follow`] are affected. Background work, such as counting for
+//!    quotas, is not.
 //!
 //! Code in this folder must not depend on HTTP, on formats, or on where its settings come from.
 
-#[cfg(test)]
 mod erased_engine;
 mod pages;
 mod pending;
-#[cfg(test)]
 mod rehearsed_engine;
-#[cfg(test)]
 mod request;
 mod settings;
 
+pub(crate) use rehearsed_engine::RehearsedEngine;
 pub use settings::{RehearsalError, RehearsalSettings};
 
 use crate::clock;
-use crate::failure::Failure;
 use engine::TableKey;
 use fastrand::Rng;
 use model::{AccountName, Clock, ServiceProperties, StoredAccessPolicies};
@@ -32,7 +33,6 @@ use settings::Share;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tracing::{debug, warn};
-use wire::ErrorCode;
 
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
@@ -66,10 +66,12 @@ impl Chance {
 impl Rehearsal {
     pub(crate) fn start(settings: RehearsalSettings, clock: Arc<dyn Clock>) -> Self {
         let seed = settings.seed();
-        warn!(
-            "rehearsing the conditions of the cloud: requests fail, wait and get incomplete pages: {settings}, seed={seed} \
-             (use the same seed to repeat it)"
-        );
+        if settings.rehearses_anything() {
+            warn!(
+                "rehearsing the conditions of the cloud: requests fail, wait and get incomplete pages: {settings}, seed={seed} \
+                 (use the same seed to repeat it)"
+            );
+        }
         let mut rng = Rng::with_seed(seed);
         let mut chance = || Chance(Mutex::new(rng.fork()));
         Self {
@@ -104,11 +106,6 @@ impl Rehearsal {
         clock::instant()
     }
 
-    /// Admits an operation, or refuses it as "server busy" before it has done anything.
-    pub(crate) fn admit(&self) -> Result<(), Failure> {
-        if self.refuses_as_busy() { Err(Failure::service(ErrorCode::ServerBusy)) } else { Ok(()) }
-    }
-
     fn refuses_as_busy(&self) -> bool {
         let is_busy = self.busy.hits(self.settings.busy);
         if is_busy {
@@ -117,23 +114,18 @@ impl Rehearsal {
         is_busy
     }
 
-    pub(crate) fn loses_response(&self, operation: &str) -> bool {
+    fn loses_response(&self, change: &str) -> bool {
         let is_lost = self.lost_responses.hits(self.settings.lost_responses);
         if is_lost {
-            debug!(target: LOG, operation, "the write is committed, but its response is lost");
+            debug!(target: LOG, change, "the write is committed, but its response is lost");
         }
         is_lost
     }
 
-    pub(crate) fn note_deletion(&self, table: &TableKey) {
+    fn note_deletion(&self, table: &TableKey) {
         self.deletions.add(key(table), (), self.clock.now());
         // The policies of a table disappear immediately when it is deleted.
         self.policies.forget(&key(table));
-    }
-
-    /// Refuses to create a table with the name of a table that is still being deleted.
-    pub(crate) fn check_creation(&self, table: &TableKey) -> Result<(), Failure> {
-        if self.is_being_deleted(table) { Err(Failure::service(ErrorCode::TableBeingDeleted)) } else { Ok(()) }
     }
 
     /// Returns true if a table with this name is still being deleted.
@@ -141,23 +133,23 @@ impl Rehearsal {
         self.deletions.effective_before(&key(table), self.clock.now()).is_some()
     }
 
-    pub(crate) fn note_properties(&self, account: &AccountName, current: Arc<ServiceProperties>) {
+    fn note_properties(&self, account: &AccountName, current: Arc<ServiceProperties>) {
         self.properties.add(account.clone(), current, self.clock.now());
     }
 
-    pub(crate) fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+    fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         self.properties.effective_before(account, self.clock.now())
     }
 
-    pub(crate) fn delays_policies(&self) -> bool {
+    fn delays_policies(&self) -> bool {
         !self.settings.policies.is_zero()
     }
 
-    pub(crate) fn note_policies(&self, table: &TableKey, current: StoredAccessPolicies) {
+    fn note_policies(&self, table: &TableKey, current: StoredAccessPolicies) {
         self.policies.add(key(table), current, self.clock.now());
     }
 
-    pub(crate) fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
+    fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
         self.policies.effective_before(&key(table), self.clock.now())
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! This module must not depend on the format of a token.
 
+use super::erased_engine::ErasedEngine;
 use super::settings::Share;
 use super::{LOG, Rehearsal};
 use engine::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
@@ -24,9 +25,9 @@ const AFTER: char = '\0';
 
 impl Rehearsal {
     /// Scans one page as the engine does, but may end it earlier than the engine would.
-    pub(crate) async fn scan<E: Engine, S: EntitySink>(
+    pub(super) async fn scan<S: EntitySink>(
         &self,
-        engine: &E,
+        engine: &ErasedEngine,
         table: &TableKey,
         mut scan: Scan,
         sink: S,
@@ -91,7 +92,7 @@ impl Rehearsal {
 
     /// Returns the maximum number of tables for a page that could contain up to `limit` tables. Only the first page may
     /// be empty.
-    pub(crate) fn table_page_limit(&self, limit: usize, is_first: bool) -> usize {
+    pub(super) fn table_page_limit(&self, limit: usize, is_first: bool) -> usize {
         if is_first && self.empty_pages.hits(self.settings.empty_pages) {
             return 0;
         }

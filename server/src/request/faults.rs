@@ -1,6 +1,6 @@
 //! Faults that a test scripts for single requests.
 //!
-//! Invariant: without a script, a request only checks an empty `Option`.
+//! Invariant: a server without a script is started without the layer that asks for faults.
 //!
 //! This module must not know which requests a test chooses.
 

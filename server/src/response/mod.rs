@@ -14,11 +14,10 @@ pub(crate) use segments::Segments;
 
 use crate::failure::{Failure, Layer};
 use crate::limits::memory::MemoryPermit;
-use crate::request::{RequestContext, ScriptedRefusal};
+use crate::request::RequestContext;
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
@@ -29,22 +28,6 @@ use wire::negotiation::ContentKind;
 use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
-
-/// If the request body was not read, the connection is closed.
-pub(crate) fn scripted_refusal(refusal: &ScriptedRefusal, is_body_read: bool) -> Response<Segments> {
-    let mut response = Response::<Segments>::default();
-    *response.status_mut() = refusal.status;
-    if let Some(code) = &refusal.code {
-        let message = serde_json::json!({ "lang": "en-US", "value": "A scripted fault." });
-        let body = serde_json::json!({ "odata.error": { "code": code, "message": message } });
-        *response.body_mut() = Segments::new(vec![Bytes::from(body.to_string())], MemoryPermit::default());
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    if !is_body_read {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
 
 pub(crate) fn success(
     response: OperationResponse,

@@ -4,10 +4,10 @@ use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
 use crate::failure::Failure;
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
-use crate::rehearsal::Rehearsal;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
-use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
+use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd};
+use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
     AccountName, EntityKey, MetricsTable, MutationError, MutationResult, Record, ServiceProperties,
@@ -23,8 +23,6 @@ pub(crate) struct AccountTables<'a, E> {
     account: &'a AccountName,
     /// `None` if nothing is throttled.
     throttle: Option<&'a Throttle>,
-    /// `None` if no conditions of the cloud are rehearsed.
-    rehearsal: Option<&'a Rehearsal>,
     /// `None` if the account has no quota.
     quota: Option<AccountQuota<'a>>,
     /// `None` if the server keeps no metrics for accounts.
@@ -66,12 +64,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         engine: &'a E,
         account: &'a AccountName,
         throttle: Option<&'a Throttle>,
-        rehearsal: Option<&'a Rehearsal>,
         quota: Option<AccountQuota<'a>>,
         has_secondary_metrics: Option<bool>,
     ) -> Self {
         let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
-        Self { engine, account, throttle, rehearsal, quota, metrics_tables, entities: EntityCounters::default() }
+        Self { engine, account, throttle, quota, metrics_tables, entities: EntityCounters::default() }
     }
 
     pub(crate) fn entities(&self) -> EntityCounts {
@@ -127,13 +124,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         self.metrics_table(name).map_or_else(|| self.table(name), |name| Ok(self.key_of(name)))
     }
 
-    /// Lists the tables in the order of their folded names, starting at a folded name (inclusive).
-    pub(crate) fn list(&self, from: String) -> TablePages<'_, E> {
-        TablePages::new(self.engine, self.account, from)
-    }
-
-    pub(crate) fn page_limit(&self, limit: usize, is_first: bool) -> usize {
-        self.rehearsal.map_or(limit, |rehearsal| rehearsal.table_page_limit(limit, is_first))
+    pub(crate) async fn page(&self, query: TableQuery<'_>) -> Result<TablePage, Failure> {
+        Ok(step("list tables", pin!(self.engine.table_page(self.account, query))).await?)
     }
 
     pub(crate) async fn spelling(&self, name: &str) -> Result<Option<TableName>, Failure> {
@@ -146,9 +138,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     pub(crate) async fn create(&self, name: TableName) -> Result<(), Failure> {
         let table = self.key_of(name);
-        if let Some(rehearsal) = self.rehearsal {
-            rehearsal.check_creation(&table)?;
-        }
         let _creation_lock = match &self.quota {
             Some(quota) => quota.admit_table(self.engine, &table).await?,
             None => None,
@@ -156,7 +145,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(step("create table", pin!(self.engine.create_table(&table))).await?)
     }
 
-    /// Deletes a table. Its name is available again immediately, unless the delay is rehearsed.
+    /// Deletes a table. Its name is available again immediately.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Failure> {
         if self.metrics_table(name).is_some() {
             return Err(read_only_failure());
@@ -164,9 +153,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
         let table = self.key_of(name);
         step("delete table", pin!(self.engine.delete_table(&table))).await?;
-        if let Some(rehearsal) = self.rehearsal {
-            rehearsal.note_deletion(&table);
-        }
         if let Some(quota) = &self.quota {
             quota.forget_table(&table);
         }
@@ -179,11 +165,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
         let table = self.table(name)?;
-        if let Some(rehearsal) = self.rehearsal.filter(|rehearsal| rehearsal.delays_policies())
-            && let Ok(current) = self.engine.policies(&table).await
-        {
-            rehearsal.note_policies(&table, current);
-        }
         let set = step("write policies", pin!(self.engine.set_policies(&table, policies))).await;
         set.map_err(|error| match error {
             CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
@@ -192,17 +173,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     }
 
     pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
-        if let Some(earlier) = self.rehearsal.and_then(|rehearsal| rehearsal.earlier_properties(self.account)) {
-            return Ok(earlier);
-        }
         Ok(self.engine.service_properties(self.account)?)
     }
 
     /// Replaces those sections of the service properties that the update contains.
     pub(crate) async fn update_service_properties(&self, update: ServicePropertiesUpdate) -> Result<(), Failure> {
-        if let Some(rehearsal) = self.rehearsal {
-            rehearsal.note_properties(self.account, self.engine.service_properties(self.account)?);
-        }
         let updated = self.engine.update_service_properties(self.account, update);
         Ok(step("write service properties", pin!(updated)).await?)
     }
@@ -234,11 +209,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
             return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0 }));
         }
-        let (sink, end) = match self.rehearsal {
-            None => step("scan", pin!(self.engine.scan(&table, scan, sink))).await?,
-            // Boxed, so that the future of every request does not reserve space for it.
-            Some(rehearsal) => step("scan", Box::pin(rehearsal.scan(self.engine, &table, scan, sink)).as_mut()).await?,
-        };
+        let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
         self.count_read(end.examined, end.accepted);
         if let Some(admitted) = admitted {
             admitted.count_examined(end.examined);

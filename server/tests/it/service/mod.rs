@@ -9,6 +9,7 @@ mod metrics_tables;
 mod order;
 mod query_cost;
 mod quotas;
+mod rehearsal;
 mod secondary_endpoint;
 mod shared_access;
 mod signatures;
