@@ -9,7 +9,8 @@ use clap::{Arg, Args};
 use engine_postgres::PostgresOptions;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
-use server::{Access, Accounts, Files, MEMORY_BYTES_MIN, OAuthConfig, RehearsalSettings, Secondary, Settings};
+use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
+use server::{RehearsalSettings, Secondary, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -132,13 +133,14 @@ impl Config {
         exposure.check_transport()?;
         // On by default for development, where it shows nothing that the public key does not already give access to.
         let has_explorer_by_default = exposure.listen.ip().is_loopback() && accounts.have_well_known_key();
-        let oauth = args.oauth.as_ref().map(OAuthConfig::new).transpose()?;
+        let tokens =
+            args.oauth.as_ref().map(OAuthConfig::new).transpose()?.map(|oauth| BearerTokens::OAuth(Box::new(oauth)));
         let check_accounts = Box::new(move |accounts: &_| exposure.check_accounts(accounts));
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
         let server = server_settings(&args, exposure, has_explorer_by_default)?;
         let process = process_settings(args, secret_files, &storage)?;
-        let access = Access { accounts, account_file, check_accounts, oauth, tls };
+        let access = Access { accounts, account_file, check_accounts, tokens, tls };
         Ok(Self { exposure, storage, process, access, server })
     }
 

@@ -40,6 +40,7 @@ pub use accounts::edit as account_file;
 pub use accounts::{Accounts, Quota, QuotaSection, connection_string, random_key};
 #[cfg(feature = "admin")]
 pub use admin::log_control::LogControl;
+pub use authorization::bearer::BearerTokens;
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
 pub use limits::memory::MEMORY_BYTES_MIN;

@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::admin::log_control::LogControl;
 #[cfg(feature = "admin")]
 use crate::admin::{self, Admin, ObservedService};
-use crate::authorization::oauth::OAuth;
+use crate::authorization::bearer::TokenVerifier;
 use crate::clock;
 use crate::connection::handler::Handler;
 use crate::connection::listener::{self, ListenerSettings};
@@ -222,9 +222,9 @@ impl<E: Engine> Assembled<E> {
             }
         }
         let tls = live_tls(access.tls)?;
-        let oauth = match access.oauth {
+        let tokens = match access.tokens {
             None => None,
-            Some(oauth) => Some(OAuth::start(oauth).await?),
+            Some(tokens) => Some(TokenVerifier::start(tokens).await?),
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_default_properties(ServiceProperties::with_hourly_metrics());
@@ -238,7 +238,7 @@ impl<E: Engine> Assembled<E> {
             clock,
             is_test_clock: test_clock.is_some(),
             accounts,
-            oauth,
+            tokens,
             admission: Admission::new(settings.requests_max),
             memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),

@@ -3,7 +3,7 @@
 //! The order of the steps determines which error a client sees first (specification 06 §6).
 
 use crate::accounts::Accounts;
-use crate::authorization::oauth::OAuth;
+use crate::authorization::bearer::TokenVerifier;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
@@ -56,8 +56,8 @@ pub(crate) struct Service<E> {
     pub(crate) is_test_clock: bool,
     pub(crate) settings: Settings,
     pub(crate) accounts: Arc<Live<Accounts>>,
-    /// The issuers of accepted bearer tokens; `None` if no bearer tokens are accepted.
-    pub(crate) oauth: Option<OAuth>,
+    /// `None` if no bearer tokens are accepted.
+    pub(crate) tokens: Option<TokenVerifier>,
     /// Limits the requests in flight.
     pub(crate) admission: Admission,
     pub(crate) memory: BodyMemory,
@@ -219,9 +219,9 @@ impl<E: Engine> Service<E> {
             return Ok((preflight(context)?, MemoryPermit::default()));
         }
         let version = incoming.version();
-        let oauth = self.oauth.as_ref();
-        context.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&*self.engine, accounts, oauth, context).await?;
+        let tokens = self.tokens.as_ref();
+        context.challenge = tokens.and_then(TokenVerifier::challenge).cloned();
+        let grant = authenticate(&*self.engine, accounts, tokens, context).await?;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }

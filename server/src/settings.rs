@@ -1,7 +1,7 @@
 //! The settings of a server: checked values, independent of their source.
 
 use crate::accounts::{Accounts, Quota};
-use crate::authorization::oauth::OAuthConfig;
+use crate::authorization::bearer::BearerTokens;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
@@ -95,8 +95,8 @@ pub struct Access {
     pub account_file: Option<Files<1>>,
     /// The check that the accounts in a changed file must pass.
     pub check_accounts: AccountCheck,
-    /// The settings for bearer tokens; `None` if no bearer tokens are accepted.
-    pub oauth: Option<OAuthConfig>,
+    /// `None` if no bearer tokens are accepted.
+    pub tokens: Option<BearerTokens>,
     /// The certificate and key files, which are reloaded when they change, and the settings made from them; `None` for
     /// plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,

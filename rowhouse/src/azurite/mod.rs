@@ -20,7 +20,7 @@ use crate::serve::{self, Ready, ServerHost, print_and_flush};
 use anyhow::{Context, anyhow, ensure};
 use clap::Parser;
 use programs::{EndedProgram, Program, Programs};
-use server::OAuthConfig;
+use server::BearerTokens;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tools::report_error;
@@ -54,10 +54,10 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     config.server.names_emulator_version = true;
     if accepts_unverified_tokens {
         ensure!(
-            config.access.oauth.is_none(),
+            config.access.tokens.is_none(),
             "--oauth basic accepts tokens from any issuer and cannot be combined with [oauth] in the file: remove one of them"
         );
-        config.access.oauth = Some(OAuthConfig::without_signatures());
+        config.access.tokens = Some(BearerTokens::Unverified);
     }
     for folder in [location.as_deref(), config.process.log_file.as_deref().and_then(Path::parent)].into_iter().flatten()
     {
@@ -160,7 +160,7 @@ impl ServerHost for EmulatorHost {
 /// Warns about what users of other machines can do with this server.
 fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     let listen = config.exposure.listen;
-    let is_open = !listen.ip().is_loopback() && (has_public_key || config.access.oauth.is_some());
+    let is_open = !listen.ip().is_loopback() && (has_public_key || config.access.tokens.is_some());
     is_open.then(|| {
         Remark::Warning(format!(
             "anyone who can reach {listen} can read and change everything, as with the emulator: set AZURITE_ACCOUNTS to your own \

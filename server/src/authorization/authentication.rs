@@ -3,9 +3,9 @@
 //!
 //! Runs before the body is read, and before a response could reveal whether an account or a table exists.
 
-use super::oauth::OAuth;
+use super::bearer::{self, TokenVerifier};
 use super::placeholder_keys::placeholder_keys;
-use super::{bearer, delegation, shared_access};
+use super::{delegation, shared_access};
 use crate::accounts::Accounts;
 use crate::failure::{Failure, Layer};
 use crate::request::{CredentialKind, IncomingRequest, RequestContext};
@@ -25,21 +25,22 @@ use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, pars
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
-    oauth: Option<&OAuth>,
+    verifier: Option<&TokenVerifier>,
     context: &mut RequestContext<'_>,
 ) -> Result<Grant, Failure> {
     let incoming = context.incoming;
     let header = incoming.head.authorization;
-    if let Some(oauth) = oauth
+    let oauth = verifier.and_then(TokenVerifier::oauth);
+    if let Some(verifier) = verifier
         && let Some(credential) = header.and_then(bearer::credential)
     {
         if incoming.is_bound_to_user() {
             context.credential = CredentialKind::SharedAccessSignature;
-            return shared_access::authenticate(engine, accounts, Some(oauth), incoming).await;
+            return shared_access::authenticate(engine, accounts, oauth, incoming).await;
         }
         context.credential = CredentialKind::Bearer;
-        let (token, grant) = bearer::authenticate(accounts, oauth, credential, incoming).await?;
-        context.delegator = delegation::delegator(accounts, oauth, &token, &grant.account, incoming);
+        let (token, grant) = bearer::authenticate(accounts, verifier, credential, incoming).await?;
+        context.delegator = delegation::delegator(accounts, verifier, &token, &grant.account, incoming);
         return Ok(grant);
     }
     match header {
@@ -54,7 +55,7 @@ pub(crate) async fn authenticate(
         }
         None => {
             context.credential = CredentialKind::Anonymous;
-            Err(bearer::anonymous(oauth, context))
+            Err(bearer::anonymous(verifier, context))
         }
     }
 }

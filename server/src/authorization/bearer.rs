@@ -1,15 +1,17 @@
 //! Requests with `Authorization: Bearer`: grants for valid tokens, errors for invalid or missing ones (specification
 //! 09 §1, §4).
 
-use super::oauth::{OAuth, TokenError, VerifiedToken};
+use super::oauth::{AcceptedToken, OAuth, OAuthConfig, TokenError};
+use super::unverified_tokens;
 use crate::accounts::Accounts;
 use crate::failure::{Failure, Layer};
 use crate::request::{IncomingRequest, RequestContext};
 use http::HeaderValue;
-use model::{Grant, Scope};
+use model::roles::RoleScope;
+use model::{AccountName, Grant, Scope};
 use tracing::debug;
 use wire::target::Resource;
-use wire::{ErrorCode, ServiceError, Version};
+use wire::{ErrorCode, Version};
 
 /// Returns the part of the header after the scheme Bearer, which may be empty, or `None` for a different scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
@@ -18,23 +20,80 @@ pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
 }
 
+/// The bearer tokens that a server accepts.
+#[derive(Debug, Clone)]
+pub enum BearerTokens {
+    /// Tokens of the configured issuers.
+    OAuth(Box<OAuthConfig>),
+    /// Every token whose claims are valid, whoever signed it, like the emulator with `--oauth basic`. Such a server
+    /// protects nothing, because anyone can write such a token.
+    Unverified,
+}
+
+/// The verifier of bearer tokens, which decides about everything that depends on how tokens are checked.
+#[derive(Debug)]
+pub(crate) enum TokenVerifier {
+    OAuth(OAuth),
+    /// See [`unverified_tokens`].
+    Unverified,
+}
+
+impl TokenVerifier {
+    pub(crate) async fn start(tokens: BearerTokens) -> anyhow::Result<Self> {
+        match tokens {
+            BearerTokens::OAuth(config) => OAuth::start(*config).await.map(Self::OAuth),
+            BearerTokens::Unverified => Ok(Self::Unverified),
+        }
+    }
+
+    /// Returns the verifier of user delegation keys. Without issuers, there are no such keys.
+    pub(crate) fn oauth(&self) -> Option<&OAuth> {
+        match self {
+            Self::OAuth(oauth) => Some(oauth),
+            Self::Unverified => None,
+        }
+    }
+
+    pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
+        self.oauth().and_then(OAuth::challenge)
+    }
+
+    async fn verify(&self, credential: &str, incoming: &IncomingRequest<'_>) -> Result<AcceptedToken, Failure> {
+        match self {
+            Self::OAuth(oauth) => verify(oauth, credential, incoming).await,
+            Self::Unverified => unverified_tokens::verify(token(credential).ok_or_else(malformed)?, incoming),
+        }
+    }
+
+    fn check_operation(&self, incoming: &IncomingRequest<'_>) -> Result<(), Failure> {
+        match self {
+            Self::OAuth(_) => Ok(()),
+            Self::Unverified => unverified_tokens::check_operation(incoming),
+        }
+    }
+
+    fn roles(&self, token: &AcceptedToken, account: &AccountName) -> RoleScope {
+        match self {
+            Self::OAuth(oauth) => oauth.roles(token, account),
+            Self::Unverified => unverified_tokens::roles(token),
+        }
+    }
+}
+
 pub(crate) async fn authenticate(
     accounts: &Accounts,
-    oauth: &OAuth,
+    verifier: &TokenVerifier,
     credential: &str,
     incoming: &IncomingRequest<'_>,
-) -> Result<(VerifiedToken, Grant), Failure> {
-    let verified = verify(oauth, credential, incoming).await?;
+) -> Result<(AcceptedToken, Grant), Failure> {
+    let accepted = verifier.verify(credential, incoming).await?;
     // Checked after the token, so that only the owner of a valid token learns whether an account exists.
     let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
-    if oauth.accepts_unverified_tokens() && incoming.options.comp.as_deref() == Some("acl") {
-        // The emulator accepts no token here. The service checks the roles and therefore names the permission.
-        return Err(Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure));
-    }
-    let roles = oauth.roles(&verified, account);
+    verifier.check_operation(incoming)?;
+    let roles = verifier.roles(&accepted, account);
     debug!("a token was accepted for {account}: {}", roles.caller);
-    Ok((verified, Grant { account: account.clone(), scope: Scope::Roles(roles) }))
+    Ok((accepted, Grant { account: account.clone(), scope: Scope::Roles(roles) }))
 }
 
 /// UNVERIFIED (09 §9): that the date of the request is not checked.
@@ -42,13 +101,13 @@ pub(crate) async fn verify(
     oauth: &OAuth,
     credential: &str,
     incoming: &IncomingRequest<'_>,
-) -> Result<VerifiedToken, Failure> {
+) -> Result<AcceptedToken, Failure> {
     let token = token(credential).ok_or_else(malformed)?;
     if !incoming.connection.is_tls && !oauth.allows_plain_http() {
-        return Err(refused_for(oauth, "Authentication scheme Bearer is not allowed with HTTP."));
+        return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
     }
-    let addressed = incoming.target.account.as_ref().map_or("", |account| account.as_str());
-    oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(oauth, error, incoming))
+    let addressed = incoming.target.account.as_ref().map_or("", AccountName::as_str);
+    oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))
 }
 
 /// Returns the error for a request without any credential (07 §9). If there is an issuer, the error says where to get
@@ -56,7 +115,7 @@ pub(crate) async fn verify(
 ///
 /// UNVERIFIED (07 §9): that a request without a version is treated as one of the oldest version; that without an issuer
 /// no version gets the challenge; that in versions without the challenge only a batch gets the error "not found".
-pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>) -> Failure {
+pub(crate) fn anonymous(verifier: Option<&TokenVerifier>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
     let incoming = context.incoming;
     let version = incoming.version().ok().flatten().unwrap_or(Version::OLDEST);
@@ -66,7 +125,7 @@ pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>)
         context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
         return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).with_reason(REASON);
     }
-    match oauth {
+    match verifier {
         Some(_) => challenge_failure(incoming, REASON),
         None => Failure::authentication(REASON),
     }
@@ -82,25 +141,11 @@ fn malformed() -> Failure {
     Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
 }
 
-fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
-    if oauth.accepts_unverified_tokens() {
-        return refused_for(oauth, error.emulator_detail());
-    }
+fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
     if error == TokenError::KeysUnavailable {
         return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
     }
     challenge_failure(incoming, error.to_string())
-}
-
-/// Returns a 403 with a reason for the log. The emulator also sends the reason to the client, because its credentials
-/// protect nothing.
-fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
-    let failure = Failure::authentication(reason);
-    if !oauth.accepts_unverified_tokens() {
-        return failure;
-    }
-    let message = format!("{} {reason}", failure.error.message);
-    Failure { error: ServiceError::new(ErrorCode::AuthenticationFailed, message), ..failure }
 }
 
 /// Returns a 401 in versions that have the challenge, and a 403 in earlier ones.

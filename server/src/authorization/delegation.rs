@@ -4,8 +4,8 @@
 //! The server does not store issued keys. A signature names its principal but not the principal's issuer, so the
 //! server derives and tries the key of that principal at each issuer.
 
-use super::bearer;
-use super::oauth::{OAuth, Subject, VerifiedToken};
+use super::bearer::{self, TokenVerifier};
+use super::oauth::{AcceptedToken, OAuth, Subject};
 use crate::accounts::Accounts;
 use crate::failure::Failure;
 use crate::request::IncomingRequest;
@@ -21,8 +21,8 @@ use wire::signing::AccountKey;
 /// The key is derived from the first key of the account.
 pub(crate) fn delegator(
     accounts: &Accounts,
-    oauth: &OAuth,
-    token: &VerifiedToken,
+    verifier: &TokenVerifier,
+    token: &AcceptedToken,
     account: &AccountName,
     incoming: &IncomingRequest<'_>,
 ) -> Option<Delegator> {
@@ -36,7 +36,8 @@ pub(crate) fn delegator(
     Some(Delegator {
         account_key: accounts.keys(account)?.first()?.clone(),
         account: account.clone(),
-        issuer: oauth.name(issuer).to_owned(),
+        // Without issuers, no signature with the key is accepted.
+        issuer: verifier.oauth().map_or("", |oauth| oauth.name(issuer)).to_owned(),
         claim,
         id: id.to_owned(),
         tenant: tenant.to_owned(),

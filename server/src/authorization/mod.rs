@@ -7,11 +7,12 @@
 //! This folder must not know how an operation is carried out.
 
 mod authentication;
-mod bearer;
+pub(crate) mod bearer;
 mod delegation;
 pub(crate) mod oauth;
 mod placeholder_keys;
 mod shared_access;
+mod unverified_tokens;
 pub(crate) mod web_page;
 
 pub(crate) use authentication::authenticate;

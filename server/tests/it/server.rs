@@ -122,7 +122,7 @@ impl Drop for Server {
 
 /// Returns the access settings of a server with the given accounts, and without bearer tokens.
 pub(crate) fn access(accounts: Accounts) -> Access {
-    Access { accounts, account_file: None, check_accounts: Box::new(|_| Ok(())), oauth: None, tls: None }
+    Access { accounts, account_file: None, check_accounts: Box::new(|_| Ok(())), tokens: None, tls: None }
 }
 
 /// Reads accounts written as `name:key`, separated by semicolons.

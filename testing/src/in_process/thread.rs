@@ -151,7 +151,7 @@ fn access(accounts: &[(String, String)]) -> anyhow::Result<Access> {
         accounts: Accounts::from_environment_text(&accounts.join(";"))?,
         account_file: None,
         check_accounts: Box::new(|_| Ok(())),
-        oauth: None,
+        tokens: None,
         tls: None,
     })
 }

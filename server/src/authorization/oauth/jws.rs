@@ -95,7 +95,7 @@ fn is_type_of_access_token(typ: &str) -> bool {
 }
 
 /// Decodes strictly: the URL alphabet, no padding, no stray bits at the end.
-pub(super) fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
+pub(crate) fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed("Base64"))
 }
 

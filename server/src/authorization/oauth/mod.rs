@@ -7,24 +7,20 @@
 //! 2. Without keys, every token is rejected.
 //! 3. No token is ever logged, stored or forwarded.
 //!
-//! For development, [`unverified`] violates the first two invariants, as the emulator does. Only
-//! [`OAuthConfig::without_signatures`] enables it.
-//!
 //! Code in this folder must not depend on tables, entities or operations.
 
 mod algorithm;
 mod assignments;
-mod audience;
+pub(super) mod audience;
 mod challenge;
-mod claims;
+pub(super) mod claims;
 mod fetch;
-mod jws;
+pub(super) mod jws;
 mod key_set;
 mod key_source;
 mod settings;
 mod token_cache;
 mod token_error;
-mod unverified;
 
 pub use settings::{OAuthConfig, OAuthSection};
 pub(crate) use token_error::TokenError;
@@ -38,7 +34,7 @@ use http::HeaderValue;
 use jws::Jws;
 use key_source::{KeySource, KeySourceError};
 use model::AccountName;
-use model::roles::{DataActions, RoleScope};
+use model::roles::RoleScope;
 use settings::{IssuerConfig, KeyLocation};
 use std::fmt;
 use std::sync::Arc;
@@ -54,7 +50,6 @@ pub(crate) struct OAuth {
     assignments: Assignments,
     live_assignments: Arc<Live<Assignments>>,
     cache: TokenCache,
-    accepts_unverified_tokens: bool,
 }
 
 struct Issuer {
@@ -62,7 +57,8 @@ struct Issuer {
     keys: Arc<KeySource>,
 }
 
-pub(crate) struct VerifiedToken {
+/// A token that its verifier accepted.
+pub(crate) struct AcceptedToken {
     issuer: usize,
     claims: Arc<Claims>,
 }
@@ -78,9 +74,18 @@ pub(crate) struct Subject<'a> {
 /// The tenant of principals whose tokens name none. Clients expect a UUID.
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
 
-impl VerifiedToken {
+impl AcceptedToken {
+    /// `issuer` is the index of the issuer among those of the verifier.
+    pub(super) fn new(issuer: usize, claims: Claims) -> Self {
+        Self { issuer, claims: Arc::new(claims) }
+    }
+
+    pub(super) fn principal(&self) -> &Principal {
+        &self.claims.principal
+    }
+
     pub(crate) fn subject(&self) -> Option<Subject<'_>> {
-        let principal = &self.claims.principal;
+        let principal = self.principal();
         let (claim, id) = principal.subject()?;
         let tenant = principal.tenant.as_deref().unwrap_or(NO_TENANT);
         Some(Subject { issuer: self.issuer, claim, id, tenant })
@@ -130,17 +135,11 @@ impl OAuth {
             assignments: config.assignments,
             live_assignments,
             cache: TokenCache::default(),
-            accepts_unverified_tokens: config.accepts_unverified_tokens,
         })
     }
 
     pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
         self.challenge.as_ref()
-    }
-
-    /// Returns true if tokens are accepted as in the emulator, whose errors clients then expect.
-    pub(crate) fn accepts_unverified_tokens(&self) -> bool {
-        self.accepts_unverified_tokens
     }
 
     pub(crate) fn allows_plain_http(&self) -> bool {
@@ -153,38 +152,28 @@ impl OAuth {
         token: &str,
         account: &str,
         now: SystemTime,
-    ) -> Result<VerifiedToken, TokenError> {
-        if self.accepts_unverified_tokens {
-            let claims = unverified::claims_without_signature(token, account, now)?;
-            return Ok(VerifiedToken { issuer: 0, claims: Arc::new(claims) });
-        }
+    ) -> Result<AcceptedToken, TokenError> {
         let digest = digest_of(token);
         let known = self.cache.get(&digest, now).filter(|known| self.is_current(known));
         let verified = if let Some(CachedToken { issuer, claims, .. }) = known {
-            VerifiedToken { issuer, claims }
+            AcceptedToken { issuer, claims }
         } else {
             let (issuer, generation, claims) = self.check(token, now).await?;
             let claims = Arc::new(claims);
             self.cache.insert(digest, issuer, generation, Arc::clone(&claims), now);
-            VerifiedToken { issuer, claims }
+            AcceptedToken { issuer, claims }
         };
         let accepted = self.issuers.get(verified.issuer).map(|issuer| &issuer.config.rules.audiences);
         let is_for_account = accepted.is_some_and(|accepted| accepted.accept(&verified.claims.audiences, account));
         if is_for_account { Ok(verified) } else { Err(TokenError::Audience) }
     }
 
-    pub(crate) fn roles(&self, verified: &VerifiedToken, account: &AccountName) -> RoleScope {
-        self.roles_of(verified.issuer, &verified.claims.principal, account)
+    pub(crate) fn roles(&self, verified: &AcceptedToken, account: &AccountName) -> RoleScope {
+        self.roles_of(verified.issuer, verified.principal(), account)
     }
 
     fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
         let mut scope = RoleScope::new(Arc::clone(&principal.description));
-        if self.accepts_unverified_tokens {
-            scope.allow(
-                None,
-                DataActions::CONTRIBUTOR.union(DataActions::READ_SERVICE).union(DataActions::WRITE_SERVICE),
-            );
-        }
         self.assignments.allow(&mut scope, issuer, principal, account);
         self.live_assignments.current().allow(&mut scope, issuer, principal, account);
         scope

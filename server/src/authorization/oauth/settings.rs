@@ -85,7 +85,6 @@ pub struct OAuthConfig {
     pub(crate) roles: Roles,
     pub(crate) assignments: Assignments,
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
-    pub(crate) accepts_unverified_tokens: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -156,23 +155,7 @@ impl OAuthConfig {
             roles,
             assignments,
             assignments_file,
-            accepts_unverified_tokens: false,
         })
-    }
-
-    /// Accepts every token whose claims are valid, whoever signed it, like the emulator with `--oauth basic`. Such a
-    /// server protects nothing, because anyone can write such a token.
-    pub fn without_signatures() -> Self {
-        Self {
-            challenge: None,
-            allow_plain_http: false,
-            allow_plain_http_issuer: false,
-            issuers: Vec::new(),
-            roles: Roles::default(),
-            assignments: Assignments::default(),
-            assignments_file: None,
-            accepts_unverified_tokens: true,
-        }
     }
 }
 

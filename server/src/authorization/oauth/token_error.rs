@@ -1,5 +1,4 @@
-//! The reasons for rejecting a token. The server logs them. A client sees them only if tokens are checked as in the
-//! emulator.
+//! The reasons for rejecting a token. The server logs them, and no client sees them.
 
 use std::fmt;
 
@@ -22,19 +21,6 @@ pub(crate) enum TokenError {
     Audience,
     Directory,
     Client,
-}
-
-impl TokenError {
-    /// Returns what the emulator tells a client about the token, in the emulator's words.
-    pub(crate) fn emulator_detail(&self) -> &'static str {
-        match self {
-            Self::Audience => "Invalid token audience.",
-            Self::UnknownIssuer(_) => "Invalid token issuer.",
-            Self::Expired => "Lifetime validation failed. The token is expired.",
-            Self::NotYetValid => "Lifetime validation failed.",
-            _ => "Authentication scheme Bearer is not supported.",
-        }
-    }
 }
 
 impl fmt::Display for TokenError {

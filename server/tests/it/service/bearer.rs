@@ -2,7 +2,7 @@
 
 use crate::Server;
 use crate::server::accounts;
-use rowhouse_server::{OAuthConfig, OAuthSection, parse_toml};
+use rowhouse_server::{BearerTokens, OAuthConfig, OAuthSection, parse_toml};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use test_support::Response;
@@ -53,7 +53,7 @@ impl World {
         let text = oauth_section("allow-bearer-over-plain-http = true", &issuer, &other);
         let configuration: Configuration = parse_toml(&text, &[]).unwrap();
         let mut access = accounts(&format!("orchard:{}:{}", KEYS[0], KEYS[1]));
-        access.oauth = Some(OAuthConfig::new(&configuration.oauth).unwrap());
+        access.tokens = Some(BearerTokens::OAuth(Box::new(OAuthConfig::new(&configuration.oauth).unwrap())));
         let server = Server::with_access(access, |_| {});
         server.clock.reset();
         Self { server, issuer, other, rsa, ec }
