@@ -219,10 +219,6 @@ pub(crate) struct GrowthArgs {
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
 
-    /// Write a chart of the processor time by table size to this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
-
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

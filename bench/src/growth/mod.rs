@@ -8,7 +8,6 @@
 //! 3. Reads are measured before writes, so they find sorted and compacted files. Inserts are measured last, because
 //!    they enlarge the table.
 
-mod chart;
 mod table;
 
 use crate::child::{Server, serve, serve_floors};
@@ -66,11 +65,6 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
         for entities in &args.sizes {
             if layout == Layout::Many || *entities <= args.one_partition_max {
                 run.size(layout, *entities, &mut points)?;
-                // Measuring all sizes takes a long time, so the chart is updated after each size.
-                if let Some(file) = &args.svg {
-                    let drawing = chart::draw(&points);
-                    std::fs::write(file, drawing).with_context(|| format!("writing {}", file.display()))?;
-                }
             }
         }
     }
