@@ -4,12 +4,11 @@
 
 use crate::dataset::EMPTY_FILTER;
 use crate::generator::connection::Connection;
-use crate::generator::request::{Request, Signer, continuation};
+use crate::generator::request::{Request, Signer, continuation, filter_query};
 use anyhow::{Context, ensure};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use fastrand::Rng;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -255,7 +254,7 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
 
 async fn scan_repeatedly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let path = format!("/{table}()");
-    let filter = format!("?$filter={}", utf8_percent_encode(EMPTY_FILTER, NON_ALPHANUMERIC));
+    let filter = filter_query(EMPTY_FILTER);
     let (mut open, mut is_known, mut request) = (None, false, Vec::new());
     let mut query = filter.clone();
     loop {

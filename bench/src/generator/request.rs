@@ -120,6 +120,10 @@ pub(crate) fn continuation((partition, row): &(String, Option<String>)) -> Strin
     format!("NextPartitionKey={}{row}", encode(partition))
 }
 
+pub(crate) fn filter_query(filter: &str) -> String {
+    format!("?$filter={}", utf8_percent_encode(filter, NON_ALPHANUMERIC))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,8 @@
 //! Tasks that leave old versions and tombstones, and reads that measure their cost.
 
-use super::{Client, Failure, one, write_entity};
+use super::{Client, Failure, Outcome, one, write_entity};
 use crate::dataset::Dataset;
-use crate::generator::request::{Request, continuation};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use crate::generator::request::{Request, continuation, filter_query};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -54,8 +53,7 @@ impl Client {
                 None => Ok(None),
             },
             Churn::First => {
-                let (entities, _) = self.partition_page("&$top=1").await?;
-                one(entities).map(Some)
+                one(self.partition_page("&$top=1").await?.entities).map(Some)
             }
             Churn::Partition => self.partition().await.map(Some),
         }
@@ -71,14 +69,12 @@ impl Client {
     /// attempts.
     pub(crate) async fn create_table_again(&mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
-        let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
         loop {
-            let request = Request::with_json("POST", b"/Tables", "Prefer: return-no-content\r\n", &body);
-            match self.exchange(&request, 204, b"").await {
+            match self.create_new_table().await {
                 Err(Failure::Status(409, _)) if began.elapsed() < CREATION_TIME_MAX => {
                     tokio::time::sleep(CREATION_PAUSE).await;
                 }
-                other => return other.map(|_| began.elapsed()),
+                other => return other.map(|()| began.elapsed()),
             }
         }
     }
@@ -111,9 +107,9 @@ impl Client {
     async fn partition(&mut self) -> Result<u64, Failure> {
         let (mut all, mut page) = (0, String::new());
         loop {
-            let (entities, next) = self.partition_page(&page).await?;
-            all += entities;
-            match next {
+            let outcome = self.partition_page(&page).await?;
+            all += outcome.entities;
+            match outcome.next {
                 Some(next) => page = format!("&{}", continuation(&next)),
                 None if all == 0 => return Err(Failure::Content("an empty partition".to_owned())),
                 None => return Ok(all),
@@ -121,13 +117,9 @@ impl Client {
         }
     }
 
-    /// Returns the number of entities in the page, and the start of the next page.
-    async fn partition_page(&mut self, options: &str) -> Result<(u64, Option<(String, Option<String>)>), Failure> {
+    async fn partition_page(&mut self, options: &str) -> Result<Outcome, Failure> {
         let filter = format!("PartitionKey eq '{}'", self.plan.dataset.partition(0));
-        let query = format!("?$filter={}{options}", utf8_percent_encode(&filter, NON_ALPHANUMERIC));
-        let path = format!("/{}()", self.plan.table);
-        let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
-        Ok((outcome.entities, outcome.next))
+        self.query(&format!("{}{options}", filter_query(&filter))).await
     }
 }
 

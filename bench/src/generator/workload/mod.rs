@@ -8,12 +8,11 @@ mod churn;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
 use crate::generator::batch::{BODIES, BatchBody, BatchKeys};
 use crate::generator::connection::Connection;
-use crate::generator::request::{Request, Signer, continuation};
+use crate::generator::request::{Request, Signer, continuation, filter_query};
 pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
 use memchr::memmem;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
@@ -190,12 +189,16 @@ impl Client {
     }
 
     pub(crate) async fn create_table(&mut self) -> Result<(), Failure> {
+        match self.create_new_table().await {
+            Err(Failure::Status(409, _)) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn create_new_table(&mut self) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
         let request = Request::with_json("POST", b"/Tables", "Prefer: return-no-content\r\n", &body);
-        match self.exchange(&request, 204, b"").await {
-            Err(Failure::Status(409, _)) => Ok(()),
-            other => other.map(drop),
-        }
+        self.exchange(&request, 204, b"").await.map(drop)
     }
 
     pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
@@ -280,9 +283,8 @@ impl Client {
     }
 
     async fn page(&mut self) -> Result<u64, Failure> {
-        let path = format!("/{}()", self.plan.table);
         let query = if self.page.is_empty() { String::new() } else { format!("?{}", self.page) };
-        let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
+        let outcome = self.query(&query).await?;
         self.page = outcome.next.map_or_else(String::new, |next| continuation(&next));
         self.paged += outcome.entities;
         if self.page.is_empty() || self.plan.working_set.is_some_and(|size| self.paged >= size) {
@@ -293,11 +295,10 @@ impl Client {
 
     /// Returns the number of entities that the server had to examine.
     async fn filtered_scan(&mut self) -> Result<u64, Failure> {
-        let path = format!("/{}()", self.plan.table);
-        let first = format!("?$filter={}", utf8_percent_encode(ONE_PERCENT_FILTER, NON_ALPHANUMERIC));
+        let first = filter_query(ONE_PERCENT_FILTER);
         let (mut query, mut selected) = (first.clone(), 0);
         loop {
-            let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
+            let outcome = self.query(&query).await?;
             selected += outcome.entities;
             match outcome.next {
                 Some(next) => query = format!("{first}&{}", continuation(&next)),
@@ -317,9 +318,12 @@ impl Client {
         let (partition, from, to) =
             (plan.dataset.partition(first), Dataset::row(first), Dataset::row(first + RANGE_ENTITIES));
         let filter = format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
-        let (path, query) =
-            (format!("/{}()", plan.table), format!("?$filter={}", utf8_percent_encode(&filter, NON_ALPHANUMERIC)));
-        Ok(self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?.entities)
+        Ok(self.query(&filter_query(&filter)).await?.entities)
+    }
+
+    async fn query(&mut self, query: &str) -> Result<Outcome, Failure> {
+        let path = format!("/{}()", self.plan.table);
+        self.exchange(&Request::get(path.as_bytes(), query), 200, b"\"RowKey\":").await
     }
 
     async fn insert_batch(&mut self, number: u64) -> Result<u64, Failure> {
