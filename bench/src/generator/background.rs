@@ -13,8 +13,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{Error, ErrorKind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,7 +63,7 @@ impl BackgroundLoad {
     }
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct BackgroundReport {
     pub(crate) idle: usize,
     pub(crate) idle_lost: u64,
@@ -102,12 +102,14 @@ impl fmt::Display for BackgroundReport {
 #[derive(Debug, Default)]
 struct Counts {
     connected: AtomicU64,
-    idle_lost: AtomicU64,
-    slow_bytes: AtomicU64,
-    slow_refused: AtomicU64,
-    scanned_pages: AtomicU64,
-    scans_refused: AtomicU64,
-    scan_ms_max: AtomicU64,
+    /// Only one thread changes it, so the lock is almost always free.
+    report: Mutex<BackgroundReport>,
+}
+
+impl Counts {
+    fn report(&self) -> MutexGuard<'_, BackgroundReport> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Dropping this value closes the connections.
@@ -143,20 +145,8 @@ impl BackgroundConnections {
 
     /// The caller must add the memory figures.
     pub(crate) fn report(&self) -> BackgroundReport {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        BackgroundReport {
-            idle: self.background.idle,
-            idle_lost: count(&self.counts.idle_lost),
-            slow_readers: self.background.slow_readers,
-            slow_bytes: count(&self.counts.slow_bytes),
-            slow_refused: count(&self.counts.slow_refused),
-            scans: self.background.scans,
-            scanned_pages: count(&self.counts.scanned_pages),
-            scans_refused: count(&self.counts.scans_refused),
-            scan_ms_max: count(&self.counts.scan_ms_max),
-            resident_mib_before: None,
-            resident_mib_with: None,
-        }
+        let BackgroundLoad { idle, slow_readers, scans } = self.background;
+        BackgroundReport { idle, slow_readers, scans, ..self.counts.report().clone() }
     }
 }
 
@@ -229,7 +219,7 @@ async fn keep_idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Coun
         tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
         is_open = ping(&mut signer, &mut connection, &mut request).await;
     }
-    counts.idle_lost.fetch_add(1, Ordering::Relaxed);
+    counts.report().idle_lost += 1;
 }
 
 /// Returns true if the connection is still usable.
@@ -246,7 +236,7 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     loop {
         let result = read_pages(&mut signer, &table, &counts, &mut is_known).await;
         if result.is_err() {
-            counts.slow_refused.fetch_add(1, Ordering::Relaxed);
+            counts.report().slow_refused += 1;
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;
     }
@@ -267,12 +257,13 @@ async fn scan_repeatedly(mut signer: Signer, table: String, counts: Arc<Counts>)
         signer.write(&mut request, &Request::get(path.as_bytes(), &query));
         let began = Instant::now();
         if let Some(next) = scan_page(&mut open, &request).await {
-            counts.scanned_pages.fetch_add(1, Ordering::Relaxed);
             let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            counts.scan_ms_max.fetch_max(milliseconds, Ordering::Relaxed);
+            let mut report = counts.report();
+            report.scanned_pages += 1;
+            report.scan_ms_max = report.scan_ms_max.max(milliseconds);
             query = next.map_or_else(|| filter.clone(), |next| format!("{filter}&{}", continuation(&next)));
         } else {
-            counts.scans_refused.fetch_add(1, Ordering::Relaxed);
+            counts.report().scans_refused += 1;
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }
     }
@@ -313,7 +304,7 @@ async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known:
         if length == 0 {
             return Ok(());
         }
-        counts.slow_bytes.fetch_add(length as u64, Ordering::Relaxed);
+        counts.report().slow_bytes += length as u64;
         tokio::time::sleep(SLOW_READ_PAUSE).await;
     }
 }

@@ -52,9 +52,7 @@ impl Client {
                 Some(number) => self.insert_as(number, Dataset::row(number)).await.map(Some),
                 None => Ok(None),
             },
-            Churn::First => {
-                one(self.partition_page("&$top=1").await?.entities).map(Some)
-            }
+            Churn::First => one(self.partition_page("&$top=1").await?.entities).map(Some),
             Churn::Partition => self.partition().await.map(Some),
         }
     }
