@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
 use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
-use std::sync::Arc;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
@@ -31,23 +30,6 @@ pub(crate) struct Page {
     pub(crate) entities: Vec<PropertyBag>,
     /// `None` for the last page.
     pub(crate) next: Option<Continuation>,
-}
-
-#[async_trait]
-pub(crate) trait PageReader: Send + Sync {
-    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page>;
-}
-
-pub(crate) struct SourceTable {
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) table: TableKey,
-}
-
-#[async_trait]
-impl PageReader for SourceTable {
-    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
-        self.source.page(&self.table, query, from, limit).await
-    }
 }
 
 #[async_trait]

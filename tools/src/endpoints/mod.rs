@@ -13,7 +13,7 @@ mod service;
 mod transactions;
 
 pub(crate) use compare::difference;
-pub(crate) use endpoint::{Endpoint, Page, PageReader, Query, Source, SourceTable, WriteMode, WriteOutcome};
+pub(crate) use endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 pub(crate) use engine::{EngineEndpoint, copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{choose_account, list_accounts, open_endpoint, read_location};

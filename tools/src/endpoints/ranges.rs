@@ -1,23 +1,28 @@
 //! Splits a table of an endpoint into key ranges, as the client library does for a service.
 
-use super::endpoint::{PageReader, Query};
+use super::endpoint::{Query, Source};
 use client::key_ranges::{self, KeyPage, KeyReader};
 use client::{BoxFuture, Continuation};
+use engine::TableKey;
 use model::name::PARTITION_KEY;
 use std::sync::Arc;
 
 pub(crate) use client::key_ranges::EntityRange;
 
 pub(crate) async fn split(
-    table: &Arc<dyn PageReader>,
+    source: Arc<dyn Source>,
+    table: TableKey,
     filter: Option<&str>,
     parallel: usize,
 ) -> anyhow::Result<Vec<EntityRange>> {
-    key_ranges::split(&Keys(Arc::clone(table)), filter, parallel).await
+    key_ranges::split(&Keys { source, table }, filter, parallel).await
 }
 
 #[derive(Clone)]
-struct Keys(Arc<dyn PageReader>);
+struct Keys {
+    source: Arc<dyn Source>,
+    table: TableKey,
+}
 
 impl KeyReader for Keys {
     type Error = anyhow::Error;
@@ -28,10 +33,10 @@ impl KeyReader for Keys {
         from: Option<Continuation>,
         limit: usize,
     ) -> BoxFuture<'static, anyhow::Result<KeyPage>> {
-        let table = Arc::clone(&self.0);
+        let Self { source, table } = self.clone();
         Box::pin(async move {
             let query = Query { filter, select: vec![PARTITION_KEY.to_owned()] };
-            let page = table.page(&query, from.as_ref(), limit).await?;
+            let page = source.page(&table, &query, from.as_ref(), limit).await?;
             Ok(KeyPage { first: page.entities.into_iter().next().map(|entity| entity.key), next: page.next })
         })
     }
@@ -40,10 +45,9 @@ impl KeyReader for Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoints::{Endpoint, EngineEndpoint, Page, SourceTable, WriteMode};
-    use async_trait::async_trait;
+    use crate::endpoints::{Endpoint, EngineEndpoint, WriteMode};
     use client::PropertyBag;
-    use engine::{Memory, TableKey};
+    use engine::Memory;
     use model::clock::SystemClock;
     use model::edm::compare_ordinal;
     use model::limits::{PAGE_RESULTS_MAX, TABLE_PROBES_MAX};
@@ -54,21 +58,28 @@ mod tests {
     type Key = (String, String);
     type Matches = fn(&Key) -> bool;
 
+    #[derive(Clone)]
     struct Counted {
-        table: SourceTable,
-        pages: AtomicUsize,
+        keys: Keys,
+        pages: Arc<AtomicUsize>,
     }
 
-    #[async_trait]
-    impl PageReader for Counted {
-        async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
+    impl KeyReader for Counted {
+        type Error = anyhow::Error;
+
+        fn page(
+            &self,
+            filter: Option<String>,
+            from: Option<Continuation>,
+            limit: usize,
+        ) -> BoxFuture<'static, anyhow::Result<KeyPage>> {
             self.pages.fetch_add(1, Ordering::Relaxed);
-            self.table.page(query, from, limit).await
+            self.keys.page(filter, from, limit)
         }
     }
 
-    async fn table_of(keys: &[Key]) -> Arc<Counted> {
-        let source = Arc::new(EngineEndpoint(Memory::new(SystemClock)));
+    async fn table_of(keys: &[Key]) -> Counted {
+        let source: Arc<dyn Endpoint> = Arc::new(EngineEndpoint(Memory::new(SystemClock)));
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("cars").unwrap() };
         source.create_table(&table).await.unwrap();
         for (partition, row) in keys {
@@ -76,11 +87,11 @@ mod tests {
             let entity = PropertyBag::of_properties(key, RecordBuilder::default());
             source.write(&table, vec![entity], WriteMode::Replace).await.unwrap();
         }
-        Arc::new(Counted { table: SourceTable { source, table }, pages: AtomicUsize::new(0) })
+        Counted { keys: Keys { source, table }, pages: Arc::default() }
     }
 
-    async fn split_counted(table: &Arc<Counted>, filter: Option<&str>, parallel: usize) -> Vec<EntityRange> {
-        split(&(Arc::clone(table) as Arc<dyn PageReader>), filter, parallel).await.unwrap()
+    async fn split_counted(table: &Counted, filter: Option<&str>, parallel: usize) -> Vec<EntityRange> {
+        key_ranges::split(table, filter, parallel).await.unwrap()
     }
 
     /// Returns the number of entities in each range. Also asserts that the ranges together contain all keys in order.
@@ -90,7 +101,8 @@ mod tests {
             let query = Query { filter: range.filter(filter), select: Vec::new() };
             let (mut next, before) = (None, found.len());
             loop {
-                let page = table.page(&query, next.as_ref(), PAGE_RESULTS_MAX).await.unwrap();
+                let Keys { source, table } = &table.keys;
+                let page = source.page(table, &query, next.as_ref(), PAGE_RESULTS_MAX).await.unwrap();
                 let keys = page.entities.into_iter().map(|entity| entity.key);
                 found.extend(keys.map(|key| (key.partition.as_str().to_owned(), key.row.as_str().to_owned())));
                 next = page.next;

@@ -1,5 +1,4 @@
-use super::endpoint::{Endpoint, PageReader, Source, WriteOutcome};
-use super::endpoint::{Page, Query, WriteMode};
+use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
@@ -36,7 +35,12 @@ impl Source for TableService {
         from: Option<&Continuation>,
         limit: usize,
     ) -> anyhow::Result<Page> {
-        PageReader::page(&self.table(table.name.as_str()), query, from, limit).await
+        let mut query = query_of(&self.table(table.name.as_str()), query).page_size(limit);
+        if let Some(from) = from {
+            query = query.resume(from.clone());
+        }
+        let page = query.pages().next().await.context("the query returned no page")??;
+        Ok(Page { entities: page.items, next: page.next })
     }
 
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
@@ -81,18 +85,6 @@ impl Endpoint for TableService {
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {
         self.set_properties(&properties).await.context(SKIP_PROPERTIES)
-    }
-}
-
-#[async_trait]
-impl PageReader for Table {
-    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
-        let mut query = query_of(self, query).page_size(limit);
-        if let Some(from) = from {
-            query = query.resume(from.clone());
-        }
-        let page = query.pages().next().await.context("the query returned no page")??;
-        Ok(Page { entities: page.items, next: page.next })
     }
 }
 

@@ -4,7 +4,7 @@ use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
 use super::state::{ExportState, TablePart};
 use crate::clock;
-use crate::endpoints::{PageReader, Query, Source, SourceTable, split};
+use crate::endpoints::{Query, Source, split};
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
@@ -54,9 +54,8 @@ impl FileExport {
         if known.done.is_none() {
             let mut parts = known.parts;
             if parts.is_empty() {
-                let (source, table) = (Arc::clone(&self.source), table.clone());
-                let table: Arc<dyn PageReader> = Arc::new(SourceTable { source, table });
-                let ranges = split(&table, self.query.filter.as_deref(), self.parallel).await?;
+                let filter = self.query.filter.as_deref();
+                let ranges = split(Arc::clone(&self.source), table.clone(), filter, self.parallel).await?;
                 parts = ranges.into_iter().map(TablePart::new).collect();
                 self.state.begin(name, parts.clone())?;
             }
