@@ -8,7 +8,6 @@
 
 pub mod backup;
 pub mod check;
-mod clock;
 pub mod commands;
 pub mod copy;
 mod digest;

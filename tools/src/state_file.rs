@@ -6,7 +6,6 @@
 //! 2. Only its owner can read a file, because it contains entity keys. It contains no secrets.
 //! 3. A command continues only with the options with which the file was created.
 
-use crate::clock;
 use crate::digest::sha256;
 use crate::file::{remove_file, replace_file};
 use crate::terminal::notice;
@@ -139,7 +138,7 @@ where
         let Document { options, tables, .. } = &mut contents.document;
         let result = change(options, tables);
         contents.is_dirty = true;
-        let is_due = contents.saved.is_none_or(|saved| clock::elapsed_since(saved) >= SAVE_INTERVAL);
+        let is_due = contents.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
         if save == Save::Now || (save == Save::WhenDue && is_due) {
             self.save(&mut contents)?;
         }
@@ -173,7 +172,7 @@ where
             let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
             replace_file(path, &text)?;
         }
-        (contents.saved, contents.is_dirty) = (Some(clock::instant()), false);
+        (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
         Ok(())
     }
 

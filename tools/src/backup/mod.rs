@@ -20,7 +20,6 @@ pub use snapshot::ControlSocket;
 pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
-use crate::clock;
 use crate::copy::{RestoreCopy, TableCopy};
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
@@ -65,7 +64,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
     let to = args.to.as_deref().context("pass the folder for the backups with --to")?;
     ensure!(!is_inside(to, data), "the folder for the backups must not be inside the data folder: {}", to.display());
-    let began = clock::instant();
+    let began = Instant::now();
     let (snapshot, repository) = (open_snapshot(data)?, Repository::create_or_open(to)?);
     let repository = Arc::new(repository);
     let shared = Arc::clone(&repository);
@@ -100,7 +99,7 @@ fn summary_json(summary: &BackupSummary, removed: RemovalSummary, began: Instant
         "removed_backups": removed.backups,
         "removed_chunks": removed.chunks,
         "removed_bytes": removed.bytes,
-        "seconds": clock::elapsed_since(began).as_secs_f64(),
+        "seconds": began.elapsed().as_secs_f64(),
     })
 }
 
@@ -148,14 +147,14 @@ fn restore_folder(
     if !args.quiet {
         notice(format_args!("backup {id} has {} entities", HumanCount(manifest.entities())));
     }
-    let began = clock::instant();
+    let began = Instant::now();
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
         restore::restore(&repository, &manifest, &selection, &target, progress, stop)
     });
     let restored = restored.with_context(|| format!("restoring into {}", folder.display()))?;
     if args.json {
         let (tables, entities) = (restored.tables, restored.entities);
-        let seconds = clock::elapsed_since(began).as_secs_f64();
+        let seconds = began.elapsed().as_secs_f64();
         let summary = json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
         print(&format_args!("{summary}\n"))?;
     } else if !args.quiet {

@@ -1,6 +1,5 @@
 use super::endpoint::{Endpoint, Source, WriteOutcome};
 use super::endpoint::{Page, Query, WriteMode};
-use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
@@ -11,7 +10,7 @@ use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,7 +50,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
             filter,
             limit,
             bytes_expected: PAGE_BODY_BYTES_MAX,
-            deadline: clock::instant() + PAGE_TIMEOUT,
+            deadline: Instant::now() + PAGE_TIMEOUT,
         };
         let sink = PageSink { entities: Vec::new(), bytes: 0, select: query.select.clone(), is_damaged: false };
         let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;

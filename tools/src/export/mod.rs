@@ -12,7 +12,6 @@ mod stream;
 
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
-use crate::clock;
 use crate::endpoints::Query;
 use crate::endpoints::{
     EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
@@ -25,7 +24,8 @@ use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
 use engine::TableKey;
 use layout::ExportTarget;
-use model::{AccountName, TableName};
+use model::clock::SystemClock;
+use model::{AccountName, Clock, TableName};
 use read::{FileExport, TABLE_WORK};
 use state::{ExportOptions, ExportState};
 use std::fmt::Write as _;
@@ -160,7 +160,7 @@ fn manifest(state: &ExportState, options: ExportOptions, tables: &[&TableName]) 
     ExportManifest {
         format: MANIFEST_FORMAT,
         made_by: concat!("rowhouse ", env!("CARGO_PKG_VERSION")).to_owned(),
-        finished: clock::now().to_string(),
+        finished: SystemClock.now().to_string(),
         from,
         account,
         file_format,

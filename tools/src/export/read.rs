@@ -3,7 +3,6 @@
 use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
 use super::state::{ExportState, TablePart};
-use crate::clock;
 use crate::endpoints::{Query, Source, split};
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
@@ -17,7 +16,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
@@ -123,7 +122,7 @@ impl FileExport {
         let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
         let query =
             Query { filter: part.range.filter(self.query.filter.as_deref()), select: self.query.select.clone() };
-        let mut saved = clock::instant();
+        let mut saved = Instant::now();
         let mut text = Vec::new();
         while !part.is_done {
             let page = self.source.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
@@ -134,10 +133,10 @@ impl FileExport {
                 let entities = page.entities.len() as u64;
                 part.advance(text.len() as u64, entities, page.next);
                 self.progress.add_entities(entities);
-                if part.is_done || clock::elapsed_since(saved) >= SAVE_INTERVAL {
+                if part.is_done || saved.elapsed() >= SAVE_INTERVAL {
                     file.sync_data().with_context(|| format!("writing {}", path.display()))?;
                     self.state.advance(&table.name, number, &part)?;
-                    saved = clock::instant();
+                    saved = Instant::now();
                 }
                 anyhow::Ok(())
             })?;

@@ -1,7 +1,6 @@
 //! The progress of a command on standard error: a bar on a terminal, and periodic lines elsewhere.
 
 use super::notice;
-use crate::clock;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
 use std::future::Future;
@@ -43,7 +42,7 @@ impl Progress {
             entities: AtomicU64::new(0),
             work: AtomicU64::new(0),
             work_done: AtomicU64::new(0),
-            began: clock::instant(),
+            began: Instant::now(),
             bar: ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(action),
         }
     }
@@ -76,7 +75,7 @@ impl Progress {
     pub(crate) fn summary(&self) -> String {
         let (tables, entities) = self.done();
         let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
-        let seconds = clock::elapsed_since(self.began).as_secs_f64();
+        let seconds = self.began.elapsed().as_secs_f64();
         format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
     }
 
@@ -125,7 +124,7 @@ impl Progress {
     }
 
     fn entities_per_second(&self) -> HumanCount {
-        let milliseconds = u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX).max(1);
+        let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         HumanCount(self.entities.load(Ordering::Relaxed).saturating_mul(1000) / milliseconds)
     }
 }

@@ -24,7 +24,6 @@ pub(super) use manifest::{
     AccountEntry, BackupManifest, ChunkEntry, TableContent, TableEntry, name_of_time, seven_digits,
 };
 
-use crate::clock;
 use anyhow::{Context, bail, ensure};
 use chunk::{CHUNK_FILE_BYTES_MAX, ChunkHeader};
 use folder::Folder;
@@ -37,7 +36,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MARKER: &str = "rowhouse.backups";
 const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
@@ -302,10 +301,10 @@ fn create(path: &Path) -> anyhow::Result<()> {
 }
 
 fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    let began = clock::instant();
+    let began = Instant::now();
     loop {
         match lock() {
-            Err(TryLockError::WouldBlock) if clock::elapsed_since(began) < LOCK_TIMEOUT => {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(LOCK_POLL_INTERVAL);
             }
             result => return result,

@@ -14,7 +14,6 @@
 //! 3. The number of clients is bounded, and so is the length of a request.
 
 use super::frames::{send_failure, send_refusal, send_snapshot};
-use crate::clock;
 use anyhow::{Context, anyhow};
 use engine::{Snapshot, SnapshotError, Snapshots};
 use platform::local_socket::{self, Incoming, Listener, Stream};
@@ -24,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 const SOCKET: &str = "control";
@@ -141,7 +140,7 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
                 "the maximum number of concurrent snapshots has been reached; try again later",
             )?);
         }
-        let began = clock::instant();
+        let began = Instant::now();
         let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
         let sent = taken.and_then(|snapshot| {
             let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
@@ -154,7 +153,7 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
-        info!(seconds = clock::elapsed_since(began).as_secs_f32(), "sent a snapshot");
+        info!(seconds = began.elapsed().as_secs_f32(), "sent a snapshot");
         Ok(())
     };
     if let Err(error) = served() {
@@ -171,7 +170,7 @@ struct ClientWriter<'a> {
 
 impl Write for ClientWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let began = clock::instant();
+        let began = Instant::now();
         loop {
             // A client that reads slowly but steadily must not hold the snapshot for too long.
             if let Some(snapshot) = self.snapshot {
@@ -183,7 +182,7 @@ impl Write for ClientWriter<'_> {
                     if self.stop.load(Ordering::Relaxed) {
                         return Err(io::Error::other("the server is stopping"));
                     }
-                    if clock::elapsed_since(began) >= IDLE_TIMEOUT {
+                    if began.elapsed() >= IDLE_TIMEOUT {
                         return Err(io::Error::new(ErrorKind::TimedOut, "the client has stopped reading"));
                     }
                 }

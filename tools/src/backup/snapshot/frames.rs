@@ -14,9 +14,10 @@
 //! H comes first, then the accounts, then each table with its entities, then Z. A stream without Z is incomplete.
 
 use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, TableEntry, push_entity, seven_digits};
-use crate::clock;
 use anyhow::{Context, bail, ensure};
 use engine::{Fault, Snapshot, SnapshotError};
+use model::Clock;
+use model::clock::SystemClock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -56,7 +57,7 @@ pub(in crate::backup) enum Frame {
 pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
     let contents = snapshot.contents();
     let header = SnapshotHeader {
-        time: seven_digits(clock::now()),
+        time: seven_digits(SystemClock.now()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         last_stamp: contents.last_stamp.ticks(),
         tables: contents.tables.len(),

@@ -2,7 +2,6 @@
 
 use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
-use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use engine::SnapshotError;
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
@@ -10,7 +9,7 @@ use model::clock::SystemClock;
 use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The size of the cache, in bytes. A small cache is enough, because a snapshot reads each block only once.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
@@ -48,7 +47,7 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     if !exists {
         bail!("there is no data folder at {}", folder.display());
     }
-    let began = clock::instant();
+    let began = Instant::now();
     loop {
         if let Some(input) = request_snapshot(folder)? {
             return Ok(IncomingSnapshot { input: Box::new(input), sender: SnapshotSender::Server });
@@ -56,7 +55,7 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
         let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
         match Embedded::open(folder, &options, SystemClock) {
             Ok(engine) => return from_engine(engine),
-            Err(OpenError::Locked { .. }) if clock::elapsed_since(began) < START_TIMEOUT => {
+            Err(OpenError::Locked { .. }) if began.elapsed() < START_TIMEOUT => {
                 std::thread::sleep(START_POLL_INTERVAL);
             }
             Err(OpenError::Locked { folder }) => bail!(
