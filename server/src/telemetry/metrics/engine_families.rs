@@ -7,25 +7,23 @@ use std::fmt;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
     let help = "1 for the reason why writes are refused: outage (a write failed), disk_full (only deletions are accepted) or closed";
-    page.gauge("engine_refuses_writes", help, |family| {
+    page.gauges("engine_refuses_writes", help, |family| {
         let reasons = [("outage", Refusal::Outage), ("disk_full", Refusal::DiskFull), ("closed", Refusal::Closed)];
         reasons.iter().try_for_each(|(name, reason)| {
             family.value(&[("reason", *name)], u64::from(figures.refusal == Some(*reason)))
         })
     })?;
     if let Some(tables) = figures.tables {
-        page.gauge("tables", "Number of tables in all accounts", |family| family.value(&[], tables))?;
+        page.gauge("tables", "Number of tables in all accounts", tables)?;
     }
     if let Some(backlog) = figures.purge_backlog {
         let help = "Deleted tables whose entities have not been removed in the background yet";
-        page.gauge("purge_backlog_tables", help, |family| family.value(&[], backlog))?;
+        page.gauge("purge_backlog_tables", help, backlog)?;
     }
     if let Some(disk) = figures.disk {
-        page.gauge("disk_free_bytes", "Free space on the disk of the data folder", |family| {
-            family.value(&[], disk.free_bytes)
-        })?;
+        page.gauge("disk_free_bytes", "Free space on the disk of the data folder", disk.free_bytes)?;
         let help = "Free space below which only deletions are accepted (--min-free-space)";
-        page.gauge("disk_reserve_bytes", help, |family| family.value(&[], disk.reserve_bytes))?;
+        page.gauge("disk_reserve_bytes", help, disk.reserve_bytes)?;
     }
     if let Some(figures) = &figures.committer {
         committer(page, figures)?;
@@ -41,14 +39,14 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
 
 fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt::Result {
     let help = "Requests waiting for the committer, the only thread that writes; long waits mean that the disk is slow";
-    page.gauge("commit_queue_requests", help, |family| family.value(&[], figures.queue))?;
+    page.gauge("commit_queue_requests", help, figures.queue)?;
     let help =
         "Memory of the transactions that are waiting for the committer or being committed; at 64 MiB, writers wait";
-    page.gauge("commit_queue_bytes", help, |family| family.value(&[], figures.queue_bytes))?;
+    page.gauge("commit_queue_bytes", help, figures.queue_bytes)?;
     let help = "Committed transactions; those refused, for instance because of a condition, are not counted";
-    page.counter("commit_transactions", help, |family| family.count(&[], figures.transactions))?;
+    page.counter("commit_transactions", help, figures.transactions)?;
     let help = "Bytes of keys and records that committed transactions wrote or removed";
-    page.counter("commit_stored_bytes", help, |family| family.count(&[], figures.stored_bytes))?;
+    page.counter("commit_stored_bytes", help, figures.stored_bytes)?;
     let help = "Transactions in each group that was written and synced together; larger groups need fewer syncs";
     page.histogram("commit_group_transactions", help, |family| family.histogram(&[], &figures.group_transactions))?;
     page.histogram("commit_group_entities", "Entities that each group wrote or removed", |family| {
@@ -57,57 +55,64 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     let help = "Time to write a group to the journal and, with --durability sync, to sync it to the disk";
     page.histogram("commit_write_seconds", help, |family| family.histogram_seconds(&[], &figures.write_nanoseconds))?;
     let help = "Time that the committer spent on groups, by phase; if it is close to one second per second, the committer is the bottleneck for writes";
-    page.counter("commit_busy_seconds", help, |family| {
+    page.counters("commit_busy_seconds", help, |family| {
         let phases = figures.busy_nanoseconds.iter();
         phases.copied().try_for_each(|(phase, nanoseconds)| {
             family.count_seconds(&[("phase", phase)], std::time::Duration::from_nanos(nanoseconds))
         })
     })?;
     let help = "Number of times that writes became impossible because a write or sync failed";
-    page.counter("commit_outages", help, |family| family.count(&[], figures.outages))
+    page.counter("commit_outages", help, figures.outages)
 }
 
 fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
-    let mut gauge = |name, help, value| page.gauge(name, help, |family| family.value(&[], value));
-    gauge("tree_disk_bytes", "Disk space used by sorted files and journals", figures.disk_bytes)?;
-    gauge("tree_journal_bytes", "Disk space used by journals; at startup all of them are read", figures.journal_bytes)?;
-    gauge("tree_journals", "Number of journals, the files to which commits are synced", figures.journals)?;
-    gauge(
+    page.gauge("tree_disk_bytes", "Disk space used by sorted files and journals", figures.disk_bytes)?;
+    page.gauge(
+        "tree_journal_bytes",
+        "Disk space used by journals; at startup all of them are read",
+        figures.journal_bytes,
+    )?;
+    page.gauge("tree_journals", "Number of journals, the files to which commits are synced", figures.journals)?;
+    page.gauge(
         "tree_sorted_files",
         "Number of sorted files, which contain data that is no longer in a journal",
         figures.sorted_files,
     )?;
-    gauge(
+    page.gauge(
         "tree_memtable_bytes",
         "Memory of data that is in the journals but not yet in a sorted file",
         figures.memtable_bytes,
     )?;
     let help = "Memtables waiting to be flushed to sorted files; at 3, writers wait";
-    gauge("tree_flushes_waiting", help, figures.flushes_waiting)?;
-    gauge("tree_cache_bytes", "Memory of cached blocks", figures.cache_bytes)?;
-    gauge("tree_cache_limit_bytes", "Maximum memory for cached blocks (--cache-mib)", figures.cache_capacity_bytes)?;
-    gauge(
+    page.gauge("tree_flushes_waiting", help, figures.flushes_waiting)?;
+    page.gauge("tree_cache_bytes", "Memory of cached blocks", figures.cache_bytes)?;
+    page.gauge(
+        "tree_cache_limit_bytes",
+        "Maximum memory for cached blocks (--cache-mib)",
+        figures.cache_capacity_bytes,
+    )?;
+    page.gauge(
         "tree_compactions_running",
         "Compactions in progress, which merge sorted files",
         figures.compactions_running,
     )?;
-    gauge(
+    page.gauge(
         "scans_running",
         "Query pages being read; the maximum is one per processor, but at least two",
         figures.scans_running,
     )?;
-    gauge(
+    page.gauge(
         "scans_waiting",
         "Query pages that were suspended and are waiting for their next turn",
         figures.scans_waiting,
     )?;
     let help = "Block lookups in the cache, by result: hit (found in the cache) or miss (read from a file)";
-    page.counter("tree_block_reads", help, |family| {
+    page.counters("tree_block_reads", help, |family| {
         family.count(&[("result", "hit")], figures.cache_hits)?;
         family.count(&[("result", "miss")], figures.cache_misses)
     })?;
-    page.counter("tree_compactions", "Completed compactions", |family| family.count(&[], figures.compactions))?;
-    page.counter(
+    page.counter("tree_compactions", "Completed compactions", figures.compactions)?;
+    page.counters(
         "tree_compaction_seconds",
         "Total duration of compactions; several may run at the same time",
         |family| family.count_seconds(&[], std::time::Duration::from_secs_f64(figures.compaction_seconds.max(0.0))),
@@ -117,7 +122,7 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
 fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::Result {
     let nodes = || figures.nodes.iter().map(|node| (("node", node.node.as_str()), node));
     let help = "Connections to the database, by node and by state: in_use (by a request) or idle";
-    page.gauge("store_connections", help, |family| {
+    page.gauges("store_connections", help, |family| {
         nodes().try_for_each(|(name, node)| {
             let used = node.connections.saturating_sub(node.connections_idle);
             family.value(&[name, ("state", "in_use")], used)?;
@@ -127,13 +132,13 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
     page.gauge(
         "store_connections_limit",
         "Maximum number of connections to the database (--store-connections)",
-        |family| family.value(&[], figures.connections_max),
+        figures.connections_max,
     )?;
-    page.gauge("store_connections_waiting", "Requests waiting for a connection to a database node", |family| {
+    page.gauges("store_connections_waiting", "Requests waiting for a connection to a database node", |family| {
         nodes().try_for_each(|(name, node)| family.value(&[name], node.waiting))
     })?;
     let help = "1 if the database node responded to the last attempt to reach it, otherwise 0";
-    page.gauge("store_node_up", help, |family| {
+    page.gauges("store_node_up", help, |family| {
         nodes().try_for_each(|(name, node)| family.value(&[name], u64::from(node.is_up)))
     })?;
     let help = "Time that requests waited for a connection, including the time to open new ones";
@@ -146,7 +151,7 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
         nodes().try_for_each(|(name, node)| family.histogram_seconds(&[name], &node.step_nanoseconds))
     })?;
     let help = "Attempts that were retried, by reason: conflict (with a concurrent change), timeout, or connection";
-    page.counter("store_retries", help, |family| {
+    page.counters("store_retries", help, |family| {
         figures.retries.iter().try_for_each(|(reason, count)| family.count(&[("reason", *reason)], *count))
     })
 }

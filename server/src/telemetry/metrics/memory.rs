@@ -42,12 +42,12 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     let Some(resident) = status.as_deref().and_then(ResidentMemory::read) else { return Ok(()) };
     let help = "Resident memory of the process by use; allocator is the remainder: freed memory that the allocator \
                 keeps, and what is not counted";
-    page.gauge("memory_bytes", help, |family| {
+    page.gauges("memory_bytes", help, |family| {
         let mut parts = parts(resident, CountedMemory::from_snapshot(snapshot)).into_iter();
         parts.try_for_each(|(part, bytes)| family.value(&[("part", part)], bytes))
     })?;
     let help = "Peak resident memory of the process";
-    page.gauge("memory_peak_bytes", help, |family| family.value(&[], resident.peak))
+    page.gauge("memory_peak_bytes", help, resident.peak)
 }
 
 impl ResidentMemory {

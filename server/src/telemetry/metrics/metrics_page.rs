@@ -40,8 +40,18 @@ pub(super) struct Family<'f> {
 }
 
 impl MetricsPage<'_, '_> {
+    /// Writes a counter without labels.
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.counters(name, help, |family| family.count(&[], value))
+    }
+
+    /// Writes a gauge without labels.
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.gauges(name, help, |family| family.value(&[], value))
+    }
+
     /// Writes a family of counters. The name ends with the unit; the library appends `_total`.
-    pub(super) fn counter(
+    pub(super) fn counters(
         &mut self,
         name: &str,
         help: &str,
@@ -50,7 +60,7 @@ impl MetricsPage<'_, '_> {
         self.family(name, help, MetricType::Counter, samples)
     }
 
-    pub(super) fn gauge(
+    pub(super) fn gauges(
         &mut self,
         name: &str,
         help: &str,

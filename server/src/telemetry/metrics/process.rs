@@ -17,31 +17,25 @@ pub fn begin() {
 pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
     if let Some(time) = process::processor_time() {
         let help = "Processor time that the process has used, in user and kernel mode";
-        page.counter("process_cpu_seconds", help, |family| family.count_seconds(&[], time))?;
+        page.counters("process_cpu_seconds", help, |family| family.count_seconds(&[], time))?;
     }
-    page.gauge("process_start_time_seconds", "Start time of the process, in Unix time", |family| {
+    page.gauges("process_start_time_seconds", "Start time of the process, in Unix time", |family| {
         family.gauge_f64(&[], STARTED.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
     })?;
     if let Some((virtual_bytes, resident_bytes)) = process::memory() {
-        page.gauge("process_resident_memory_bytes", "Resident memory of the process", |family| {
-            family.value(&[], resident_bytes)
-        })?;
-        page.gauge("process_virtual_memory_bytes", "Virtual memory of the process, in use or not", |family| {
-            family.value(&[], virtual_bytes)
-        })?;
+        page.gauge("process_resident_memory_bytes", "Resident memory of the process", resident_bytes)?;
+        page.gauge("process_virtual_memory_bytes", "Virtual memory of the process, in use or not", virtual_bytes)?;
     }
     if let Some(bytes) = process::written_bytes() {
         let help = "Bytes that the process has written to the disk, excluding writes by the file system itself";
-        page.counter("process_disk_written_bytes", help, |family| family.count(&[], bytes))?;
+        page.counter("process_disk_written_bytes", help, bytes)?;
     }
     if let Some(open) = process::open_files() {
-        page.gauge("process_open_fds", "File descriptors in use: connections, files, pipes", |family| {
-            family.value(&[], open)
-        })?;
+        page.gauge("process_open_fds", "File descriptors in use: connections, files, pipes", open)?;
     }
     if let Some(most) = process::open_files_limit().current {
         let help = "Maximum number of open file descriptors; without a free one, no connection is accepted";
-        page.gauge("process_max_fds", help, |family| family.value(&[], most))?;
+        page.gauge("process_max_fds", help, most)?;
     }
     Ok(())
 }

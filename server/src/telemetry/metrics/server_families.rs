@@ -26,12 +26,12 @@ fn read(counter: &AtomicU64) -> u64 {
 }
 
 fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
-    page.gauge("build_info", "Always 1; the labels identify the build of the server", |family| {
+    page.gauges("build_info", "Always 1; the labels identify the build of the server", |family| {
         family.value(&version::facts(snapshot.metrics.revision), 1)
     })?;
     let help = "1 while the server accepts requests; 0 while it opens its data or stops, and while writes are refused";
-    page.gauge("ready", help, |family| family.value(&[], u64::from(snapshot.is_ready)))?;
-    page.gauge("stage", "1 for the current stage of the server: opening, serving or stopping", |family| {
+    page.gauge("ready", help, u64::from(snapshot.is_ready))?;
+    page.gauges("stage", "1 for the current stage of the server: opening, serving or stopping", |family| {
         ["opening", "serving", "stopping"]
             .iter()
             .try_for_each(|stage| family.value(&[("stage", *stage)], u64::from(*stage == snapshot.stage)))
@@ -41,7 +41,7 @@ fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Res
 fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     let help = "Completed requests, by operation, HTTP status and error code; a failed batch has status 202 \
                 and the code of the operation that failed it; if the client did not send its body, the code is aborted";
-    page.counter("requests", help, |family| {
+    page.counters("requests", help, |family| {
         for (operation, counts) in OperationKind::ALL.iter().zip(metrics.outcomes.chunks(OUTCOME_COUNT)) {
             for ((status, code), count) in outcome_labels().zip(counts).filter(|(_, count)| read(count) > 0) {
                 let status = status.to_string();
@@ -69,27 +69,27 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         Ok(())
     };
     let help = "Bytes read from request bodies, excluding headers";
-    page.counter("request_bytes", help, |family| by_operation(family, &metrics.request_bytes))?;
+    page.counters("request_bytes", help, |family| by_operation(family, &metrics.request_bytes))?;
     let help = "Bytes of response bodies, excluding headers";
-    page.counter("response_bytes", help, |family| by_operation(family, &metrics.response_bytes))?;
+    page.counters("response_bytes", help, |family| by_operation(family, &metrics.response_bytes))?;
     let help = "Entities that operations examined, whether or not they match a filter";
-    page.counter("entities_examined", help, |family| by_operation(family, &metrics.entities_examined))?;
-    page.counter("entities_returned", "Entities in responses to gets and queries", |family| {
+    page.counters("entities_examined", help, |family| by_operation(family, &metrics.entities_examined))?;
+    page.counters("entities_returned", "Entities in responses to gets and queries", |family| {
         by_operation(family, &metrics.entities_returned)
     })?;
-    page.counter("entities_written", "Entities that were inserted, changed or deleted", |family| {
+    page.counters("entities_written", "Entities that were inserted, changed or deleted", |family| {
         by_operation(family, &metrics.entities_written)
     })?;
     page.gauge(
         "requests_in_flight",
         "Requests whose headers have been read but whose response is not ready yet",
-        |family| family.value(&[], read(&metrics.in_flight)),
+        read(&metrics.in_flight),
     )?;
     let help = "Requests whose client disconnected before the response was ready; no other counter includes them";
-    page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
+    page.counter("requests_abandoned", help, read(&metrics.abandoned))?;
     let help =
         "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
-    page.counter("authentication_failures", help, |family| {
+    page.counters("authentication_failures", help, |family| {
         let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
         counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))
     })
@@ -97,52 +97,44 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
 
 fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let counts = &snapshot.connections;
-    page.gauge("connections_open", "Open client connections, including idle ones and TLS handshakes", |family| {
-        family.value(&[], read(&counts.open))
-    })?;
-    page.counter("connections_accepted", "Accepted connections", |family| family.count(&[], read(&counts.accepted)))?;
-    page.counter("tls_handshake_failures", "TLS handshakes that failed or timed out", |family| {
-        family.count(&[], read(&counts.failed_handshakes))
-    })?;
+    page.gauge(
+        "connections_open",
+        "Open client connections, including idle ones and TLS handshakes",
+        read(&counts.open),
+    )?;
+    page.counter("connections_accepted", "Accepted connections", read(&counts.accepted))?;
+    page.counter("tls_handshake_failures", "TLS handshakes that failed or timed out", read(&counts.failed_handshakes))?;
     page.counter(
         "connections_stalled",
         "Connections that were closed because the client did not read its response",
-        |family| family.count(&[], read(&counts.slow_readers)),
+        read(&counts.slow_readers),
     )?;
     let help = "Idle connections that were closed to free a slot or memory for another connection";
-    page.counter("connections_displaced", help, |family| family.count(&[], read(&counts.displaced)))?;
+    page.counter("connections_displaced", help, read(&counts.displaced))?;
     let help = "Connections that were refused because their address had reached --max-connections-per-address";
-    page.counter("connections_refused", help, |family| family.count(&[], read(&counts.refused)))
+    page.counter("connections_refused", help, read(&counts.refused))
 }
 
 fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let Some((_, figures)) = &snapshot.service else { return Ok(()) };
     let help = "Requests refused as ServerBusy because a resource was exhausted for a second: memory for \
                 bodies (--body-mib) or permits for requests in execution (--max-requests)";
-    page.counter("admission_refused", help, |family| {
+    page.counters("admission_refused", help, |family| {
         family.count(&[("resource", "memory")], figures.memory_bytes.refused)?;
         family.count(&[("resource", "requests")], figures.requests.refused)
     })?;
-    page.gauge("admission_requests", "Requests being executed, limited by --max-requests", |family| {
-        family.value(&[], figures.requests.used)
-    })?;
-    page.gauge("admission_requests_limit", "Maximum number of requests being executed", |family| {
-        family.value(&[], figures.requests.limit)
-    })?;
+    page.gauge("admission_requests", "Requests being executed, limited by --max-requests", figures.requests.used)?;
+    page.gauge("admission_requests_limit", "Maximum number of requests being executed", figures.requests.limit)?;
     let help = "Memory reserved for the bodies of requests and responses in flight, limited by --body-mib";
-    page.gauge("admission_memory_bytes", help, |family| family.value(&[], figures.memory_bytes.used))?;
-    page.gauge("admission_memory_limit_bytes", "Maximum memory for bodies in flight", |family| {
-        family.value(&[], figures.memory_bytes.limit)
-    })
+    page.gauge("admission_memory_bytes", help, figures.memory_bytes.used)?;
+    page.gauge("admission_memory_limit_bytes", "Maximum memory for bodies in flight", figures.memory_bytes.limit)
 }
 
 fn spans(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let Some((exported, dropped)) = snapshot.spans else { return Ok(()) };
-    page.counter("trace_spans_exported", "Spans that the OpenTelemetry collector accepted", |family| {
-        family.count(&[], exported)
-    })?;
+    page.counter("trace_spans_exported", "Spans that the OpenTelemetry collector accepted", exported)?;
     let help = "Spans that were dropped because the collector was slow or unreachable, or refused them";
-    page.counter("trace_spans_dropped", help, |family| family.count(&[], dropped))
+    page.counter("trace_spans_dropped", help, dropped)
 }
 
 fn accounts(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
@@ -183,13 +175,13 @@ fn counters_of_all<const N: usize>(
     [requests, request_bytes, response_bytes]: [(&str, &str); 3],
     all: &[([(&'static str, &str); N], &RequestCounters)],
 ) -> fmt::Result {
-    page.counter(requests.0, requests.1, |family| {
+    page.counters(requests.0, requests.1, |family| {
         all.iter().try_for_each(|(labels, counters)| outcomes(family, labels, counters))
     })?;
-    page.counter(request_bytes.0, request_bytes.1, |family| {
+    page.counters(request_bytes.0, request_bytes.1, |family| {
         all.iter().try_for_each(|(labels, counters)| family.count(labels, read(&counters.request_bytes)))
     })?;
-    page.counter(response_bytes.0, response_bytes.1, |family| {
+    page.counters(response_bytes.0, response_bytes.1, |family| {
         all.iter().try_for_each(|(labels, counters)| family.count(labels, read(&counters.response_bytes)))
     })
 }
