@@ -81,12 +81,12 @@ impl<C: Clock> Postgres<C> {
         let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
-        let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
+        let failed = |error: Fault| StoreError::statement(&settings.place, error);
         shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
         shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
             Fault::Unavailable(reason) if reason.is::<slot::NoSlot>() => {
-                StoreError::NoSlot { place: settings.place.clone() }
+                StoreError::new(format!("the database {} accepts no more servers: {}", settings.place, slot::NoSlot))
             }
             _ => failed(error),
         })?;

@@ -113,7 +113,12 @@ pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> R
 }
 
 async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<Result<(), StoreError>, Error> {
-    let newer = |found| StoreError::NewerSchema { place: place.to_owned(), found, known: SCHEMA_VERSION };
+    let newer = |found: i64| {
+        StoreError::new(format!(
+            "the database {place} has schema {found}, but this version of Rowhouse supports schemas up to \
+             {SCHEMA_VERSION}; nothing was changed; use the newer version of Rowhouse that upgraded the schema"
+        ))
+    };
     match client.query_opt(READ_VERSION, &[]).await {
         Ok(Some(row)) => match row.try_get(0)? {
             SCHEMA_VERSION => return Ok(Ok(())),

@@ -30,7 +30,7 @@ pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
     let (began, mut is_said) = (monotonic::now(), false);
     loop {
         match try_prepare(settings, distribute).await {
-            Err(error) if error.is_transient() && began.elapsed() < OPEN_TIME_MAX => {
+            Err(error) if error.is_transient && began.elapsed() < OPEN_TIME_MAX => {
                 if !std::mem::replace(&mut is_said, true) {
                     tracing::warn!(%error, "waiting for the database");
                 }
@@ -48,7 +48,10 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
     let client = &session.client;
     let dialect = Dialect::detect(client, place).await?;
     if distribute && dialect != Dialect::Citus {
-        return Err(StoreError::NotCitus { place: place.clone() });
+        return Err(StoreError::new(format!(
+            "--distribute was given, but Citus is not installed in the database {place}; install it and run CREATE \
+             EXTENSION citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
+        )));
     }
     let is_to_be_distributed =
         dialect == Dialect::Citus && migration::is_to_be_distributed(client, distribute).await.map_err(error)?;
@@ -60,10 +63,18 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         change(client, dialect, is_to_be_distributed, settings).await?;
     } else if is_to_be_distributed || !migration::is_current(client).await.map_err(error)? {
         if !is_to_be_distributed && !migration::exists(client).await.map_err(error)? {
-            return Err(StoreError::Worker { place: place.clone() });
+            return Err(StoreError::new(format!(
+                "{place} is a Citus worker without Rowhouse tables; add --distribute, so that the tables are \
+                 distributed over the nodes, or give the URL of the coordinator"
+            )));
         }
         let row = client.query_opt(COORDINATOR, &[]).await.map_err(error)?;
-        let row = row.ok_or_else(|| StoreError::NoCoordinator { place: place.clone() })?;
+        let row = row.ok_or_else(|| {
+            StoreError::new(format!(
+                "the tables in the database {place} must be created or upgraded, but its nodes do not know the Citus \
+                 coordinator; on the coordinator, run SELECT citus_set_coordinator_host('HOST', PORT)"
+            ))
+        })?;
         let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
         let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
         tracing::info!(host, port, "creating or upgrading the tables on the Citus coordinator");
@@ -90,7 +101,10 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
     if distribute && settings.nodes.len() > 1 {
         let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
         if others == 0 {
-            return Err(StoreError::NoWorkers { place: place.clone() });
+            return Err(StoreError::transient(format!(
+                "the tables cannot be distributed, because a node of the database {place} has no workers registered; \
+                 first run SELECT citus_add_node('HOST', PORT) on the coordinator for each worker"
+            )));
         }
     }
     if dialect != Dialect::YugabyteDb {
@@ -114,10 +128,7 @@ impl Session {
     async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
         let connected = tokio::time::timeout(settings.connect_time_max, config.connect(settings.tls.clone())).await;
         let (client, connection) = connected
-            .map_err(|_| StoreError::Unreachable {
-                place: settings.place.clone(),
-                what: "no response in time".to_owned(),
-            })?
+            .map_err(|_| StoreError::unreachable(&settings.place, "no response in time"))?
             .map_err(|error| StoreError::from_postgres(&settings.place, &error))?;
         let connection = tokio::spawn(async move {
             if let Err(error) = connection.await {
