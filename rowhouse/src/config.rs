@@ -2,7 +2,7 @@
 //!
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
-use crate::cli::{DurabilityArg, LogFormatArg, ServeArgs};
+use crate::cli::{DurabilityArg, ServeArgs};
 use crate::log::LogFormat;
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
@@ -205,7 +205,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
     Ok(ProcessSettings {
         secret_files,
         stop_with_stdin: args.stop_with_stdin.unwrap_or(false),
-        log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
+        log_format: args.log_format.unwrap_or(LogFormat::Text),
         log: args.log.unwrap_or_else(|| "info".to_owned()),
         log_file: None,
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,

@@ -327,7 +327,7 @@ pub struct ServeArgs {
 
     /// Format of the log on standard error [default: text]
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
-    pub log_format: Option<LogFormatArg>,
+    pub log_format: Option<LogFormat>,
 
     /// Log filter [default: info]
     ///
@@ -425,25 +425,6 @@ pub enum SecondaryArg {
     #[value(name = "self")]
     #[serde(rename = "self")]
     Mirror,
-}
-
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormatArg {
-    /// Human-readable lines
-    Text,
-    /// One JSON object per line
-    Json,
-}
-
-impl From<LogFormatArg> for LogFormat {
-    fn from(format: LogFormatArg) -> Self {
-        match format {
-            LogFormatArg::Text => Self::Text,
-            LogFormatArg::Json => Self::Json,
-        }
-    }
 }
 
 impl From<SecondaryArg> for Secondary {

@@ -3,8 +3,10 @@
 //! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
 //! from a request can neither imitate an event nor control the terminal that shows the log.
 
+use clap::ValueEnum;
 use model::control_characters::is_control_character;
 use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
+use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,12 +15,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// Human-readable lines.
+    /// Human-readable lines
     Text,
-    /// One JSON object per line.
+    /// One JSON object per line
     Json,
 }
 
