@@ -188,14 +188,14 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         targets: args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?,
         rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
         quota: args.quota.quota(),
-        has_analytics: args.analytics.analytics.unwrap_or(default.has_analytics),
+        has_analytics: args.analytics.unwrap_or(default.has_analytics),
         names_emulator_version: default.names_emulator_version,
         shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),
     })
 }
 
 fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Storage) -> anyhow::Result<ProcessSettings> {
-    let test_controls = args.tests.test_controls.unwrap_or(false);
+    let test_controls = args.test_controls.unwrap_or(false);
     ensure!(
         !test_controls || matches!(storage, Storage::Memory),
         "--test-controls lets anyone who can reach the admin listener replace all data, so it requires data in memory: \
@@ -210,7 +210,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         log_file: None,
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
         metrics_per_table: args.metrics_per_table.unwrap_or(true),
-        seed: args.tests.seed,
+        seed: args.seed,
         test_controls,
     })
 }
@@ -371,7 +371,6 @@ impl Exposure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::TestArgs;
 
     const KEYS: AccountKeys<'_> = AccountKeys { variable: "KEYS", text: "one:AAECAwQFBgcICQoLDA0ODw==" };
 
@@ -438,9 +437,8 @@ mod tests {
     #[test]
     fn test_controls_need_data_in_memory_and_bring_an_admin_listener() {
         let config = |in_memory, admin: Option<&str>| {
-            let tests = TestArgs { test_controls: Some(true), ..TestArgs::default() };
             let admin = admin.map(str::to_owned);
-            Config::new(ServeArgs { in_memory, admin, tests, ..ServeArgs::default() }, None)
+            Config::new(ServeArgs { in_memory, admin, test_controls: Some(true), ..ServeArgs::default() }, None)
         };
         let implied = config(Some(true), None).unwrap();
         assert!(implied.process.test_controls && implied.process.admin.is_some_and(|admin| admin.ip().is_loopback()));

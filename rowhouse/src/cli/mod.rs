@@ -2,17 +2,13 @@
 //!
 //! Nothing is validated here; `config.rs` does that.
 
-mod analytics_args;
 mod azurite_args;
 pub mod manual;
 mod quota_args;
-mod test_args;
 mod throttle_args;
 
-pub use analytics_args::AnalyticsArgs;
 pub use azurite_args::{AzuriteArgs, OAuthLevel};
 pub use quota_args::QuotaArgs;
-pub use test_args::TestArgs;
 pub use throttle_args::ThrottleArgs;
 
 use crate::accounts::{self, AccountsArgs};
@@ -386,17 +382,26 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub quota: QuotaArgs,
 
-    #[allow(missing_docs, reason = "the group has no help text, only options")]
-    #[command(flatten)]
-    #[merge(strategy = Merge::merge)]
-    #[serde(flatten)]
-    pub analytics: AnalyticsArgs,
+    /// Keep metrics about each account's requests in the tables of Storage Analytics ($Metrics)
+    ///
+    /// The service properties of the account control which metrics are kept. A new account has hourly metrics, which
+    /// are kept for seven days.
+    #[arg(long, env = "ROWHOUSE_ANALYTICS")]
+    pub analytics: Option<bool>,
 
-    #[allow(missing_docs, reason = "the group has no help text, only options")]
-    #[command(flatten)]
-    #[merge(strategy = Merge::merge)]
-    #[serde(flatten)]
-    pub tests: TestArgs,
+    /// Folder with the initial tables, in JSON Lines format or as export writes them (docs/test-controls.md)
+    ///
+    /// The tables are loaded before the server is ready, into the account whose connection string the server prints,
+    /// unless that account already has a table.
+    #[arg(long, env = "ROWHOUSE_SEED", value_name = "DIR")]
+    pub seed: Option<PathBuf>,
+
+    /// Let a test control the server through the admin listener; requires --in-memory (docs/test-controls.md)
+    ///
+    /// Anyone who can reach the listener can set the clock, create accounts, and save and restore all data. Without
+    /// --admin, the listener uses a free port of this machine.
+    #[arg(long, env = "ROWHOUSE_TEST_CONTROLS")]
+    pub test_controls: Option<bool>,
 
     /// Bearer tokens; only in the file.
     #[arg(skip)]
