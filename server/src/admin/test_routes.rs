@@ -28,16 +28,6 @@ pub(super) const INDEX: &str = "\
 
 type Refusal = (StatusCode, String);
 
-enum Control<'p> {
-    Clock,
-    Accounts,
-    Account(&'p str),
-    Snapshots,
-    Snapshot(&'p str),
-    Restore(&'p str),
-    Reset,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EmptyBody {}
@@ -68,35 +58,25 @@ pub(super) async fn handle(
         return refusal(StatusCode::FORBIDDEN, "web pages cannot use the test controls: send no Origin header");
     }
     let parts: Vec<&str> = path.split('/').collect();
-    let control = match parts[..] {
-        ["clock"] => Control::Clock,
-        ["accounts"] => Control::Accounts,
-        ["accounts", name] => Control::Account(name),
-        ["snapshots"] => Control::Snapshots,
-        ["snapshots", id] => Control::Snapshot(id),
-        ["snapshots", id, "restore"] => Control::Restore(id),
-        ["reset"] => Control::Reset,
-        _ => return refusal(StatusCode::NOT_FOUND, "not found: the path / lists all paths"),
-    };
-    respond(controls, control, request).await.unwrap_or_else(|(status, reason)| refusal(status, &reason))
+    respond(controls, &parts, request).await.unwrap_or_else(|(status, reason)| refusal(status, &reason))
 }
 
 async fn respond(
     controls: &Arc<TestControls>,
-    control: Control<'_>,
+    path: &[&str],
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Refusal> {
     let method = request.method().clone();
     let is_read = matches!(method, Method::GET | Method::HEAD);
-    Ok(match control {
-        Control::Clock if is_read => clock(controls),
-        Control::Clock if method == Method::PUT => {
+    Ok(match *path {
+        ["clock"] if is_read => clock(controls),
+        ["clock"] if method == Method::PUT => {
             let change = clock_change(body(request).await?)?;
             controls.change_clock(change);
             clock(controls)
         }
-        Control::Clock => not_allowed("GET, HEAD, PUT"),
-        Control::Accounts if method == Method::POST => {
+        ["clock"] => not_allowed("GET, HEAD, PUT"),
+        ["accounts"] if method == Method::POST => {
             let AccountBody { name } = body(request).await?;
             let TestAccount { name, key, endpoint } =
                 run(controls, move |controls| controls.add_account(name.as_deref())).await?;
@@ -105,29 +85,29 @@ async fn respond(
                 json!({ "name": name, "key": key, "endpoint": endpoint, "connectionString": connection_string });
             json(StatusCode::CREATED, &account)
         }
-        Control::Account(name) if method == Method::DELETE => {
+        ["accounts", name] if method == Method::DELETE => {
             let name = name.to_owned();
             run(controls, move |controls| controls.delete_account(&name)).await?;
             no_content()
         }
-        Control::Snapshots if is_read => json(StatusCode::OK, &json!({ "snapshots": controls.snapshots() })),
-        Control::Snapshots if method == Method::POST => {
+        ["snapshots"] if is_read => json(StatusCode::OK, &json!({ "snapshots": controls.snapshots() })),
+        ["snapshots"] if method == Method::POST => {
             let EmptyBody {} = body(request).await?;
             let snapshot = run(controls, TestControls::take_snapshot).await?;
             json(StatusCode::CREATED, &json!({ "snapshot": snapshot }))
         }
-        Control::Snapshot(id) if method == Method::DELETE => {
+        ["snapshots", id] if method == Method::DELETE => {
             let id = id.to_owned();
             run(controls, move |controls| controls.delete_snapshot(&id)).await?;
             no_content()
         }
-        Control::Restore(id) if method == Method::POST => {
+        ["snapshots", id, "restore"] if method == Method::POST => {
             let EmptyBody {} = body(request).await?;
             let id = id.to_owned();
             run(controls, move |controls| controls.restore(&id)).await?;
             no_content()
         }
-        Control::Reset if method == Method::POST => {
+        ["reset"] if method == Method::POST => {
             let EmptyBody {} = body(request).await?;
             run(controls, |controls| {
                 controls.reset();
@@ -136,9 +116,10 @@ async fn respond(
             .await?;
             no_content()
         }
-        Control::Snapshots => not_allowed("GET, HEAD, POST"),
-        Control::Accounts | Control::Restore(_) | Control::Reset => not_allowed("POST"),
-        Control::Account(_) | Control::Snapshot(_) => not_allowed("DELETE"),
+        ["snapshots"] => not_allowed("GET, HEAD, POST"),
+        ["accounts" | "reset"] | ["snapshots", _, "restore"] => not_allowed("POST"),
+        ["accounts" | "snapshots", _] => not_allowed("DELETE"),
+        _ => refusal(StatusCode::NOT_FOUND, "not found: the path / lists all paths"),
     })
 }
 
