@@ -4,12 +4,12 @@
 
 use anyhow::{Context, ensure};
 use clap::{Args, Subcommand, ValueEnum};
-use model::AccountName;
 use platform::files::{copy_access, private_file, sync_folder};
 use server::account_file::{self, KeySlot};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use tools::parse_account;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -101,7 +101,7 @@ pub(crate) fn run(args: AccountsArgs) -> anyhow::Result<String> {
 }
 
 fn new(args: &NewArgs) -> anyhow::Result<String> {
-    let name = account_name(&args.name)?;
+    let name = parse_account(&args.name)?;
     let (key1, key2) = (random_key()?, random_key()?);
     let Some(file) = &args.file else { return Ok(account_file::section(&name, [&key1, &key2])) };
     let text = read(file)?;
@@ -111,7 +111,7 @@ fn new(args: &NewArgs) -> anyhow::Result<String> {
 }
 
 fn rotate(args: &RotateArgs) -> anyhow::Result<String> {
-    let (name, file) = (account_name(&args.name)?, &args.file);
+    let (name, file) = (parse_account(&args.name)?, &args.file);
     let (slot, other) = match args.key {
         KeyArg::Key1 => (KeySlot::Key1, KeySlot::Key2),
         KeyArg::Key2 => (KeySlot::Key2, KeySlot::Key1),
@@ -132,11 +132,6 @@ fn list(args: &ListArgs) -> anyhow::Result<String> {
 
 const RELOAD_HINT: &str =
     "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP";
-
-fn account_name(text: &str) -> anyhow::Result<AccountName> {
-    AccountName::new(text)
-        .with_context(|| format!("'{text}' is not a valid account name: use 3 to 24 lowercase letters and digits"))
-}
 
 fn random_key() -> anyhow::Result<String> {
     server::random_key().context("the system's random number generator failed")

@@ -23,6 +23,7 @@ mod state_file;
 mod store_url;
 mod terminal;
 
+pub use names::parse_account;
 pub use runtime::stop_signal;
 pub use store_url::{StoreUrl, shows_password};
 pub use terminal::{print, report_error};

@@ -1,7 +1,8 @@
 use anyhow::{Context, anyhow};
 use model::{AccountName, EdmType, TableName};
 
-pub(crate) fn parse_account(name: &str) -> anyhow::Result<AccountName> {
+/// Parses the name of an account from the command line.
+pub fn parse_account(name: &str) -> anyhow::Result<AccountName> {
     AccountName::new(name)
         .with_context(|| format!("'{name}' is not a valid account name: use 3 to 24 lowercase letters and digits"))
 }
