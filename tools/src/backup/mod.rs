@@ -20,7 +20,8 @@ pub use snapshot::ControlSocket;
 pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
-use crate::copy::{RestoreCopy, TableCopy};
+use crate::copy::{self, TableCopy};
+use crate::endpoints::{EndpointOption, read_location};
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -178,8 +179,9 @@ fn restore_tables(
     });
     let tables = tables.collect::<anyhow::Result<Vec<_>>>()?;
     let from_name = format!("backup {id}: {}", args.tables.join(" "));
-    let restore = RestoreCopy { into, key_file: args.into_key_file.as_deref(), from_name, tables };
-    if !block_on(restore.run(Arc::new(BackupSource::new(repository, manifest)?)))? {
+    let from = Arc::new(BackupSource::new(repository, manifest)?);
+    let into = read_location(EndpointOption::Into, into, args.into_key_file.as_deref())?;
+    if !block_on(copy::restore((from, from_name), into, tables))? {
         // The URL may contain a secret.
         bail!("after the restore, the target of --into differs from the backup; another client may be writing to it");
     }

@@ -11,7 +11,7 @@ mod verify;
 pub use args::{COPY_EXAMPLES, CopyArgs};
 pub(crate) use plan::TableCopy;
 
-use crate::endpoints::{Endpoint, EndpointOption, Source, TableSelection, open_endpoint, read_location};
+use crate::endpoints::{Endpoint, EndpointOption, Location, Source, TableSelection, open_endpoint, read_location};
 use crate::names::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{Progress, print_line};
@@ -19,7 +19,6 @@ use anyhow::{Context, ensure};
 use args::PARALLEL_DEFAULT;
 use plan::{CopySelection, Plan};
 use state::{CopyEndpoints, CopyState};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
@@ -67,40 +66,32 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     Ok(is_equal)
 }
 
-#[derive(Debug)]
-pub(crate) struct RestoreCopy<'a> {
-    pub(crate) into: &'a str,
-    pub(crate) key_file: Option<&'a Path>,
-    /// The name of the source in the state file.
-    pub(crate) from_name: String,
-    /// If the target has only one account, all tables are copied into that account.
-    pub(crate) tables: Vec<TableCopy>,
-}
-
-impl RestoreCopy<'_> {
-    /// Copies the tables. Returns true if both sides are equal after the copy.
-    pub(crate) async fn run(self, from: Arc<dyn Source>) -> anyhow::Result<bool> {
-        let to = read_location(EndpointOption::Into, self.into, self.key_file)?;
-        let stop = stop_signal()?;
-        let state = CopyState::open(None, CopyEndpoints { from: self.from_name, to: to.to_string() })?;
-        let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
-        let plan = Plan::from_tables(self.tables, to.only_account());
-        let run = CopyRun {
-            from,
-            to: Arc::clone(&to),
-            state: Some(Arc::new(state)),
-            parallel: PARALLEL_DEFAULT,
-            overwrite: false,
-            with_policies: true,
-            with_properties: false,
-            with_verification: true,
-        };
-        let is_equal = run.run(async { plan }, stop).await;
-        let closed = to.close().await;
-        let is_equal = is_equal?;
-        closed.context("closing --into")?;
-        Ok(is_equal)
-    }
+/// Copies the tables of a backup. If the target has only one account, all tables are copied into that account. The name
+/// of the source is for the state file. Returns true if both sides are equal after the copy.
+pub(crate) async fn restore(
+    (from, from_name): (Arc<dyn Source>, String),
+    to: Location,
+    tables: Vec<TableCopy>,
+) -> anyhow::Result<bool> {
+    let stop = stop_signal()?;
+    let state = CopyState::open(None, CopyEndpoints { from: from_name, to: to.to_string() })?;
+    let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
+    let plan = Plan::from_tables(tables, to.only_account());
+    let run = CopyRun {
+        from,
+        to: Arc::clone(&to),
+        state: Some(Arc::new(state)),
+        parallel: PARALLEL_DEFAULT,
+        overwrite: false,
+        with_policies: true,
+        with_properties: false,
+        with_verification: true,
+    };
+    let is_equal = run.run(async { plan }, stop).await;
+    let closed = to.close().await;
+    let is_equal = is_equal?;
+    closed.context("closing --into")?;
+    Ok(is_equal)
 }
 
 struct CopyRun {
