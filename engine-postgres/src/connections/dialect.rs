@@ -13,18 +13,15 @@ pub(crate) enum Dialect {
 
 impl Dialect {
     pub(crate) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
-        let row = client
-            .query_one("SELECT version()", &[])
-            .await
-            .map_err(|error| StoreError::from_postgres(place, &error))?;
-        let version: String = row.try_get(0).map_err(|error| StoreError::from_postgres(place, &error))?;
+        let failed = |error| StoreError::from_postgres(place, &error);
+        let row = client.query_one("SELECT version()", &[]).await.map_err(failed)?;
+        let version: String = row.try_get(0).map_err(failed)?;
         let dialect = Self::named(&version);
         if dialect != Self::PostgreSql {
             return Ok(dialect);
         }
         let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
-        let citus = citus.map_err(|error| StoreError::from_postgres(place, &error))?;
-        Ok(if citus.is_some() { Self::Citus } else { dialect })
+        Ok(if citus.map_err(failed)?.is_some() { Self::Citus } else { dialect })
     }
 
     fn named(version: &str) -> Self {

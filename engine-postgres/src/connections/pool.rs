@@ -17,13 +17,15 @@ use crate::connections::counts::{PostgresCounts, RetryReason};
 use crate::connections::dialect::Dialect;
 pub(crate) use crate::connections::node::Lease;
 use crate::connections::node::Node;
-use crate::connections::rows::{column, read};
+use crate::connections::rows::{column, read, write};
 use crate::connections::settings::Settings;
 use crate::connections::shard_map::{self, Shard, ShardMap};
 use engine::Fault;
 use futures_util::future::join_all;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 pub(crate) struct Pool {
     nodes: Vec<Arc<Node>>,
@@ -80,6 +82,23 @@ impl Pool {
     /// If all connections to the node are in use, waits for one.
     pub(crate) async fn take(&self) -> Result<Lease, AttemptError> {
         self.any_node()?.take().await
+    }
+
+    /// Runs a read-only statement on a connection to any node.
+    pub(crate) async fn read(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
+        let lease = self.take().await?;
+        let rows = read(&lease, sql, values).await?;
+        lease.return_to_pool();
+        Ok(rows)
+    }
+
+    /// Runs a write statement that is a transaction by itself on a connection to any node. Returns the number of
+    /// changed rows.
+    pub(crate) async fn write(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+        let lease = self.take().await?;
+        let changed = write(&lease, sql, values).await?;
+        lease.return_to_pool();
+        Ok(changed)
     }
 
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
@@ -151,9 +170,7 @@ impl Pool {
         if !self.has_shards {
             return Ok(());
         }
-        let lease = self.take().await?;
-        let rows = read(&lease, shard_map::SHARDS, &[]).await?;
-        lease.return_to_pool();
+        let rows = self.read(shard_map::SHARDS, &[]).await?;
         let shard = |row| {
             // Shards of a table that is not distributed by hash have no bounds.
             let bound = |index| column::<Option<&str>>(row, index).ok()??.parse().ok();

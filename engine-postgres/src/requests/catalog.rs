@@ -5,7 +5,7 @@
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
-use crate::connections::rows::{column, control, end, no_response, read, write};
+use crate::connections::rows::{column, control, end, no_response, read};
 use crate::layout::{DatabaseTableId, columns};
 use crate::state::PostgresState;
 use crate::statements;
@@ -28,14 +28,7 @@ pub(crate) struct ListedTable {
 impl<C: Clock> PostgresState<C> {
     pub(crate) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
-        let rows = self
-            .persist(async || {
-                let lease = self.pool.take().await?;
-                let rows = read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?;
-                lease.return_to_pool();
-                Ok(rows)
-            })
-            .await?;
+        let rows = self.persist(async || self.pool.read(statements::TABLE_BY_NAME, &[&account, &folded]).await).await?;
         let Some(row) = rows.first() else {
             self.uncache(table);
             return Ok(None);
@@ -65,27 +58,14 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<Vec<TableName>, Fault> {
         let (account, from) = (account.as_str().as_bytes(), from.max(TABLE_NAMES_FROM).as_bytes());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = self
-            .persist(async || {
-                let lease = self.pool.take().await?;
-                let rows = read(&lease, statements::LIST_TABLES, &[&account, &from, &limit]).await?;
-                lease.return_to_pool();
-                Ok(rows)
-            })
-            .await?;
+        let rows =
+            self.persist(async || self.pool.read(statements::LIST_TABLES, &[&account, &from, &limit]).await).await?;
         let damaged = |_| Fault::Damaged("the name of a table cannot be read".to_owned());
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
     pub(crate) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
-        let rows = self
-            .persist(async || {
-                let lease = self.pool.take().await?;
-                let rows = read(&lease, statements::ACCOUNTS, &[]).await?;
-                lease.return_to_pool();
-                Ok(rows)
-            })
-            .await?;
+        let rows = self.persist(async || self.pool.read(statements::ACCOUNTS, &[]).await).await?;
         let account = |row| {
             let name = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
             name.ok_or_else(|| Fault::Damaged("the name of an account cannot be read".to_owned()))
@@ -154,14 +134,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
-        let changed = self
-            .persist(async || {
-                let lease = self.pool.take().await?;
-                let changed = write(&lease, sql, values).await?;
-                lease.return_to_pool();
-                Ok(changed)
-            })
-            .await;
+        let changed = self.persist(async || self.pool.write(sql, values).await).await;
         if changed.map_err(CatalogError::Fault)? == 0 { Err(CatalogError::NotFound) } else { Ok(()) }
     }
 

@@ -44,14 +44,7 @@ pub(crate) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
 impl<C: Clock> PostgresState<C> {
     pub(crate) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;
-        let rows = self
-            .persist(async || {
-                let lease = self.pool.take().await?;
-                let rows = read(&lease, statements::ALL_PROPERTIES, &[]).await?;
-                lease.return_to_pool();
-                Ok(rows)
-            })
-            .await?;
+        let rows = self.persist(async || self.pool.read(statements::ALL_PROPERTIES, &[]).await).await?;
         let mut properties = AccountProperties::default();
         for row in &rows {
             let account = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);

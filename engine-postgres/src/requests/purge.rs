@@ -93,9 +93,7 @@ pub(crate) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
 
 impl<C: Clock> PostgresState<C> {
     async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, AttemptError> {
-        let lease = self.pool.take().await?;
-        let rows = read(&lease, statements::DELETED_TABLES, &[]).await?;
-        lease.return_to_pool();
+        let rows = self.pool.read(statements::DELETED_TABLES, &[]).await?;
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
         let ids = rows.iter().map(|row| column(row, 0).map(DatabaseTableId).map_err(AttemptError::Fault));
         ids.collect()
@@ -128,7 +126,11 @@ impl<C: Clock> PostgresState<C> {
                 }
             }
             if is_last {
-                self.persist(async || self.execute(statements::END_PURGE, &[&id.0]).await).await?;
+                let end = async || {
+                    let ended = self.pool.write(statements::END_PURGE, &[&id.0]).await;
+                    ended.map_err(AttemptError::repeatable)
+                };
+                self.persist(end).await?;
             }
         }
         Ok(())
@@ -156,9 +158,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     async fn transactions(&self) -> Result<Transactions, AttemptError> {
-        let lease = self.pool.take().await?;
-        let rows = read(&lease, &self.names.transactions, &[]).await?;
-        lease.return_to_pool();
+        let rows = self.pool.read(&self.names.transactions, &[]).await?;
         let unreadable = || AttemptError::Fault(Fault::Damaged("the transactions of a node cannot be read".to_owned()));
         let mut all = Transactions::default();
         for row in &rows {
@@ -172,17 +172,6 @@ impl<C: Clock> PostgresState<C> {
             all.0.insert(node, Node { first, next });
         }
         Ok(all)
-    }
-
-    async fn execute(
-        &self,
-        sql: &str,
-        values: &[&(dyn tokio_postgres::types::ToSql + Sync)],
-    ) -> Result<u64, AttemptError> {
-        let lease = self.pool.take().await?;
-        let changed = write(&lease, sql, values).await.map_err(AttemptError::repeatable)?;
-        lease.return_to_pool();
-        Ok(changed)
     }
 }
 
