@@ -18,6 +18,7 @@ mod hashed_key;
 mod reading;
 mod recent_reads;
 mod state;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod upkeep;

@@ -7,7 +7,9 @@ use crate::disk::folder::Folder;
 use crate::disk::layout::{self, TableId};
 use crate::disk::open_error::OpenError;
 use crate::disk::preflight::Acknowledged;
-use crate::disk::storage::{OpenSettings, Recovered, Storage, storage_fault};
+use crate::disk::storage::{OpenSettings, Recovered, Snapshot, Storage, storage_fault};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, sleep};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::monotonic;
@@ -16,8 +18,7 @@ use engine::parts::properties::AccountProperties;
 use engine::{Fault, ReadError, TableKey};
 use fjall::Readable;
 use model::{EntityKey, Record};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
@@ -104,7 +105,7 @@ impl EmbeddedState {
                     Ok(storage) => break storage,
                     Err(still_shared) => shared = still_shared,
                 }
-                std::thread::sleep(LAST_READER_POLL);
+                sleep(LAST_READER_POLL);
             };
             *acknowledged = storage.acknowledged(self.settings.incomplete_writes);
         }
@@ -185,7 +186,7 @@ impl EmbeddedState {
 /// The state of the database at one instant. It contains either all of a batch or none of it.
 pub(crate) struct View {
     // Dropped before the database to which it belongs.
-    pub(crate) snapshot: fjall::Snapshot,
+    pub(crate) snapshot: Snapshot,
     pub(crate) storage: Arc<Storage>,
 }
 

@@ -15,15 +15,16 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use fjall::compaction::Leveled;
 use fjall::config::BlockSizePolicy;
-use fjall::{
-    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
-};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+// The tests in `schedules/` replace this module and these two types of the library by a model.
+pub(crate) use fjall::{OwnedWriteBatch, Snapshot};
 
 /// The size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches this
 /// size. The allocator rounds up to the next of 28, 32 and 40 KiB.

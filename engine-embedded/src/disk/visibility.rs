@@ -10,8 +10,8 @@
 //! Invariant: a snapshot shows only sequence numbers below the floor of every batch that was being written when it was
 //! taken. The exception is a batch that was completely written before the floor was compared.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex, PoisonError};
 
 const NO_BATCH: u64 = u64::MAX;
 

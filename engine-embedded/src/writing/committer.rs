@@ -16,7 +16,7 @@ use crate::counts::{Phase, PhaseTimer};
 use crate::disk::guard::{Panicked, guarded};
 use crate::disk::layout::{self, TableId};
 use crate::disk::space::FreeSpace;
-use crate::disk::storage::Storage;
+use crate::disk::storage::{OwnedWriteBatch, Storage};
 use crate::state::EmbeddedState;
 use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
 use crate::writing::group::Group;
@@ -26,7 +26,7 @@ use crate::writing::queue_memory::MemoryShare;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use fjall::{OwnedWriteBatch, PersistMode};
+use fjall::PersistMode;
 use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -235,7 +235,7 @@ impl<C: Clock> Committer<C> {
                 None => shares.push(memory),
             }
             // Prepared data may be outdated, and the entity may have grown since.
-            if group.stored_bytes() >= GROUP_BYTES_MAX {
+            if group.stored_bytes() >= self.queue.limits.group_bytes {
                 filled_by = Some(submitted.table.account.clone());
                 break;
             }

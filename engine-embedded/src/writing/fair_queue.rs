@@ -17,10 +17,9 @@
 //!
 //! This module must not depend on what a request is or how it is stored.
 
-use engine::parts::monotonic;
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, now};
 use model::AccountName;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +47,7 @@ pub(crate) enum Next<T> {
 
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
-    limits: GroupLimits,
+    pub(crate) limits: GroupLimits,
     state: Mutex<State<T>>,
     arrived: Condvar,
 }
@@ -117,7 +116,7 @@ impl<T: QueuedRequest> FairQueue<T> {
             if state.is_closed {
                 return Next::Closed;
             }
-            let time_left = until.map(|until| until.saturating_duration_since(monotonic::now()));
+            let time_left = until.map(|until| until.saturating_duration_since(now()));
             state.is_consumer_asleep = true;
             state = match time_left {
                 Some(time_left) if time_left.is_zero() => {

@@ -3,16 +3,16 @@
 //! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
 use crate::disk::layout;
-use crate::disk::storage::{Storage, storage_fault};
+use crate::disk::storage::{OwnedWriteBatch, Storage, storage_fault};
 use crate::hashed_key::{HashedKey, HashedKeyMap};
 use crate::state::EmbeddedState;
+use crate::sync::atomic::Ordering;
 use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, outcome};
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
-use fjall::{OwnedWriteBatch, PersistMode, UserValue};
+use fjall::{PersistMode, UserValue};
 use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
-use std::sync::atomic::Ordering;
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,

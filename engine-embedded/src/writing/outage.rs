@@ -13,7 +13,7 @@
 
 use crate::disk::preflight::Acknowledged;
 use crate::state::EmbeddedState;
-use engine::parts::monotonic;
+use crate::sync::now;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ pub(crate) struct Outage {
 impl Outage {
     pub(crate) fn begin(reason: &dyn Display) -> Self {
         tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
-        let now = monotonic::now();
-        Self { began: now, next_attempt: now, last_error: String::new(), acknowledged: Acknowledged::Unknown }
+        let began = now();
+        Self { began, next_attempt: began, last_error: String::new(), acknowledged: Acknowledged::Unknown }
     }
 
     pub(crate) fn next_attempt(&self) -> Instant {
@@ -42,17 +42,17 @@ impl Outage {
 
     /// Returns true if the outage is over.
     pub(crate) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
-        if monotonic::now() < self.next_attempt {
+        if now() < self.next_attempt {
             return false;
         }
         // Set the time before the attempt as well, so that the next attempt is made after a pause even if the attempt
         // panics.
-        self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
+        self.next_attempt = now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
             Ok(()) => shared.reopen(&mut self.acknowledged).map_err(|error| error.to_string()),
             Err(error) => Err(format!("the disk does not accept writes: {error}")),
         };
-        self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
+        self.next_attempt = now() + ATTEMPT_PAUSE;
         match attempt {
             Ok(()) => {
                 let seconds = self.began.elapsed().as_secs_f32();

@@ -15,11 +15,11 @@
 use crate::disk::layout::{self, TableId};
 use crate::hashed_key::{HashedKey, KeyHashes};
 use crate::state::EmbeddedState;
+use crate::sync::atomic::Ordering;
 use byteview::ByteView;
 use engine::TableKey;
 use model::mutation::Effect;
 use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
-use std::sync::atomic::Ordering;
 
 /// The number of counters in [`RecentWrites`], which take 512 KiB in total. With more counters, fewer keys would share
 /// one.

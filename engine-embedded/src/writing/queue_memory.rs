@@ -12,9 +12,10 @@
 //!
 //! This module must not depend on what the memory is used for.
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use model::AccountName;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Shares grow in multiples of this number of bytes, so that a share that grows gradually seldom takes the lock.

@@ -46,7 +46,7 @@ fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
 }
 
 fn group(queue: &FairQueue<TestRequest>) -> Vec<TestRequest> {
-    match queue.take(Some(monotonic::now())) {
+    match queue.take(Some(now())) {
         Next::Group(group) => group,
         other => panic!("{other:?}"),
     }
@@ -135,7 +135,7 @@ fn a_closed_queue_is_drained_and_accepts_nothing() {
 #[test]
 fn a_consumer_waits_for_a_request_for_the_end_and_for_an_instant() {
     let queue = Arc::new(FairQueue::<TestRequest>::new(LIMITS));
-    assert_eq!(queue.take(Some(monotonic::now() + Duration::from_millis(1))), Next::Elapsed);
+    assert_eq!(queue.take(Some(now() + Duration::from_millis(1))), Next::Elapsed);
     let consumer = {
         let queue = Arc::clone(&queue);
         std::thread::spawn(move || (queue.take(None), queue.take(None)))
@@ -218,7 +218,7 @@ proptest! {
         let mut waiting: [Waiting; ACCOUNTS] = Default::default();
         let take = |waiting: &mut [Waiting; ACCOUNTS], filled_at: Option<usize>| {
             let accounts = waiting.iter().filter(|waiting| !waiting.requests.is_empty()).count();
-            let Next::Group(mut requests) = queue.take(Some(monotonic::now())) else {
+            let Next::Group(mut requests) = queue.take(Some(now())) else {
                 assert_eq!(accounts, 0, "not all requests were delivered");
                 return false;
             };
