@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, and the maximum number of files at the root of each.
-const CRATES: [(&str, usize); 16] = [
+const CRATES: [(&str, usize); 17] = [
     ("model", 12),
     ("wire", 12),
     ("http-client", 12),
@@ -14,6 +14,7 @@ const CRATES: [(&str, usize); 16] = [
     ("platform", 4),
     ("engine", 10),
     ("engine-embedded", 12),
+    ("engine-embedded/schedules", 4),
     ("engine-postgres", 12),
     ("engine-contract", 5),
     ("server", 12),
