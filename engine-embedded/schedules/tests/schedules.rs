@@ -4,7 +4,7 @@
 //! `ROWHOUSE_SCHEDULES=100000` sets the number of schedules. A failure prints the variable that repeats the run. It also
 //! prints the schedule: with `ROWHOUSE_SCHEDULE=…` and the name of the test, only that schedule is repeated.
 
-use rowhouse_engine_embedded_schedules::scenarios::visibility;
+use rowhouse_engine_embedded_schedules::scenarios::{queue, queue_memory, visibility};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::env::var;
@@ -62,4 +62,7 @@ macro_rules! tests {
 tests![
     visibility::snapshots_show_whole_batches,
     visibility::a_batch_ends_by_a_panic,
+    queue::requests_are_delivered_once_and_in_order,
+    queue_memory::memory_is_bounded_and_all_requests_are_granted,
+    queue_memory::an_account_that_holds_nothing_is_not_passed_over,
 ];
