@@ -4,7 +4,7 @@
 //! `ROWHOUSE_SCHEDULES=100000` sets the number of schedules. A failure prints the variable that repeats the run. It also
 //! prints the schedule: with `ROWHOUSE_SCHEDULE=…` and the name of the test, only that schedule is repeated.
 
-use rowhouse_engine_embedded_schedules::scenarios::{queue, queue_memory, visibility};
+use rowhouse_engine_embedded_schedules::scenarios::{hand_over, outage, preparation, queue, queue_memory, visibility};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::env::var;
@@ -65,4 +65,10 @@ tests![
     queue::requests_are_delivered_once_and_in_order,
     queue_memory::memory_is_bounded_and_all_requests_are_granted,
     queue_memory::an_account_that_holds_nothing_is_not_passed_over,
+    preparation::the_results_are_those_of_a_serial_order,
+    preparation::no_update_is_lost,
+    preparation::a_preparation_is_not_used_for_a_later_table,
+    hand_over::every_accepted_request_is_served_once,
+    outage::no_write_is_based_on_a_lost_one,
+    outage::writes_resume_and_nothing_acknowledged_is_lost,
 ];

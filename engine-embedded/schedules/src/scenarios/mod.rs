@@ -1,5 +1,10 @@
 //! The threads of each test, and the invariants that must hold. Calling a scenario runs it in one schedule.
 
+pub mod hand_over;
+pub mod outage;
+pub mod preparation;
 pub mod queue;
 pub mod queue_memory;
 pub mod visibility;
+
+mod running;
