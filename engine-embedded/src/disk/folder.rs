@@ -311,7 +311,8 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-fn sync_folders(path: &Path) -> io::Result<()> {
+/// Syncs a folder and all folders below it.
+pub(crate) fn sync_folders(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

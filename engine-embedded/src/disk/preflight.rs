@@ -5,15 +5,17 @@
 //!
 //! Invariants:
 //!
-//! 1. This module changes only a journal whose last write is incomplete, and only if everything else is valid.
+//! 1. This module changes only the last journal that was written, and only after a crash or a failed write, and if
+//!    everything else is valid.
 //! 2. Bytes that are cut off were never acknowledged as synced.
+//! 3. Before the library opens the database, everything that it will read is on disk. What was read once is therefore
+//!    never lost in a power failure.
 
 use crate::disk::closing::{ClosedJournal, ClosingRecord};
-use crate::disk::folder::{CLOSED, Closing};
+use crate::disk::folder::{CLOSED, Closing, sync_folders};
 use crate::disk::journal::{self, Journal, Tail};
 use crate::disk::open_error::OpenError;
-use platform::files::sync_folder;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
@@ -40,41 +42,66 @@ pub(crate) enum IncompleteWrites {
     Everything,
 }
 
+/// The end of a journal that a crash left incomplete. It is removed at startup.
 #[derive(Debug)]
-pub(crate) struct JournalToTruncate {
+pub(crate) struct IncompleteEnd {
     pub(crate) journal: PathBuf,
     pub(crate) valid_bytes: usize,
 }
 
+/// Checks the folder before it is opened, and ensures that everything that the library will read is on disk.
+///
+/// After a crash of the process, the operating system may show data and names that a power failure would remove: they
+/// were never synced, or a failed sync dropped them. The library would append to such a journal, and delete the files
+/// that the visible manifest does not list.
 pub(crate) fn check(
     database: &Path,
     closing: Option<&Closing>,
     incomplete_writes: IncompleteWrites,
 ) -> Result<(), OpenError> {
-    let Some(JournalToTruncate { journal, valid_bytes }) = inspect(database, closing, incomplete_writes)? else {
-        return Ok(());
-    };
-    tracing::warn!(
-        journal = %journal.display(),
-        "the end of the journal is incomplete and is removed; nothing in it was acknowledged as synced"
-    );
-    truncate(&journal, valid_bytes).map_err(|error| OpenError::io("truncate", &journal, error))
+    let journals = checked_journals(database, closing, incomplete_writes)?;
+    if let Some(IncompleteEnd { journal, .. }) = incomplete_end(&journals) {
+        tracing::warn!(
+            journal = %journal.display(),
+            "the end of the journal is incomplete and is removed; nothing in it was acknowledged as synced"
+        );
+    }
+    if closing.is_none()
+        && let Some(last) = journals.iter().rfind(|file| file.is_written())
+    {
+        rewrite(last)?;
+    }
+    sync_names(database)
 }
 
-/// Checks the folder of a complete database without changing anything. Returns the journal that must be truncated, if
-/// any. After a clean shutdown, the journals must be unchanged, so no incomplete write is accepted.
+/// Checks the folder of a complete database without changing anything. Returns the incomplete end of the last journal,
+/// if any. After a clean shutdown, the journals must be unchanged, so no incomplete write is accepted.
 pub(crate) fn inspect(
     database: &Path,
     closing: Option<&Closing>,
     incomplete_writes: IncompleteWrites,
-) -> Result<Option<JournalToTruncate>, OpenError> {
+) -> Result<Option<IncompleteEnd>, OpenError> {
+    Ok(incomplete_end(&checked_journals(database, closing, incomplete_writes)?))
+}
+
+fn incomplete_end(journals: &[JournalFile]) -> Option<IncompleteEnd> {
+    let JournalFile { path, journal, .. } = journals.last()?;
+    let is_cut = journal.rest != Tail::Empty;
+    is_cut.then(|| IncompleteEnd { journal: path.clone(), valid_bytes: journal.valid_bytes })
+}
+
+fn checked_journals(
+    database: &Path,
+    closing: Option<&Closing>,
+    incomplete_writes: IncompleteWrites,
+) -> Result<Vec<JournalFile>, OpenError> {
     let incomplete_writes = if closing.is_some() { IncompleteWrites::Nothing } else { incomplete_writes };
     check_version(&database.join("version"))?;
     for name in KEYSPACE_FOLDERS {
         manifest(&database.join("keyspaces").join(name))?;
     }
     let journals = read_journals(database)?;
-    let Some((last, sealed)) = journals.split_last() else { return Ok(None) };
+    let Some((last, sealed)) = journals.split_last() else { return Ok(journals) };
     check_sequence(&journals)?;
     for JournalFile { path, journal, .. } in sealed {
         // A journal is completely synced before the next one is created.
@@ -85,8 +112,7 @@ pub(crate) fn inspect(
     if let Some(Closing::Recorded(record)) = closing {
         check_record(database, record, &journals)?;
     }
-    let is_cut = journal.rest != Tail::Empty;
-    Ok(is_cut.then(|| JournalToTruncate { journal: path.clone(), valid_bytes: journal.valid_bytes }))
+    Ok(journals)
 }
 
 pub(crate) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
@@ -169,13 +195,12 @@ pub(crate) fn rescue(
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
     // The library may have begun a new journal after the failed write.
-    let is_written = |file: &JournalFile| file.journal != Journal::UNWRITTEN;
-    let Some(last) = journals.iter().rposition(is_written) else { return Ok(()) };
+    let Some(last) = journals.iter().rposition(JournalFile::is_written) else { return sync_names(database) };
     let (sealed, rest) = journals.split_at(last);
     for JournalFile { path, journal, .. } in sealed {
         check_end(path, journal, IncompleteWrites::Nothing)?;
     }
-    let Some(JournalFile { path, journal, .. }) = rest.first() else { return Ok(()) };
+    let Some(file @ JournalFile { path, journal, .. }) = rest.first() else { return sync_names(database) };
     match acknowledged {
         Acknowledged::Unknown => check_end(path, journal, incomplete_writes)?,
         Acknowledged::UpTo(number) => {
@@ -185,16 +210,26 @@ pub(crate) fn rescue(
             }
         }
     }
+    rewrite(file)?;
+    sync_names(database)
+}
+
+/// Replaces a journal by a synced copy of its complete batches.
+fn rewrite(JournalFile { path, journal, .. }: &JournalFile) -> Result<(), OpenError> {
     let bytes = read_journal(path)?;
     let copy = path.with_extension(COPY_EXTENSION);
     let replace = || -> io::Result<()> {
         let mut file = File::create(&copy)?;
         file.write_all(bytes.get(..journal.valid_bytes).unwrap_or_default())?;
         file.sync_all()?;
-        fs::rename(&copy, path)?;
-        sync_folder(database)
+        fs::rename(&copy, path)
     };
     replace().map_err(|error| OpenError::io("rewrite", path, error))
+}
+
+/// Syncs all folders of the database. The library may have created or renamed a file without syncing its folder.
+fn sync_names(database: &Path) -> Result<(), OpenError> {
+    sync_folders(database).map_err(|error| OpenError::io("sync the folders of", database, error))
 }
 
 fn check_end(path: &Path, journal: &Journal, incomplete_writes: IncompleteWrites) -> Result<(), OpenError> {
@@ -278,6 +313,10 @@ struct JournalFile {
 }
 
 impl JournalFile {
+    fn is_written(&self) -> bool {
+        self.journal != Journal::UNWRITTEN
+    }
+
     fn closed(&self) -> ClosedJournal {
         ClosedJournal { number: self.number, bytes: self.journal.valid_bytes, checksum: self.checksum }
     }
@@ -339,12 +378,6 @@ fn read_failure(path: &Path, error: io::Error) -> OpenError {
     }
 }
 
-fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(bytes as u64)?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,6 +436,31 @@ mod tests {
         for acknowledged in [last - 1, last] {
             assert!(rescue(&good, Acknowledged::UpTo(Some(acknowledged))).unwrap() == good);
         }
+    }
+
+    #[test]
+    fn the_last_journal_is_rewritten_after_a_crash_and_not_after_a_clean_shutdown() {
+        let folder = tempfile::tempdir().unwrap();
+        {
+            let db = fjall::Database::builder(folder.path())
+                .journal_compression(fjall::CompressionType::None)
+                .open()
+                .unwrap();
+            let data = db.keyspace("data", fjall::KeyspaceCreateOptions::default).unwrap();
+            data.insert("key", "value").unwrap();
+        }
+        let path = folder.path().join("0.jnl");
+        let (good, written) = (valid_part(&path).unwrap(), fs::read(&path).unwrap());
+        assert!(good.len() < written.len(), "the library creates journals with zeros at the end");
+        check(folder.path(), Some(&Closing::Unrecorded), IncompleteWrites::LastBatch).unwrap();
+        assert!(fs::read(&path).unwrap() == written);
+        // The beginning of a batch was cut off in a crash.
+        fs::write(&path, [&good[..], &good[..20]].concat()).unwrap();
+        check(folder.path(), None, IncompleteWrites::LastBatch).unwrap();
+        assert!(fs::read(&path).unwrap() == good);
+        fs::write(&path, &written).unwrap();
+        check(folder.path(), None, IncompleteWrites::LastBatch).unwrap();
+        assert!(fs::read(&path).unwrap() == good, "a journal that looks complete may not be on disk");
     }
 
     #[test]
