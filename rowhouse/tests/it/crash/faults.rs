@@ -1,10 +1,10 @@
 //! Tests of disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes on its
 //! own.
 
-use super::{Run, compile};
-use crate::PROGRAM;
+use super::Run;
+use super::simulated_disk::{EIO, ENOSPC, SimulatedDisk};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -14,59 +14,6 @@ use test_support::{Random, Server, TIMEOUT, eventually};
 
 /// The size of a ballast entity, large enough that the writers fill a memtable every two seconds.
 const BALLAST_BYTES: usize = 400_000;
-
-pub(crate) const ENOSPC: u32 = 28;
-const EIO: u32 = 5;
-
-pub(crate) struct FaultyServer {
-    place: tempfile::TempDir,
-    injector: PathBuf,
-    pub(crate) data: PathBuf,
-    control: PathBuf,
-}
-
-impl FaultyServer {
-    pub(crate) fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let injector = compile("fault.c", place.path());
-        let root = place.path().canonicalize().unwrap();
-        let (data, control) = (root.join("data"), root.join("control"));
-        fs::create_dir(&data).unwrap();
-        Self { place, injector, data, control }
-    }
-
-    fn start(&self) -> Server {
-        self.start_with(&[])
-    }
-
-    pub(crate) fn start_with(&self, options: &[&str]) -> Server {
-        let environment =
-            [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
-        let arguments = [&["--data", self.data.to_str().unwrap()], options].concat();
-        PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
-    }
-
-    pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
-        let free = free.map_or("-1".to_owned(), |free| free.to_string());
-        self.order(&format!("{kinds} {error} {free} 0"));
-    }
-
-    /// Writes fail from now on, each after the given number of its bytes has reached the file.
-    fn fail_in_part(&self, bytes: usize) {
-        self.order(&format!("p {EIO} -1 {bytes}"));
-    }
-
-    fn order(&self, order: &str) {
-        // The file must appear atomically.
-        let new = self.place.path().join("new-control");
-        fs::write(&new, format!("{order}\n")).unwrap();
-        fs::rename(new, &self.control).unwrap();
-    }
-
-    pub(crate) fn repair(&self) {
-        fs::remove_file(&self.control).unwrap();
-    }
-}
 
 fn any_kinds(random: &mut Random) -> String {
     loop {
@@ -123,9 +70,9 @@ fn names_requests(log: &[String]) -> bool {
 #[test]
 fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     const ROUNDS: u64 = 40;
-    let faulty_server = FaultyServer::new();
+    let disk = SimulatedDisk::new();
     let mut run = Run::new();
-    let mut server = faulty_server.start();
+    let mut server = disk.start();
     run.check(&server, 0);
     let (mut reads_during_faults, mut outages) = (0, 0);
     for round in 1..=ROUNDS {
@@ -147,11 +94,11 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             scope.spawn(|| write_ballast(address, 20, &is_over));
             scope.spawn(|| read_on(address, &is_over, &answered));
             thread::sleep(before);
-            faulty_server.fail(&kinds, error, None);
+            disk.fail(&kinds, error, None);
             let read_before = answered.load(Ordering::SeqCst);
             thread::sleep(during);
             reads_during_faults += answered.load(Ordering::SeqCst) - read_before;
-            faulty_server.repair();
+            disk.repair();
             wait_for_service(&server);
             is_over.store(true, Ordering::SeqCst);
         });
@@ -169,7 +116,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             }
             _ => continue,
         }
-        server = faulty_server.start();
+        server = disk.start();
         run.check(&server, round);
     }
     println!("{outages} outages, {reads_during_faults} pages read during them");
@@ -182,8 +129,8 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
 #[test]
 fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     const PARTS: [usize; 14] = [1, 2, 12, 13, 14, 33, 60, 90, 130, 200, 1000, 8192, 9000, 1_000_000];
-    let faulty_server = FaultyServer::new();
-    let mut server = faulty_server.start();
+    let disk = SimulatedDisk::new();
+    let mut server = disk.start();
     assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
     let path = |row: &str| format!("/crash(PartitionKey='p',RowKey='{row}')");
     let body = |bytes| format!(r#"{{"Text":"{}"}}"#, "x".repeat(bytes));
@@ -195,21 +142,21 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
             let (good, failed) = (path(&format!("{rounds:03}-good")), path(&format!("{rounds:03}-failed")));
             let mut client = server.client();
             assert_eq!(client.request("PUT", &good, &[], body(bytes).as_bytes()).status, 204);
-            faulty_server.fail_in_part(part);
+            disk.order(&format!("p {EIO} -1 {part} 1"));
             let answer = client.request("PUT", &failed, &[], body(bytes).as_bytes());
             assert_eq!(answer.status, 500, "{part} of {bytes}: {answer:?}");
             match rounds % 4 {
                 0 => {
                     drop((client, server.kill9()));
-                    faulty_server.repair();
-                    server = faulty_server.start();
+                    disk.repair();
+                    server = disk.start();
                 }
                 1 => {
-                    faulty_server.repair();
+                    disk.repair();
                     drop((client, server.stop()));
-                    server = faulty_server.start();
+                    server = disk.start();
                 }
-                _ => faulty_server.repair(),
+                _ => disk.repair(),
             }
             wait_for_service(&server);
             let mut client = server.client();
@@ -221,7 +168,7 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
         }
     }
     drop(server.kill9());
-    let server = faulty_server.start();
+    let server = disk.start();
     let all = server.client().request("GET", "/crash()?$select=RowKey", &[], b"").json();
     let good = |entity: &&serde_json::Value| entity["RowKey"].as_str().unwrap().ends_with("good");
     assert_eq!(all["value"].as_array().unwrap().iter().filter(good).count(), rounds);
@@ -229,8 +176,8 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
 
 #[test]
 fn a_full_disk_takes_deletions_and_recovers_by_itself() {
-    let faulty_server = FaultyServer::new();
-    let server = faulty_server.start();
+    let disk = SimulatedDisk::new();
+    let server = disk.start();
     let mut client = server.client();
     for table in [&br#"{"TableName":"full"}"#[..], br#"{"TableName":"other"}"#] {
         assert_eq!(client.request("POST", "/Tables", &[], table).status, 201);
@@ -239,7 +186,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     for row in 0..3 {
         assert_eq!(client.request("PUT", &path(row), &[], b"{}").status, 204);
     }
-    faulty_server.fail("-", 0, Some(200 * 1024 * 1024));
+    disk.fail("-", 0, Some(200 * 1024 * 1024));
     let began = Instant::now();
     let refused = loop {
         // Even if responses take long, a request that is sent after one second is refused.
@@ -259,7 +206,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     }
     assert_eq!(client.request("DELETE", &path(2), &[("If-Match", "*")], b"").status, 204);
     assert_eq!(client.request("DELETE", "/Tables('other')", &[], b"").status, 204);
-    faulty_server.repair();
+    disk.repair();
     thread::sleep(Duration::from_millis(150));
     assert_eq!(client.request("PUT", &path(8), &[], b"{}").status, 204);
     let (status, log) = server.stop();
@@ -271,8 +218,8 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
 
 #[test]
 fn a_read_error_is_answered_and_reads_resume() {
-    let faulty_server = FaultyServer::new();
-    let server = faulty_server.start();
+    let disk = SimulatedDisk::new();
+    let server = disk.start();
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
     let path = "/crash(PartitionKey='ballast',RowKey='3')";
@@ -280,26 +227,26 @@ fn a_read_error_is_answered_and_reads_resume() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| write_ballast(&server.address, usize::MAX, &is_over));
-        wait_for_sorted_file(&faulty_server.data);
+        wait_for_sorted_file(&disk.data);
         is_over.store(true, Ordering::SeqCst);
     });
     // Recent writes may be cached; after a restart, nothing is cached.
     drop((client, server.kill9()));
-    let server = faulty_server.start();
+    let server = disk.start();
     let mut client = server.client();
     let good = client.request("GET", "/crash()?$select=RowKey", &[], b"");
     assert_eq!(good.status, 200);
     drop((client, server.stop()));
-    let server = faulty_server.start();
+    let server = disk.start();
     let mut client = server.client();
-    faulty_server.fail("r", EIO, None);
+    disk.fail("r", EIO, None);
     let answer = client.request("GET", "/crash()?$select=RowKey", &[], b"");
     assert_eq!(answer.status, 500, "{answer:?}");
     let one = client.request("GET", path, &[], b"");
     assert_eq!(one.status, 500, "{one:?}");
     // The log names the key.
     server.wait_for_log("ballast\\x003");
-    faulty_server.repair();
+    disk.repair();
     assert_eq!(client.request("GET", "/crash()?$select=RowKey", &[], b"").json()["value"], good.json()["value"]);
     assert_eq!(client.request("GET", path, &[], b"").status, 200);
     let (status, log) = server.stop();
@@ -310,4 +257,45 @@ fn wait_for_sorted_file(data: &Path) {
     let tables = data.join("database/keyspaces/1/tables");
     // The first file is complete when the second is started.
     eventually("a sorted file", || (fs::read_dir(&tables).unwrap().count() > 1).then_some(()));
+}
+
+#[test]
+fn a_sync_that_stalls_delays_no_read_and_loses_nothing() {
+    let disk = SimulatedDisk::new();
+    let server = disk.start();
+    assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    let path = |row: &str| format!("/crash(PartitionKey='p',RowKey='{row}')");
+    let address = server.address.clone();
+    let client = || test_support::Client::connect(&address).unwrap();
+    let write = |path: &str| client().request("PUT", path, &[], br#"{"Text":"whole"}"#);
+    assert_eq!(write(&path("good")).status, 204);
+    disk.order("d 0 -1 0 1");
+    thread::scope(|scope| {
+        let patient = scope.spawn(|| write(&path("patient")).status);
+        let answer = write(&(path("impatient") + "?timeout=1"));
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (500, Some("OperationTimedOut")), "{answer:?}");
+        for _ in 0..20 {
+            for path in [path("good"), "/crash()".to_owned()] {
+                assert_eq!(client().request("GET", &path, &[], b"").status, 200);
+            }
+        }
+        assert!(!patient.is_finished(), "a write was acknowledged before it was synced");
+        disk.repair();
+        assert_eq!(patient.join().unwrap(), 204);
+    });
+    assert_eq!(write(&path("later")).status, 204);
+    disk.order("d 0 -1 0 1");
+    thread::scope(|scope| {
+        scope.spawn(|| client().try_request("PUT", &path("killed"), &[], b"{}"));
+        assert_eq!(write(&(path("impatient") + "?timeout=1")).status, 500);
+        server.signal("KILL");
+    });
+    disk.repair();
+    drop(server.wait());
+    let server = disk.start();
+    for row in ["good", "patient", "later"] {
+        assert_eq!(server.client().request("GET", &path(row), &[], b"").json()["Text"], "whole", "{row}");
+    }
+    let found = server.client().request("GET", &path("impatient"), &[], b"");
+    assert!(found.status == 404 || found.json()["Text"] == "whole", "{found:?}");
 }

@@ -4,8 +4,9 @@
 //! file operations gives the lower bound for that Timestamp: everything that was in a journal when it was synced must
 //! remain.
 
+use super::SEED;
 use super::power_loss::lose_power;
-use super::{SEED, compile};
+use super::simulated_disk::SimulatedDisk;
 use crate::PROGRAM;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
@@ -89,18 +90,14 @@ fn the_interval_loses_only_writes_that_were_not_synced() {
     let mut random = Random::from_environment(SEED);
     let (mut kept, mut lost, mut synced_count) = (0, 0, 0);
     for round in 0..ROUNDS {
-        let place = tempfile::tempdir().unwrap();
-        let watcher = compile("watch.c", place.path());
-        let [disk, data, left, log] = ["disk", "data", "left", "log"].map(|name| place.path().join(name));
-        for folder in [&disk, &data] {
-            std::fs::create_dir(folder).unwrap();
-        }
-        let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
-        let arguments = ["--durability", "interval", "--data", data.to_str().unwrap()];
-        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
+        let disk = SimulatedDisk::recorded(random.number());
+        let [before, left] = ["before", "left"].map(|name| disk.path(name));
+        std::fs::create_dir(&before).unwrap();
+        let server = disk.start_with(&["--durability", "interval"]);
         assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
         let acknowledged = write_and_crash(server, round, &mut random);
-        let synced = String::from_utf8_lossy(&lose_power(&disk, &data, &log, &left, &mut random)).into_owned();
+        let synced =
+            String::from_utf8_lossy(&lose_power(&before, &disk.data, disk.log(), &left, &mut random)).into_owned();
 
         let server = PROGRAM.start(&["--durability", "interval", "--data", left.to_str().unwrap()]);
         let stored = stored(&server);

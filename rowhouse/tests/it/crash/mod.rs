@@ -4,18 +4,18 @@
 //! Writers keep a model of the acknowledged writes. Each writer owns its keys, so at most one of its operations is
 //! unacknowledged when the server dies. That operation may have happened completely, or not at all.
 //!
-//! Linux only: a library that is loaded into the server makes its disk fail.
+//! Linux only: a library that is loaded into the server simulates its disk (`disk.c`).
 
 #![cfg(target_os = "linux")]
 
-pub(crate) mod faults;
+mod faults;
 mod interval;
 mod power_loss;
+pub(crate) mod simulated_disk;
 
 use crate::PROGRAM;
 use power_loss::{copy_folder, lose_power};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use simulated_disk::SimulatedDisk;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -85,15 +85,6 @@ impl Run {
     }
 }
 
-fn compile(source: &str, into: &Path) -> PathBuf {
-    let library = into.join(source).with_extension("so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash").join(source);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
-    assert!(compiler.status().unwrap().success(), "this test requires a C compiler");
-    library
-}
-
 #[test]
 fn acknowledged_writes_survive_kills() {
     const ROUNDS: u64 = 40;
@@ -116,24 +107,21 @@ fn acknowledged_writes_survive_kills() {
 fn acknowledged_writes_survive_losses_of_power() {
     const ROUNDS: u64 = 200;
     let mut run = Run::new();
-    let place = tempfile::tempdir().unwrap();
-    let watcher = compile("watch.c", place.path());
-    let [disk, data, left, log] = ["disk", "data", "left", "log"].map(|name| place.path().join(name));
-    std::fs::create_dir(&disk).unwrap();
-    let arguments = ["--data", data.to_str().unwrap()];
+    let disk = SimulatedDisk::recorded(run.random.number());
+    let [before, left] = ["before", "left"].map(|name| disk.path(name));
+    std::fs::create_dir(&before).unwrap();
     for round in 0..ROUNDS {
-        copy_folder(&disk, &data);
-        let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
-        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
+        copy_folder(&before, &disk.data);
+        let server = disk.start();
         run.check(&server, round);
         run.run_and_crash(server, 150);
-        lose_power(&disk, &data, &log, &left, &mut run.random);
-        std::fs::remove_dir_all(&disk).unwrap();
-        std::fs::remove_dir_all(&data).unwrap();
-        std::fs::remove_file(&log).unwrap();
-        std::fs::rename(&left, &disk).unwrap();
+        lose_power(&before, &disk.data, disk.log(), &left, &mut run.random);
+        std::fs::remove_dir_all(&before).unwrap();
+        std::fs::remove_dir_all(&disk.data).unwrap();
+        std::fs::remove_file(disk.log()).unwrap();
+        std::fs::rename(&left, &before).unwrap();
     }
-    let server = PROGRAM.start(&["--data", disk.to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", before.to_str().unwrap()]);
     run.check(&server, ROUNDS);
     run.report(ROUNDS);
     let (status, log) = server.stop();

@@ -12,7 +12,7 @@ mod accounts;
 mod load;
 
 use crate::PROGRAM;
-use crate::crash::faults::{ENOSPC, FaultyServer};
+use crate::crash::simulated_disk::{ENOSPC, SimulatedDisk};
 use crate::hostile::attacker::Attacker;
 use crate::hostile::scene::{BODY_MIB, CACHE_MIB, memory_bytes_max, peak_bytes};
 use crate::hostile::{attack, prepare};
@@ -34,7 +34,7 @@ const PAUSE_MILLISECONDS_MAX: u64 = 800;
 const LITTLE_SPACE_BYTES: u64 = 200 * 1024 * 1024;
 
 struct Soak {
-    faulty_server: FaultyServer,
+    disk: SimulatedDisk,
     accounts: Accounts,
     random: Random,
     figures: EventCounts,
@@ -69,7 +69,7 @@ impl Soak {
         let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
         let memory = ["--cache-mib", &cache, "--body-mib", &body];
         let rest = ["--max-connections", "400", "--shutdown-seconds", "2", "--accounts", &self.accounts.file()];
-        self.faulty_server.start_with(&[memory.as_slice(), &rest].concat())
+        self.disk.start_with(&[memory.as_slice(), &rest].concat())
     }
 
     fn attacker(&self, server: &Server) -> Attacker {
@@ -118,9 +118,9 @@ impl Soak {
             0 => {
                 let (kinds, free) =
                     if self.random.below(2) == 0 { ("wtc", None) } else { ("-", Some(LITTLE_SPACE_BYTES)) };
-                self.faulty_server.fail(kinds, ENOSPC, free);
+                self.disk.fail(kinds, ENOSPC, free);
                 self.pause();
-                self.faulty_server.repair();
+                self.disk.repair();
                 self.wait_for_service(server);
                 self.figures.full_disks += 1;
             }
@@ -162,7 +162,7 @@ fn nothing_is_lost_whatever_happens() {
     let mut random = Random::from_environment(SEED);
     let accounts = Accounts::new(&mut random);
     let mut loads: Vec<_> = accounts.load_accounts().map(|account| Load::new(account, &mut random)).collect();
-    let mut soak = Soak { faulty_server: FaultyServer::new(), accounts, random, figures: EventCounts::default() };
+    let mut soak = Soak { disk: SimulatedDisk::new(), accounts, random, figures: EventCounts::default() };
     let mut server = soak.start();
     for load in &loads {
         load.create_table(&server);
@@ -182,7 +182,7 @@ fn nothing_is_lost_whatever_happens() {
     }
     let (status, log) = server.stop();
     assert!(status.success(), "{log:#?}");
-    let data = soak.faulty_server.data.to_str().unwrap().to_owned();
+    let data = soak.disk.data.to_str().unwrap().to_owned();
     let checked = PROGRAM.folder().run("check", &["--data", &data, "--quiet"], &[]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
     println!("{round} rounds: {:?}", soak.figures);
