@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 const REMOVED_VARIABLES: [&str; 6] =
     ["TABLES_ENDPOINT", "TABLES_ACCOUNT", "TABLES_KEY", "TABLES_SERVER", "TABLES_CONNECTION_STRING", "WITH_CITUS"];
 
-/// A variable of the tests themselves.
-const KEPT_VARIABLE: &str = "ROWHOUSE_SOAK_SECONDS";
+/// Variables of the tests themselves.
+const KEPT_VARIABLES: [&str; 2] = ["ROWHOUSE_CRASH_ROUNDS", "ROWHOUSE_SOAK_SECONDS"];
 
 /// Variables that `cargo run` sets for this program. Commands that build something must not see them.
 const CARGO_VARIABLES: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
@@ -50,7 +50,7 @@ impl Workspace {
         command.current_dir(self.root.join(folder));
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            let is_removed = (text.starts_with("ROWHOUSE_") && text != KEPT_VARIABLE)
+            let is_removed = (text.starts_with("ROWHOUSE_") && !KEPT_VARIABLES.contains(&&*text))
                 || REMOVED_VARIABLES.contains(&&*text)
                 || CARGO_VARIABLES.iter().any(|prefix| text.starts_with(prefix));
             if is_removed {

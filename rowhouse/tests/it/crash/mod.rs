@@ -9,9 +9,12 @@
 #![cfg(target_os = "linux")]
 
 mod faults;
+mod history;
 mod interval;
 mod power_loss;
+mod rounds;
 pub(crate) mod simulated_disk;
+mod timeline;
 
 use crate::PROGRAM;
 use power_loss::{copy_folder, lose_power};

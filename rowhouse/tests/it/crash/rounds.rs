@@ -1,0 +1,278 @@
+//! Losses of power of a disk that also fails, at any moment of runs that rotate journals and merge sorted files.
+//!
+//! A run is recorded once. A power loss is then computed for many positions of the record, and a server is started on
+//! what is left each time. Some losses follow a kill: the server is killed at the position, starts again on what the
+//! operating system's cache holds, which is not all on disk, and works until it loses power.
+//!
+//! `ROWHOUSE_CRASH_ROUNDS` sets the number of losses.
+
+use super::SEED;
+use super::history::{HistoryWriter, Versions};
+use super::power_loss::{Disk, Records, copy_folder};
+use super::simulated_disk::SimulatedDisk;
+use super::timeline::{During, Timeline};
+use crate::PROGRAM;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+use test_support::Random;
+
+const ROUNDS: &str = "ROWHOUSE_CRASH_ROUNDS";
+const ROUNDS_DEFAULT: usize = 24;
+const LOSSES_PER_RUN: usize = 24;
+const ROTATIONS_PER_RUN: usize = 3;
+/// The time after the last write at which everything in memory is flushed and merged, with some reserve.
+const IDLE: Duration = Duration::from_millis(900);
+
+/// The number of the first writer to a server that was started after a kill.
+const LATE_WRITERS: u64 = 100;
+
+/// Orders of faults for a run: none, occasional ones of every kind, or many failed syncs.
+const ORDERS: [&str; 3] = [
+    "- 0 -1 0 1",
+    "s 5 -1 0 2000\ne 5 -1 0 2000\nw 28 -1 0 40000\np 5 -1 700 40000\nct 28 -1 0 400\nd 0 -1 300 2000",
+    "s 5 -1 0 400\ne 5 -1 0 400\nd 0 -1 30 1000",
+];
+
+#[derive(Debug, Default)]
+struct Counts {
+    runs: usize,
+    losses: usize,
+    during_rotations: usize,
+    during_merges: usize,
+    after_kills: usize,
+    checks: usize,
+    acknowledged: usize,
+    rotations: usize,
+    flushes: usize,
+    merges: usize,
+    merged_levels: BTreeSet<usize>,
+    faults: BTreeMap<char, usize>,
+    outages: usize,
+}
+
+/// A server that was killed and started again before it lost power.
+struct Restarted {
+    /// What was stored according to the server.
+    seen: Vec<Versions>,
+    /// The length of the new log when this had been read.
+    seen_at: u64,
+    writer: HistoryWriter,
+    /// The position in the new log at which power was lost.
+    end: u64,
+}
+
+struct Rounds {
+    disk: SimulatedDisk,
+    /// The state of the disk before the current run.
+    before: PathBuf,
+    left: PathBuf,
+    writers: Vec<HistoryWriter>,
+    random: Random,
+    counts: Counts,
+}
+
+impl Rounds {
+    fn new() -> Self {
+        let mut random = Random::from_environment(SEED);
+        let disk = SimulatedDisk::recorded(random.number());
+        // The first writers make enough entries for merges, and the others enough bytes for rotations.
+        let sizes = [(900, 300), (900, 300), (900, 3000), (8, 450_000), (8, 450_000)];
+        let writers = sizes.iter().zip(0..);
+        let writers =
+            writers.map(|((rows, bytes), number)| HistoryWriter::new(number, *rows, *bytes, random.number())).collect();
+        let [before, left] = ["before", "left"].map(|name| disk.path(name));
+        fs::create_dir(&before).unwrap();
+        Self { disk, before, left, writers, random, counts: Counts::default() }
+    }
+
+    /// Lets the writers work through rotations and merges on a failing disk. Returns the length of the log at their
+    /// beginning.
+    fn work(&mut self) -> u64 {
+        copy_folder(&self.before, &self.disk.data);
+        let server = self.disk.start();
+        if self.counts.runs == 0 {
+            assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+        }
+        let start = fs::metadata(self.disk.log()).unwrap().len();
+        let first = newest_journal(&self.disk.data);
+        let (address, log) = (server.address.as_str(), self.disk.log());
+        let is_over = AtomicBool::new(false);
+        self.disk.order(ORDERS[self.random.index(ORDERS.len())]);
+        thread::scope(|scope| {
+            let writers = self.writers.iter_mut();
+            let threads: Vec<_> = writers.map(|writer| scope.spawn(|| writer.write(address, log, &is_over))).collect();
+            while newest_journal(&self.disk.data) < first + ROTATIONS_PER_RUN {
+                assert!(!threads.iter().all(ScopedJoinHandle::is_finished), "all writers have stopped");
+                thread::sleep(Duration::from_millis(50));
+            }
+            thread::sleep(Duration::from_millis(self.random.below(1000)));
+            is_over.store(true, Ordering::SeqCst);
+        });
+        // Merges follow.
+        thread::sleep(IDLE);
+        self.disk.repair();
+        let (status, log) = server.stop();
+        assert!(status.success(), "{log:#?}");
+        self.counts.outages += log.iter().filter(|line| line.contains("accepts no writes")).count();
+        self.counts.acknowledged += self.writers.iter().map(HistoryWriter::acknowledged).sum::<usize>();
+        start
+    }
+
+    /// Records a run, loses power at several of its moments, and continues after one of them.
+    fn run(&mut self, losses: usize) {
+        let start = self.work();
+        let log = fs::read(self.disk.log()).unwrap();
+        let timeline = Timeline::new(&log, &self.before, &self.disk.data);
+        self.count(&timeline);
+        let mut moments: Vec<_> = (0..losses).map(|_| timeline.moment(start, &mut self.random)).collect();
+        moments.sort_unstable_by_key(|(position, _)| *position);
+        let survivor = self.random.index(moments.len());
+        let mut continued = None;
+        let mut disk = Disk::new(&self.before, &self.disk.data);
+        let mut records = Records::new(&log).peekable();
+        let next = self.disk.path("next");
+        let data = self.disk.path("run");
+        fs::rename(&self.disk.data, &data).unwrap();
+        for (number, (position, during)) in moments.into_iter().enumerate() {
+            while let Some(record) = records.next_if(|record| record.end <= position) {
+                disk.apply(&record);
+            }
+            self.counts.losses += 1;
+            self.counts.during_rotations += usize::from(during == During::Rotation);
+            self.counts.during_merges += usize::from(during == During::Merge);
+            let restarted = self.lose_power(disk.clone(), position, during);
+            let stored = self.verify(position, restarted.as_ref());
+            if number == survivor {
+                fs::rename(&self.left, &next).unwrap();
+                continued = Some(stored);
+            } else {
+                fs::remove_dir_all(&self.left).unwrap();
+            }
+        }
+        records.for_each(|record| disk.apply(&record));
+        disk.assert_shows(&data, &self.left);
+        for (writer, stored) in self.writers.iter_mut().zip(continued.unwrap()) {
+            writer.continue_from(stored);
+        }
+        fs::remove_dir_all(&data).unwrap();
+        fs::remove_dir_all(&self.before).unwrap();
+        fs::remove_file(self.disk.log()).unwrap();
+        fs::rename(next, &self.before).unwrap();
+        self.counts.runs += 1;
+    }
+
+    fn count(&mut self, timeline: &Timeline) {
+        let merged: BTreeSet<_> = timeline.merges.iter().flat_map(|merge| merge.from.union(&merge.into)).collect();
+        println!(
+            "run {}: {} rotations, {} flushes, {} merges of levels {merged:?}, faults {:?}",
+            self.counts.runs,
+            timeline.rotations.len(),
+            timeline.flushes,
+            timeline.merges.len(),
+            timeline.faults
+        );
+        assert!(timeline.rotations.len() >= ROTATIONS_PER_RUN, "too few journals were rotated");
+        assert!(merged.len() >= 2, "too few levels were merged: {:?}", timeline.merges);
+        self.counts.rotations += timeline.rotations.len();
+        self.counts.flushes += timeline.flushes;
+        self.counts.merges += timeline.merges.len();
+        self.counts.merged_levels.extend(merged);
+        for (kind, count) in &timeline.faults {
+            *self.counts.faults.entry(*kind).or_default() += count;
+        }
+    }
+
+    /// Leaves what a power loss leaves of the disk. Sometimes, the server was killed before, and started again.
+    fn lose_power(&mut self, mut disk: Disk<'_>, position: u64, during: During) -> Option<Restarted> {
+        let one_in = if during == During::Other { 6 } else { 2 };
+        if self.random.below(one_in) > 0 {
+            disk.settle(&mut self.random);
+            disk.write(&self.left);
+            return None;
+        }
+        disk.write(&self.disk.data);
+        fs::rename(self.disk.log(), self.disk.path("first-log")).unwrap();
+        let (log, restarted) = self.restart(position);
+        let kept = match self.random.below(2) {
+            0 => Records::new(&log).count(),
+            _ => self.random.index(Records::new(&log).count() + 1),
+        };
+        let mut disk = disk;
+        let mut end = 0;
+        for record in Records::new(&log).take(kept) {
+            disk.apply(&record);
+            end = record.end;
+        }
+        disk.settle(&mut self.random);
+        disk.write(&self.left);
+        fs::remove_dir_all(&self.disk.data).unwrap();
+        fs::rename(self.disk.path("first-log"), self.disk.log()).unwrap();
+        Some(Restarted { end, ..restarted })
+    }
+
+    /// Starts the server after it was killed, lets another writer work, and kills the server again.
+    fn restart(&mut self, position: u64) -> (Vec<u8>, Restarted) {
+        self.counts.after_kills += 1;
+        let server = self.disk.start();
+        let seen = self.check(&server.address, position);
+        let seen_at = fs::metadata(self.disk.log()).unwrap().len();
+        let number = LATE_WRITERS + self.counts.after_kills as u64;
+        let mut writer = HistoryWriter::new(number, 50, 3000, self.random.number());
+        let (address, log) = (server.address.as_str(), self.disk.log());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| writer.write(address, log, &is_over));
+            thread::sleep(Duration::from_millis(self.random.below(100)));
+            is_over.store(true, Ordering::SeqCst);
+        });
+        drop(server.kill9());
+        (fs::read(self.disk.log()).unwrap(), Restarted { seen, seen_at, writer, end: 0 })
+    }
+
+    /// Starts a server on what is left, and compares its content with what must be there.
+    fn verify(&mut self, position: u64, restarted: Option<&Restarted>) -> Vec<Versions> {
+        if self.random.below(6) == 0 {
+            let checked = PROGRAM.folder().run("check", &["--data", self.left.to_str().unwrap(), "--quiet"], &[]);
+            assert_eq!(checked.code, Some(0), "after a power loss at {position}: {checked:?}");
+            self.counts.checks += 1;
+        }
+        let server = PROGRAM.start(&["--data", self.left.to_str().unwrap()]);
+        let stored = self.check(&server.address, position);
+        if let Some(Restarted { seen, seen_at, writer, end }) = restarted {
+            writer.check(&mut server.client(), *end).unwrap();
+            assert!(end < seen_at || *seen == stored, "what was read before a power loss is lost");
+        }
+        drop(server.kill9());
+        stored
+    }
+
+    fn check(&self, address: &str, position: u64) -> Vec<Versions> {
+        let mut client = test_support::Client::connect(address).unwrap();
+        self.writers.iter().map(|writer| writer.check(&mut client, position).unwrap()).collect()
+    }
+}
+
+fn newest_journal(data: &Path) -> usize {
+    let names = fs::read_dir(data.join("database")).unwrap().map(|entry| entry.unwrap().file_name());
+    let numbers = names.filter_map(|name| name.to_str().unwrap().strip_suffix(".jnl")?.parse().ok());
+    numbers.max().unwrap()
+}
+
+#[test]
+fn acknowledged_writes_survive_power_losses_during_rotations_and_merges_on_a_failing_disk() {
+    let losses = std::env::var(ROUNDS).map_or(ROUNDS_DEFAULT, |text| text.parse().unwrap());
+    let mut rounds = Rounds::new();
+    while rounds.counts.losses < losses {
+        rounds.run(LOSSES_PER_RUN.min(losses - rounds.counts.losses));
+    }
+    let counts = rounds.counts;
+    println!("{counts:#?}");
+    assert!(
+        5 * (counts.during_rotations + counts.during_merges) >= counts.losses,
+        "too few losses during work on files"
+    );
+}
