@@ -8,6 +8,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod detection;
 mod faults;
 mod history;
 mod interval;

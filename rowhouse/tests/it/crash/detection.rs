@@ -1,0 +1,135 @@
+//! Tests of disks that break their promises: a write that is reported as successful is lost, even after a sync, or
+//! overwrites another place.
+//!
+//! No server can repair this, but it must be detected: a read returns the right data or an error, and afterwards
+//! `rowhouse check` reports damage or no acknowledged write is missing.
+//!
+//! There is one exception. Nothing follows the last batch in a journal, so after a crash, a last batch that the disk
+//! has lost looks like a write that was cut off.
+
+use super::SEED;
+use super::history::HistoryWriter;
+use super::power_loss::{Disk, Kind, Record, Records};
+use super::simulated_disk::SimulatedDisk;
+use crate::PROGRAM;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use test_support::Random;
+
+const ROUNDS: u64 = 16;
+/// The time after the last write at which everything in memory is flushed and merged, with some reserve.
+const IDLE: Duration = Duration::from_millis(900);
+
+#[derive(Debug, Default)]
+struct Counts {
+    faults: usize,
+    failed_reads: usize,
+    damage_found: usize,
+    harmless: usize,
+    last_batches: usize,
+}
+
+fn work(disk: &SimulatedDisk, address: &str, writers: &mut [HistoryWriter], time: Duration) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in writers {
+            scope.spawn(|| writer.write(address, disk.log(), &is_over));
+        }
+        thread::sleep(time);
+        is_over.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Returns the position of the first fault that affected the last batches of the newest journal, and no earlier ones.
+fn first_fault_in_last_batches(records: &[Record<'_>]) -> u64 {
+    let is_journal = |path: &Path| path.extension().is_some_and(|end| end == "jnl");
+    let journals = records.iter().filter(|record| is_journal(record.path));
+    let mut first = u64::MAX;
+    let mut in_batch = Vec::new();
+    for record in journals {
+        match record.kind {
+            Kind::Write | Kind::Fault => in_batch.push(record),
+            Kind::Sync if !in_batch.is_empty() => {
+                let fault = in_batch.iter().find(|record| record.kind == Kind::Fault).map(|record| record.end);
+                first = fault.map_or(u64::MAX, |at| first.min(at));
+                in_batch.clear();
+            }
+            _ => {}
+        }
+    }
+    let fault = in_batch.iter().find(|record| record.kind == Kind::Fault).map(|record| record.end);
+    first.min(fault.unwrap_or(u64::MAX))
+}
+
+fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
+    let disk = SimulatedDisk::recorded(random.number());
+    let before = disk.path("before");
+    fs::create_dir(&before).unwrap();
+    let sizes = [(1500, 200), (1500, 200), (300, 9000), (20, 200_000)].into_iter().zip(0..);
+    let mut writers: Vec<_> =
+        sizes.map(|((rows, bytes), number)| HistoryWriter::new(number, rows, bytes, random.number())).collect();
+    let server = disk.start();
+    assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    work(&disk, &server.address, &mut writers, Duration::from_millis(100 + random.below(1500)));
+    disk.order(&format!("{kind} 0 -1 0 {}", 1 + random.below(100)));
+    // In some rounds, only the files that flushes and merges write are damaged.
+    if random.below(2) == 0 {
+        work(&disk, &server.address, &mut writers, Duration::from_millis(random.below(500)));
+    }
+    thread::sleep(IDLE);
+    disk.repair();
+    work(&disk, &server.address, &mut writers, Duration::from_millis(random.below(300)));
+    let mut client = server.client();
+    for writer in &writers {
+        if let Err(answer) = writer.check(&mut client, u64::MAX) {
+            assert_eq!(answer.status, 500, "{answer:?}");
+            counts.failed_reads += 1;
+        }
+    }
+    drop(client);
+    let ending = random.below(3);
+    match ending {
+        0 => _ = server.stop(),
+        _ => _ = server.kill9(),
+    }
+    let log = fs::read(disk.log()).unwrap();
+    let records: Vec<_> = Records::new(&log).collect();
+    let faults = records.iter().filter(|record| record.kind == Kind::Fault).count();
+    counts.faults += faults;
+    if ending == 2 {
+        let mut lost = Disk::new(&before, &disk.data);
+        records.iter().for_each(|record| lost.apply(record));
+        lost.settle(random);
+        fs::remove_dir_all(&disk.data).unwrap();
+        lost.write(&disk.data);
+    }
+    let data = disk.data.to_str().unwrap();
+    let checked = PROGRAM.folder().run("check", &["--data", data, "--quiet"], &[]);
+    if checked.code != Some(0) {
+        assert!(faults > 0, "{checked:?}");
+        counts.damage_found += 1;
+        return;
+    }
+    // The check is at least as strict as a start.
+    let server = PROGRAM.start(&["--data", data]);
+    let lost = first_fault_in_last_batches(&records);
+    counts.last_batches += usize::from(lost != u64::MAX);
+    counts.harmless += usize::from(lost == u64::MAX);
+    for writer in &writers {
+        writer.check_except(&mut server.client(), u64::MAX, lost).unwrap();
+    }
+}
+
+#[test]
+fn lost_and_misdirected_writes_are_detected() {
+    let mut random = Random::from_environment(SEED);
+    let mut counts = Counts::default();
+    for number in 0..ROUNDS {
+        round(if number % 2 == 0 { "l" } else { "m" }, &mut random, &mut counts);
+    }
+    println!("{counts:#?}");
+    assert!(counts.damage_found > ROUNDS as usize / 4, "hardly any fault had an effect");
+}
