@@ -18,7 +18,7 @@ use test_support::Random;
 /// The sizes of the parts of which a disk writes each completely or not at all, in bytes.
 const SECTOR_BYTES: [u64; 2] = [512, 4096];
 
-/// Copies a folder. Blocks of zeros take no space in the copy; a new journal consists of them.
+/// Copies a folder without sockets. Blocks of zeros take no space in the copy; a new journal consists of them.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -28,7 +28,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
         };
         if path.is_dir() {
             copy_folder(&path, &target);
-        } else {
+        } else if path.is_file() {
             copy_file(&path, &target);
         }
     }
@@ -188,7 +188,7 @@ impl<'a> Disk<'a> {
             if path.is_dir() {
                 self.certain.insert(shown.clone(), Node::Folder);
                 self.add(&path, &shown);
-            } else {
+            } else if path.is_file() {
                 self.certain.insert(shown, Node::File(self.files.len()));
                 self.files.push(File { before: Some(path), ..File::default() });
             }
