@@ -247,12 +247,16 @@ impl OperationKind {
         self.info().name
     }
 
+    /// Returns the operations with a form of URL.
+    pub(super) fn find_all(address: Address) -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(move |kind| kind.info().route.is_some_and(|route| route.address == address))
+    }
+
     /// Returns the operation for a method and a URL, with or without `If-Match`.
     pub(super) fn find(method: &Method, address: Address, has_if_match: bool) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| {
+        Self::find_all(address).find(|kind| {
             kind.info().route.is_some_and(|route| {
-                route.address == address
-                    && route.methods.contains(&method.as_str())
+                route.methods.contains(&method.as_str())
                     && match route.if_match {
                         IfMatch::Any => true,
                         IfMatch::Present => has_if_match,

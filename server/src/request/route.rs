@@ -42,13 +42,8 @@ pub(crate) fn route(
         return Err(ServiceError::malformed_address());
     }
     OperationKind::find(method, address, has_if_match).ok_or_else(|| {
-        let code = match address {
-            Address::TablePolicies
-            | Address::ServiceProperties
-            | Address::ServiceStats
-            | Address::UserDelegationKey => ErrorCode::UnsupportedHttpVerb,
-            _ => ErrorCode::MethodNotAllowed,
-        };
+        let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
+        let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
         code.into()
     })
 }
@@ -60,13 +55,13 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DEL
 /// UNVERIFIED (10 §1): the error code if one of the two query options of an operation on the service is missing.
 fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {
     match (resource, restype, comp) {
-        (Resource::Service, Some("service"), Some("properties")) => Ok(Address::ServiceProperties),
-        (Resource::Service, Some("service"), Some("stats")) => Ok(Address::ServiceStats),
-        (Resource::Service, Some("service"), Some("userdelegationkey")) => Ok(Address::UserDelegationKey),
+        (Resource::Service, Some("service"), Some(comp)) => {
+            service_address(comp).ok_or(ErrorCode::InvalidQueryParameterValue)
+        }
         // The OData service document.
         (Resource::Service, None, None) => Err(ErrorCode::NotImplemented),
-        (Resource::Service, Some("service"), None)
-        | (Resource::Service, None, Some("properties" | "stats" | "userdelegationkey")) => {
+        (Resource::Service, Some("service"), None) => Err(ErrorCode::MissingRequiredQueryParameter),
+        (Resource::Service, None, Some(comp)) if service_address(comp).is_some() => {
             Err(ErrorCode::MissingRequiredQueryParameter)
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
@@ -78,6 +73,16 @@ fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -
         (Resource::Entity { .. }, ..) => Ok(Address::Entity),
         (Resource::Nested { has_key, .. }, ..) => Ok(if *has_key { Address::Entity } else { Address::Entities }),
         (Resource::Batch, ..) => Ok(Address::Batch),
+    }
+}
+
+/// Returns the form of a URL of the service itself, given the option `comp`.
+fn service_address(comp: &str) -> Option<Address> {
+    match comp {
+        "properties" => Some(Address::ServiceProperties),
+        "stats" => Some(Address::ServiceStats),
+        "userdelegationkey" => Some(Address::UserDelegationKey),
+        _ => None,
     }
 }
 
