@@ -202,6 +202,12 @@ fn dependencies_point_in_one_direction() {
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        // The benchmarks and the test steps may use any crate.
+        let has_rule = ["rowhouse-bench", "xtask"].contains(&name) || RULES.iter().any(|rule| rule.package == name);
+        assert!(has_rule, "add a rule for {name}");
+    }
     for Rule { package, may_use, must_not_use } in RULES {
         for Dependency { name, is_of_workspace, is_for_tests } in dependencies(&metadata, package) {
             // The client and the test server may use themselves, so that their tests have all features enabled.
