@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use test_support::Random;
 
-const ROUNDS: u64 = 16;
+const ROUNDS: usize = 16;
 /// The time after the last write at which everything in memory is flushed and merged, with some reserve.
 const IDLE: Duration = Duration::from_millis(900);
 
@@ -85,7 +85,8 @@ fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
     let mut client = server.client();
     for writer in &writers {
         if let Err(answer) = writer.check(&mut client, u64::MAX) {
-            assert_eq!(answer.status, 500, "{answer:?}");
+            // After a merge of damaged files has failed, the database may not be reopened.
+            assert!([500, 503].contains(&answer.status), "{answer:?}");
             counts.failed_reads += 1;
         }
     }
@@ -101,7 +102,9 @@ fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
     counts.faults += faults;
     if ending == 2 {
         let mut lost = Disk::new(&before, &disk.data);
-        records.iter().for_each(|record| lost.apply(record));
+        for record in &records {
+            lost.apply(record);
+        }
         lost.settle(random);
         fs::remove_dir_all(&disk.data).unwrap();
         lost.write(&disk.data);
@@ -131,5 +134,5 @@ fn lost_and_misdirected_writes_are_detected() {
         round(if number % 2 == 0 { "l" } else { "m" }, &mut random, &mut counts);
     }
     println!("{counts:#?}");
-    assert!(counts.damage_found > ROUNDS as usize / 4, "hardly any fault had an effect");
+    assert!(counts.damage_found > ROUNDS / 4, "hardly any fault had an effect");
 }

@@ -153,7 +153,9 @@ impl Rounds {
                 fs::remove_dir_all(&self.left).unwrap();
             }
         }
-        records.for_each(|record| disk.apply(&record));
+        for record in records {
+            disk.apply(&record);
+        }
         disk.assert_shows(&data, &self.left);
         for (writer, stored) in self.writers.iter_mut().zip(continued.unwrap()) {
             writer.continue_from(stored);
