@@ -12,6 +12,11 @@
 //! The [`scenarios`] assert the invariants that the modules state in their comments. `tests/schedules.rs` runs them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
+#![allow(
+    clippy::unnecessary_wraps,
+    clippy::unused_self,
+    reason = "the model of the disk has the interface of the engine's"
+)]
 #![allow(dead_code, unused_imports, reason = "the scenarios do not use everything in the modules of the engine")]
 
 pub mod scenarios;

@@ -4,6 +4,9 @@
 //! `ROWHOUSE_SCHEDULES=100000` sets the number of schedules. A failure prints the variable that repeats the run. It also
 //! prints the schedule: with `ROWHOUSE_SCHEDULE=…` and the name of the test, only that schedule is repeated.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+
 use rowhouse_engine_embedded_schedules::scenarios::{hand_over, outage, preparation, queue, queue_memory, visibility};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};

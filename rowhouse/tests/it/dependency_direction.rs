@@ -22,6 +22,8 @@ const DERIVE: &str = "rowhouse-client-derive";
 /// The engine contract and the memory engine.
 const ENGINE: &str = "rowhouse-engine";
 const EMBEDDED: &str = "rowhouse-engine-embedded";
+/// The threads of the embedded engine, compiled a second time for tests.
+const SCHEDULES: &str = "rowhouse-engine-embedded-schedules";
 const POSTGRES: &str = "rowhouse-engine-postgres";
 /// The tests that every engine passes: the crates of the engines may use it, but only for their tests.
 const ENGINE_CONTRACT: &str = "rowhouse-engine-contract";
@@ -35,7 +37,7 @@ const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -106,6 +108,7 @@ const RULES: [Rule; 16] = [
         may_use: &[MODEL, ENGINE, PLATFORM],
         must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "tokio-postgres"],
     },
+    Rule { package: SCHEDULES, may_use: &[ENGINE, MODEL], must_not_use: &["hyper", "lsm-tree"] },
     Rule {
         package: POSTGRES,
         may_use: &[MODEL, ENGINE],

@@ -4,6 +4,7 @@
 //! [`Disk::finish`] reports it.
 
 use crate::disk::layout::{self, EngineEntry, TableId};
+use crate::disk::preflight::Acknowledged;
 use fjall::UserValue;
 use model::{DateTime, RecordView};
 use shuttle::rand::Rng;
@@ -60,16 +61,12 @@ impl Folder {
 
     pub(crate) fn probe(&self) -> io::Result<()> {
         let mut state = self.0.state();
-        match state.refused_probes.checked_sub(1) {
-            Some(left) => {
-                state.refused_probes = left;
-                Err(io::Error::other("the disk refuses the probe"))
-            }
-            None => {
-                state.accepted_probes += 1;
-                Ok(())
-            }
+        if let Some(left) = state.refused_probes.checked_sub(1) {
+            state.refused_probes = left;
+            return Err(io::Error::other("the disk refuses the probe"));
         }
+        state.accepted_probes += 1;
+        Ok(())
     }
 }
 
@@ -161,11 +158,11 @@ impl Disk {
 
     /// Removes what did not reach the disk, and returns the rest. If the acknowledged batches are known, they are on
     /// disk, and nothing else is kept.
-    pub(crate) fn recover(&self, acknowledged: Option<Option<u64>>) -> (u64, Contents) {
+    pub(crate) fn recover(&self, acknowledged: Acknowledged) -> (u64, Contents) {
         let mut state = self.state();
         let kept = match acknowledged {
-            Some(last) => state.journal.iter().take_while(|(number, _)| Some(*number) <= last).count(),
-            None => shuttle::rand::thread_rng().gen_range(state.synced..=state.journal.len()),
+            Acknowledged::UpTo(last) => state.journal.iter().take_while(|(number, _)| Some(*number) <= last).count(),
+            Acknowledged::Unknown => shuttle::rand::thread_rng().gen_range(state.synced..=state.journal.len()),
         };
         if kept < state.synced {
             state.violations.push("an acknowledged write was cut off".to_owned());

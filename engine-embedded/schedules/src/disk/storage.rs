@@ -44,6 +44,9 @@ pub(crate) struct Database(Arc<Library>);
 #[derive(Debug, Clone)]
 pub(crate) struct Keyspace(Arc<Library>);
 
+/// A value, or `None` for a deletion, with its number.
+type ItemVersion = (u64, Option<UserValue>);
+
 #[derive(Debug)]
 struct Library {
     disk: Arc<Disk>,
@@ -52,7 +55,7 @@ struct Library {
     /// Held while a batch is written. Contains whether a write has failed.
     journal: Lock<bool>,
     /// The versions of each item with their numbers, in ascending order. Never locked while another thread may run.
-    memtable: Mutex<BTreeMap<Vec<u8>, Vec<(u64, Option<UserValue>)>>>,
+    memtable: Mutex<BTreeMap<Vec<u8>, Vec<ItemVersion>>>,
     highest_written: Mutex<Option<u64>>,
     accesses: AtomicU64,
 }
@@ -64,7 +67,7 @@ impl Drop for Library {
 }
 
 impl Library {
-    fn open(disk: &Arc<Disk>, acknowledged: Option<Option<u64>>) -> Arc<Self> {
+    fn open(disk: &Arc<Disk>, acknowledged: Acknowledged) -> Arc<Self> {
         disk.open();
         let (next, contents) = disk.recover(acknowledged);
         let versions = contents.into_iter().map(|(key, value)| (key, vec![(0, Some(value))])).collect();
@@ -197,14 +200,10 @@ impl Snapshot {
 
 impl Storage {
     pub(crate) fn open(disk: &Arc<Disk>) -> Self {
-        Self::new(Library::open(disk, None))
+        Self::new(Library::open(disk, Acknowledged::Unknown))
     }
 
     pub(crate) fn reopen(folder: &Folder, _: OpenSettings, acknowledged: Acknowledged) -> Result<Self, OpenError> {
-        let acknowledged = match acknowledged {
-            Acknowledged::UpTo(last) => Some(last),
-            Acknowledged::Unknown => None,
-        };
         Ok(Self::new(Library::open(folder.disk(), acknowledged)))
     }
 
