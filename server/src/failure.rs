@@ -104,8 +104,8 @@ impl From<Fault> for Failure {
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
-            // The engine logs when it becomes full or suspended, and being busy is no error; logging every request would
-            // add nothing.
+            // The engine logs when it becomes full or suspended, and being busy is no error; logging every request
+            // would add nothing.
             Fault::Full | Fault::Suspended | Fault::Busy => Self::service(ErrorCode::ServerBusy),
             // The engine has already logged the error of the write, because many requests share it.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),

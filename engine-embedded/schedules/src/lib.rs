@@ -1,13 +1,13 @@
 //! Runs the threads of the embedded engine in many schedules, to find errors that depend on which thread runs when.
 //!
-//! The modules under test are those of the engine: this package compiles their files, unchanged, with its own [`sync`]
+//! The modules under test belong to the engine: this package compiles their files, unchanged, with its own [`sync`]
 //! module. Its locks, condition variables and atomics come from the library `shuttle`, which runs all threads on a
 //! single one, decides at each access which thread continues, and reports a deadlock if none can. A seed determines the
 //! schedules, so a failure can be repeated. In place of the storage library, `disk` contains a model of it in memory.
 //!
 //! All schedules are sequentially consistent: each access sees the latest value, whatever its ordering, so an ordering
-//! that is too weak is not found. The scheduler does not switch threads at accesses outside of [`sync`]: the channels of
-//! `tokio`, the flags that stop the engine and its scans, and the counters.
+//! that is too weak is not found. The scheduler does not switch threads at accesses outside of [`sync`]: the channels
+//! of `tokio`, the flags that stop the engine and its scans, and the counters.
 //!
 //! The [`scenarios`] assert the invariants that the modules state in their comments. `tests/schedules.rs` runs them.
 

@@ -1,8 +1,8 @@
 //! Runs each scenario in many schedules: half of them with few changes between threads (PCT), which find errors that
 //! require one thread to be far behind another, and half of them random.
 //!
-//! `ROWHOUSE_SCHEDULES=100000` sets the number of schedules. A failure prints the variable that repeats the run. It also
-//! prints the schedule: with `ROWHOUSE_SCHEDULE=…` and the name of the test, only that schedule is repeated.
+//! `ROWHOUSE_SCHEDULES=100000` sets the number of schedules. A failure prints the variable that repeats the run. It
+//! also prints the schedule: with `ROWHOUSE_SCHEDULE=…` and the name of the test, only that schedule is repeated.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]

@@ -177,7 +177,7 @@ mod tests {
             Self { engine: RehearsedEngine::new(Memory::for_tests(clock.clone()), rehearsal), clock }
         }
 
-        /// Handles calls to the engine as those of a request, and returns their result, or `None` if the response to
+        /// Handles calls to the engine as part of a request, and returns their result, or `None` if the response to
         /// the request is lost.
         async fn request<T>(&self, calls: impl Future<Output = T>) -> Option<T> {
             self.engine.rehearsal.follow(calls).await

@@ -71,8 +71,8 @@ impl Folder {
 }
 
 impl Disk {
-    /// Creates a disk on which the given writes fail, counted from 0, and which then refuses some probes. Every write of
-    /// an entity must keep the entity's properties.
+    /// Creates a disk on which the given writes fail, counted from 0, and which then refuses some probes. Every write
+    /// of an entity must keep the entity's properties.
     pub(crate) fn failing(mishaps: impl IntoIterator<Item = (usize, Mishap)>, refused_probes: usize) -> Arc<Self> {
         let mishaps = mishaps.into_iter().collect();
         Arc::new(Self(Mutex::new(State { mishaps, refused_probes, checks_merges: true, ..State::default() })))

@@ -1,9 +1,9 @@
 //! A model of the storage library, limited to the behaviour on which the engine's threads depend.
 //!
-//! A batch gets a sequence number, is written to the journal, and is added to the memtable item by item. Then its number
-//! becomes visible. A flush also makes a number visible, at any time. A get sees the latest item; a snapshot sees the
-//! items with lower numbers than the visible one, even if they are added later. After a failed write, the library
-//! refuses all writes.
+//! A batch gets a sequence number, is written to the journal, and is added to the memtable item by item. Then its
+//! number becomes visible. A flush also makes a number visible, at any time. A get sees the latest item; a snapshot
+//! sees the items with lower numbers than the visible one, even if they are added later. After a failed write, the
+//! library refuses all writes.
 
 use crate::disk::folder::{Contents, Disk, Folder, Items};
 use crate::disk::layout::{self, EngineEntry, TableId};
@@ -242,7 +242,7 @@ impl Storage {
         0
     }
 
-    // The following three methods are those of the engine's module.
+    // The following three methods repeat methods of the engine's module.
 
     pub(crate) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
         self.visibility.write(|| self.db.seqno(), || batch.commit())

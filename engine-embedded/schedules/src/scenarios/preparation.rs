@@ -23,7 +23,7 @@ struct Done {
     after: DateTime,
 }
 
-/// The results and the entities are those of the transactions one after the other, in the order of their Timestamps.
+/// The results and the entities are as if the transactions ran one after the other, in the order of their Timestamps.
 /// Each transaction has its place between its request and its response, and is on disk before the response. A refused
 /// one has its place where it had to be refused, and the reason is on disk before the response.
 pub fn the_results_are_those_of_a_serial_order() {

@@ -58,8 +58,8 @@ pub(super) struct Settings {
     pub(super) is_sync: bool,
     pub(super) memory_bytes: usize,
     pub(super) clock_panics_at: Option<usize>,
-    /// Whether callers prepare their transactions. Otherwise, the queue underestimates the size of a transaction by half,
-    /// so that the committer puts some of them back.
+    /// Whether callers prepare their transactions. Otherwise, the queue underestimates the size of a transaction by
+    /// half, so that the committer puts some of them back.
     pub(super) prepares: bool,
 }
 

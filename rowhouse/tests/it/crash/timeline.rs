@@ -75,7 +75,7 @@ impl Timeline {
         timeline
     }
 
-    /// Finds out what happened between two lists of sorted files.
+    /// Determines what happened between two lists of sorted files.
     fn compare(&mut self, old: &Levels, new: &Levels, created: &BTreeMap<u64, usize>, index: usize) {
         let added: Vec<_> = new.iter().filter(|(id, _)| !old.contains_key(id)).collect();
         let from: BTreeSet<_> = old.iter().filter(|(id, _)| !new.contains_key(id)).map(|(_, level)| *level).collect();

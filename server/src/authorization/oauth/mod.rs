@@ -75,7 +75,7 @@ pub(crate) struct Subject<'a> {
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
 
 impl AcceptedToken {
-    /// `issuer` is the index of the issuer among those of the verifier.
+    /// `issuer` is the index of the issuer in the configuration of the verifier.
     pub(super) fn new(issuer: usize, claims: Claims) -> Self {
         Self { issuer, claims: Arc::new(claims) }
     }
