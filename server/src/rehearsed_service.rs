@@ -7,7 +7,7 @@ use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
 use crate::limits::connections::RequestInProgress;
 use crate::limits::memory::MemoryPermit;
-use crate::rehearsal::{Rehearsal, RehearsedEngine};
+use crate::rehearsal::RehearsedEngine;
 use crate::request::body;
 use crate::request::{ConnectionInfo, FaultScript, ScriptedRefusal};
 use crate::response::Segments;
@@ -21,7 +21,6 @@ use std::time::Instant;
 
 pub(crate) struct RehearsedService {
     pub(crate) service: Arc<Service<RehearsedEngine>>,
-    pub(crate) rehearsal: Arc<Rehearsal>,
     /// `None` if no test scripts faults.
     pub(crate) faults: Option<FaultScript>,
 }
@@ -57,13 +56,14 @@ impl RehearsedService {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
+        let rehearsal = &self.service.engine.rehearsal;
         let started = match self.service.explorer_address(request.uri().path()) {
-            None => self.rehearsal.delay(started).await,
+            None => rehearsal.delay(started).await,
             Some(_) => started,
         };
         // Boxed, because every function that passes a future by value reserves space for all of it.
         let handling = Box::pin(self.service.handle(request, connection, started, in_progress));
-        self.rehearsal.follow(handling).await.unwrap_or(Err(RequestAborted))
+        rehearsal.follow(handling).await.unwrap_or(Err(RequestAborted))
     }
 }
 

@@ -117,11 +117,7 @@ pub struct Server<E>(Kind<E>);
 enum Kind<E> {
     Plain(Assembled<E>),
     /// Something is rehearsed, or a test scripts faults.
-    Rehearsed {
-        server: Assembled<RehearsedEngine>,
-        rehearsal: Arc<Rehearsal>,
-        faults: Option<FaultScript>,
-    },
+    Rehearsed(Assembled<RehearsedEngine>, Option<FaultScript>),
 }
 
 #[derive(Debug)]
@@ -163,9 +159,9 @@ impl<E: Engine> Server<E> {
         }
         let rehearsal = Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), parts.clock()));
         let engine = RehearsedEngine::new(engine, Arc::clone(&rehearsal));
-        let parts = TestParts { rehearsal: Some(Arc::clone(&rehearsal)), ..parts };
+        let parts = TestParts { rehearsal: Some(rehearsal), ..parts };
         let server = Assembled::new(settings, access, parts, observers, engine).await?;
-        Ok(Self(Kind::Rehearsed { server, rehearsal, faults }))
+        Ok(Self(Kind::Rehearsed(server, faults)))
     }
 
     /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
@@ -173,7 +169,7 @@ impl<E: Engine> Server<E> {
     pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
         match &self.0 {
             Kind::Plain(server) => server.test_data(clock, engine),
-            Kind::Rehearsed { server, .. } => server.test_data(clock, engine),
+            Kind::Rehearsed(server, _) => server.test_data(clock, engine),
         }
     }
 
@@ -185,8 +181,8 @@ impl<E: Engine> Server<E> {
                 let handler = Arc::clone(&server.service);
                 server.run(handler, listener, stop).await
             }
-            Kind::Rehearsed { server, rehearsal, faults } => {
-                let handler = RehearsedService { service: Arc::clone(&server.service), rehearsal, faults };
+            Kind::Rehearsed(server, faults) => {
+                let handler = RehearsedService { service: Arc::clone(&server.service), faults };
                 server.run(Arc::new(handler), listener, stop).await
             }
         }

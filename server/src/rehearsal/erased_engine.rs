@@ -9,6 +9,7 @@ use engine::{
 use model::{AccountName, EntityKey, EntityView, MutationResult, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction};
 use std::any::Any;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(super) struct ErasedEngine(Box<dyn AnyEngine>);
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Engine`] as a trait with objects.
-trait AnyEngine: Send + Sync {
+pub(super) trait AnyEngine: Send + Sync {
     fn create_table<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<(), CatalogError>>;
     fn delete_table<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<(), CatalogError>>;
     fn table<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<Option<TableName>, Fault>>;
@@ -38,7 +39,7 @@ trait AnyEngine: Send + Sync {
         policies: StoredAccessPolicies,
     ) -> Boxed<'a, Result<(), CatalogError>>;
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>>;
-    fn scan<'a>(
+    fn scan_erased<'a>(
         &'a self,
         table: &'a TableKey,
         scan: Scan,
@@ -114,7 +115,7 @@ impl<E: Engine> AnyEngine for E {
         Box::pin(Engine::get(self, table, key))
     }
 
-    fn scan<'a>(
+    fn scan_erased<'a>(
         &'a self,
         table: &'a TableKey,
         scan: Scan,
@@ -160,85 +161,28 @@ impl ErasedEngine {
     pub(super) fn new(engine: impl Engine) -> Self {
         Self(Box::new(engine))
     }
-}
 
-impl Engine for ErasedEngine {
-    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
-        self.0.create_table(table).await
-    }
-
-    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
-        self.0.delete_table(table).await
-    }
-
-    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
-        self.0.table(table).await
-    }
-
-    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
-        self.0.accounts().await
-    }
-
-    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
-        self.0.list_tables(account, from, limit).await
-    }
-
-    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
-        self.0.table_page(account, query).await
-    }
-
-    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
-        self.0.policies(table).await
-    }
-
-    async fn policies_in_effect(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
-        self.0.policies_in_effect(table).await
-    }
-
-    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
-        self.0.set_policies(table, policies).await
-    }
-
-    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        self.0.get(table, key).await
-    }
-
-    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
-        let (sink, end) = self.0.scan(table, scan, ErasedSink(Box::new(sink))).await?;
+    pub(super) async fn scan<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> Result<(S, ScanEnd), ReadError> {
+        let (sink, end) = self.0.scan_erased(table, scan, ErasedSink(Box::new(sink))).await?;
         let sink: Box<dyn Any> = sink.0;
         Ok((*sink.downcast().expect("an engine returns the sink that it was given"), end))
     }
+}
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
-        self.0.commit(table, transaction).await
-    }
+impl Deref for ErasedEngine {
+    type Target = dyn AnyEngine;
 
-    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
-        self.0.service_properties(account)
-    }
-
-    fn set_default_properties(&self, defaults: ServiceProperties) {
-        self.0.set_default_properties(defaults);
-    }
-
-    async fn update_service_properties(
-        &self,
-        account: &AccountName,
-        update: ServicePropertiesUpdate,
-    ) -> Result<(), Fault> {
-        self.0.update_service_properties(account, update).await
-    }
-
-    fn figures(&self) -> Figures {
-        self.0.figures()
-    }
-
-    async fn close(&self) -> Result<(), Fault> {
-        self.0.close().await
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
-struct ErasedSink(Box<dyn AnySink>);
+pub(super) struct ErasedSink(Box<dyn AnySink>);
 
 trait AnySink: EntitySink + Any {}
 

@@ -12,7 +12,7 @@
 use super::erased_engine::ErasedEngine;
 use super::settings::Share;
 use super::{LOG, Rehearsal};
-use engine::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(crate) struct RehearsedEngine {
     engine: ErasedEngine,
-    rehearsal: Arc<Rehearsal>,
+    pub(crate) rehearsal: Arc<Rehearsal>,
 }
 
 impl fmt::Debug for RehearsedEngine {
