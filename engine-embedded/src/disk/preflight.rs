@@ -396,15 +396,17 @@ mod tests {
         assert!(matches!(read_journal(&folder.path().join("1.jnl")), Err(OpenError::Damaged { .. })));
     }
 
+    fn open(folder: &Path) -> (fjall::Database, fjall::Keyspace) {
+        let db = fjall::Database::builder(folder).journal_compression(fjall::CompressionType::None).open().unwrap();
+        let data = db.keyspace("data", fjall::KeyspaceCreateOptions::default).unwrap();
+        (db, data)
+    }
+
     #[test]
     fn a_rescue_cuts_what_follows_the_acknowledged_batches_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         {
-            let db = fjall::Database::builder(folder.path())
-                .journal_compression(fjall::CompressionType::None)
-                .open()
-                .unwrap();
-            let data = db.keyspace("data", fjall::KeyspaceCreateOptions::default).unwrap();
+            let (db, data) = open(folder.path());
             for number in 0..4_u8 {
                 let mut batch = db.batch().durability(Some(fjall::PersistMode::SyncData));
                 batch.insert(&data, [number], [number; 100]);
@@ -442,11 +444,7 @@ mod tests {
     fn the_last_journal_is_rewritten_after_a_crash_and_not_after_a_clean_shutdown() {
         let folder = tempfile::tempdir().unwrap();
         {
-            let db = fjall::Database::builder(folder.path())
-                .journal_compression(fjall::CompressionType::None)
-                .open()
-                .unwrap();
-            let data = db.keyspace("data", fjall::KeyspaceCreateOptions::default).unwrap();
+            let (_db, data) = open(folder.path());
             data.insert("key", "value").unwrap();
         }
         let path = folder.path().join("0.jnl");
