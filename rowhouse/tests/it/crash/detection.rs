@@ -8,20 +8,17 @@
 //! has lost looks like a write that was cut off.
 
 use super::SEED;
-use super::history::HistoryWriter;
+use super::history::{HistoryWriter, IDLE, work};
 use super::power_loss::{Disk, Kind, Record, Records};
 use super::simulated_disk::SimulatedDisk;
 use crate::PROGRAM;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use test_support::Random;
 
 const ROUNDS: usize = 16;
-/// The time after the last write at which everything in memory is flushed and merged, with some reserve.
-const IDLE: Duration = Duration::from_millis(900);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -30,17 +27,6 @@ struct Counts {
     damage_found: usize,
     harmless: usize,
     last_batches: usize,
-}
-
-fn work(disk: &SimulatedDisk, address: &str, writers: &mut [HistoryWriter], time: Duration) {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for writer in writers {
-            scope.spawn(|| writer.write(address, disk.log(), &is_over));
-        }
-        thread::sleep(time);
-        is_over.store(true, Ordering::SeqCst);
-    });
 }
 
 /// Returns the position of the first fault that affected the last batches of the newest journal, and no earlier ones.
@@ -73,15 +59,15 @@ fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
         sizes.map(|((rows, bytes), number)| HistoryWriter::new(number, rows, bytes, random.number())).collect();
     let server = disk.start();
     assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
-    work(&disk, &server.address, &mut writers, Duration::from_millis(100 + random.below(1500)));
+    work(&server.address, disk.log(), &mut writers, Duration::from_millis(100 + random.below(1500)));
     disk.order(&format!("{kind} 0 -1 0 {}", 1 + random.below(100)));
     // In some rounds, only the files that flushes and merges write are damaged.
     if random.below(2) == 0 {
-        work(&disk, &server.address, &mut writers, Duration::from_millis(random.below(500)));
+        work(&server.address, disk.log(), &mut writers, Duration::from_millis(random.below(500)));
     }
     thread::sleep(IDLE);
     disk.repair();
-    work(&disk, &server.address, &mut writers, Duration::from_millis(random.below(300)));
+    work(&server.address, disk.log(), &mut writers, Duration::from_millis(random.below(300)));
     let mut client = server.client();
     for writer in &writers {
         if let Err(answer) = writer.check(&mut client, u64::MAX) {

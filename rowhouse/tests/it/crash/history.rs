@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-
 use test_support::{Client, Random, Response, statuses, transact};
 
 /// The maximum number of characters in a string property.
@@ -19,6 +18,9 @@ const TEXT_CHARACTERS: usize = 30_000;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// A writer stops when it does not know this many outcomes.
 const UNKNOWN_MAX: usize = 20;
+
+/// The time after the last write at which everything in memory is flushed and merged, with some reserve.
+pub(super) const IDLE: Duration = Duration::from_millis(900);
 
 /// The version of each stored entity, by its row.
 pub(super) type Versions = BTreeMap<u64, u64>;
@@ -43,6 +45,18 @@ impl Write {
             };
         }
     }
+}
+
+/// Lets writers work for some time. `log` is the log of the disk.
+pub(super) fn work(address: &str, log: &Path, writers: &mut [HistoryWriter], time: Duration) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in writers {
+            scope.spawn(|| writer.write(address, log, &is_over));
+        }
+        thread::sleep(time);
+        is_over.store(true, Ordering::SeqCst);
+    });
 }
 
 /// Writes to one partition, one write after the other.

@@ -7,7 +7,7 @@
 //! `ROWHOUSE_CRASH_ROUNDS` sets the number of losses.
 
 use super::SEED;
-use super::history::{HistoryWriter, Versions};
+use super::history::{HistoryWriter, IDLE, Versions, work};
 use super::power_loss::{Disk, Records, copy_folder};
 use super::simulated_disk::SimulatedDisk;
 use super::timeline::{During, Timeline};
@@ -15,6 +15,7 @@ use crate::PROGRAM;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -24,9 +25,6 @@ const ROUNDS: &str = "ROWHOUSE_CRASH_ROUNDS";
 const ROUNDS_DEFAULT: usize = 24;
 const LOSSES_PER_RUN: usize = 24;
 const ROTATIONS_PER_RUN: usize = 3;
-/// The time after the last write at which everything in memory is flushed and merged, with some reserve.
-const IDLE: Duration = Duration::from_millis(900);
-
 /// The number of the first writer to a server that was started after a kill.
 const LATE_WRITERS: u64 = 100;
 
@@ -203,6 +201,7 @@ impl Rounds {
             0 => Records::new(&log).count(),
             _ => self.random.index(Records::new(&log).count() + 1),
         };
+        // With a lifetime that the second log outlives.
         let mut disk = disk;
         let mut end = 0;
         for record in Records::new(&log).take(kept) {
@@ -224,13 +223,8 @@ impl Rounds {
         let seen_at = fs::metadata(self.disk.log()).unwrap().len();
         let number = LATE_WRITERS + self.counts.after_kills as u64;
         let mut writer = HistoryWriter::new(number, 50, 3000, self.random.number());
-        let (address, log) = (server.address.as_str(), self.disk.log());
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| writer.write(address, log, &is_over));
-            thread::sleep(Duration::from_millis(self.random.below(100)));
-            is_over.store(true, Ordering::SeqCst);
-        });
+        let time = Duration::from_millis(self.random.below(100));
+        work(&server.address, self.disk.log(), slice::from_mut(&mut writer), time);
         drop(server.kill9());
         (fs::read(self.disk.log()).unwrap(), Restarted { seen, seen_at, writer, end: 0 })
     }
