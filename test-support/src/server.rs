@@ -117,9 +117,14 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits for a line of the log that contains the given text.
-    pub fn wait_for_log(&self, text: &str) {
-        while !self.log.recv_timeout(TIMEOUT).unwrap().contains(text) {}
+    /// Waits for a line of the log that contains the given text, and returns it.
+    pub fn wait_for_log(&self, text: &str) -> String {
+        loop {
+            let line = self.log.recv_timeout(TIMEOUT).unwrap();
+            if line.contains(text) {
+                return line;
+            }
+        }
     }
 
     /// Returns the lines logged since the last call.

@@ -3,15 +3,10 @@
 use super::*;
 use std::process::Command;
 
-fn warning(server: &Server) -> String {
-    let log = server.new_log();
-    log.into_iter().find(|line| line.contains("rehearsing")).unwrap_or_default()
-}
-
 #[test]
 fn the_log_names_the_conditions_and_a_seed_that_repeats_them() {
     let (server, mut client) = rehearsing("busy=50%,empty-pages");
-    let line = warning(&server);
+    let line = server.wait_for_log("rehearsing");
     assert!(line.contains("WARN") && line.contains("empty-pages=50%,busy=50%, seed="), "{line}");
     let seed = line.split("seed=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let statuses = |client: &mut Client| -> Vec<u16> {
@@ -39,8 +34,9 @@ fn environment_and_file_ask_for_it_as_the_option_does() {
         assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 503);
     }
     let off = PROGRAM.start(&[&by_file[..], &["--rehearse", "off"]].concat());
-    assert_eq!(warning(&off), "");
     assert_eq!(off.client().request("GET", "/Tables", &[], b"").status, 200);
+    let (_, log) = off.stop();
+    assert!(!log.iter().any(|line| line.contains("rehearsing")), "{log:?}");
 }
 
 #[test]
