@@ -3,6 +3,7 @@
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings};
+use crate::connections::attempt::AttemptError;
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
 use model::{
@@ -228,4 +229,26 @@ async fn an_unreachable_database_is_named_without_the_password() {
     let settings = Settings::new("postgres://me:inside@127.0.0.1:1/tables", None).unwrap();
     let error = crate::schema::opening::prepare(&settings, false).await.unwrap_err().to_string();
     assert!(error.contains("'tables' at 127.0.0.1:1") && !error.contains("inside"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loss_of_another_node_is_no_internal_error() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let lease = engine.shared.pool.take().await.unwrap();
+    // Citus forwards the message of libpq, which has further lines.
+    for (message, is_loss) in [
+        ("server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally", true),
+        ("failed to prepare transaction 'citus_0_1' on host 127.0.0.1:5432", true),
+        ("invalid page in block 7 of relation base/1/2", false),
+    ] {
+        let raise = format!("DO $do$ BEGIN RAISE '%', $text${message}$text$ USING ERRCODE = 'XX000'; END $do$");
+        let error = lease.batch_execute(&raise).await.unwrap_err();
+        let before = AttemptError::before_commit(&error);
+        assert_eq!(matches!(before, AttemptError::RetryElsewhere(_)), is_loss, "{before:?}");
+        let call = AttemptError::at_call(&error);
+        assert_eq!(matches!(call, AttemptError::Fault(Fault::Unknown(_))), is_loss, "{call:?}");
+    }
+    lease.return_to_pool();
 }

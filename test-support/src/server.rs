@@ -160,5 +160,9 @@ impl Drop for Server {
         // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            println!("the log of the server at {}, as far as no test has read it:", self.address);
+            self.log.try_iter().for_each(|line| println!("{line}"));
+        }
     }
 }

@@ -131,8 +131,25 @@ const RECONNECT_STATES: [SqlState; 6] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
-/// The message that Citus sends instead of a code if a node shuts down while it waits for a different node.
-const NODE_SHUTDOWN_MESSAGE: &str = "postmaster was shut down, exiting";
+/// The beginnings of the messages that Citus 13 sends with `XX000` when it loses another node. The first group is its own
+/// (`remote_commands.c`, `remote_transaction.c`, `placement_connection.c` and `adaptive_executor.c`). The second group is
+/// from libpq, whose failures have no code (`fe-misc.c`, `fe-secure.c` and `fe-secure-openssl.c`), and which
+/// `ReportResultError` repeats.
+const LOST_NODE_MESSAGES: [&str; 12] = [
+    // The contacted node shuts down while it waits for another node.
+    "postmaster was shut down, exiting",
+    "failed to prepare transaction",
+    "failure on connection marked as essential",
+    "could not commit transaction for shard",
+    "execution cannot recover from multiple connection failures",
+    "server closed the connection unexpectedly",
+    "could not receive data from server",
+    "could not send data to server",
+    "no connection to the server",
+    "connection not open",
+    "SSL connection has been closed unexpectedly",
+    "SSL SYSCALL error",
+];
 
 /// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
 fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
@@ -147,7 +164,11 @@ fn is_of_connection(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     RECONNECT_STATES.contains(code)
         || code.code().starts_with("08")
-        || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_SHUTDOWN_MESSAGE)
+        || (*code == SqlState::INTERNAL_ERROR && is_loss_of_node(error.message()))
+}
+
+fn is_loss_of_node(message: &str) -> bool {
+    LOST_NODE_MESSAGES.iter().any(|beginning| message.starts_with(beginning))
 }
 
 pub(crate) struct Attempts {
