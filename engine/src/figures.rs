@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Figures {
     /// The number of tables in all accounts.
     pub tables: Option<u64>,
-    /// The number of deleted tables whose entities are still to be removed.
+    /// The number of deleted tables whose entities are still to be removed; zero if a deletion removes them at once.
     pub purge_backlog: Option<u64>,
     /// The reason why writes are currently refused; `None` if they are accepted.
     pub refusal: Option<Refusal>,

@@ -230,7 +230,7 @@ fn assert_no_cycle(name: impl Fn(&ModulePath) -> Option<String>) {
     let mut found = Vec::new();
     for (krate, _) in CRATES {
         let modules = combined(&used_files(krate), &name);
-        assert!(modules.len() > 2, "the modules of {krate} were not found");
+        assert!(!modules.is_empty(), "the modules of {krate} were not found");
         let cycle = cycle(&modules);
         if !cycle.is_empty() {
             found.push(format!("{krate}: {}", cycle.join(" -> ")));
