@@ -27,6 +27,8 @@ const SCHEDULES: &str = "rowhouse-engine-embedded-schedules";
 const POSTGRES: &str = "rowhouse-engine-postgres";
 /// The tests that every engine passes: the crates of the engines may use it, but only for their tests.
 const ENGINE_CONTRACT: &str = "rowhouse-engine-contract";
+/// The checker of histories: other packages may use it, but only for their tests.
+const HISTORY: &str = "rowhouse-history";
 const EXPLORER: &str = "rowhouse-explorer";
 const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
@@ -37,7 +39,7 @@ const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -118,6 +120,12 @@ const RULES: [Rule; 17] = [
         package: ENGINE_CONTRACT,
         may_use: &[MODEL, ENGINE, TEST_SUPPORT],
         must_not_use: &["fjall", "tokio-postgres"],
+    },
+    Rule {
+        package: HISTORY,
+        // Engines only for its own tests. It must not share code with what it judges.
+        may_use: &[MODEL, ENGINE],
+        must_not_use: &["fjall", "tokio-postgres", "hyper", "http"],
     },
     Rule {
         package: DERIVE,
@@ -216,7 +224,7 @@ fn dependencies_point_in_one_direction() {
             // The client and the test server may use themselves, so that their tests have all features enabled.
             let is_allowed = !is_of_workspace
                 || may_use.contains(&name.as_str())
-                || is_for_tests && [TEST_SUPPORT, TESTING, ENGINE_CONTRACT, CLIENT].contains(&name.as_str());
+                || is_for_tests && [TEST_SUPPORT, TESTING, ENGINE_CONTRACT, HISTORY, CLIENT].contains(&name.as_str());
             assert!(is_allowed, "{package} must not depend on {name}");
             assert!(!must_not_use.contains(&name.as_str()), "{package} must not depend on {name}");
         }

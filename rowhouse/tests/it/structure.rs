@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, and the maximum number of files at the root of each.
-const CRATES: [(&str, usize); 17] = [
+const CRATES: [(&str, usize); 18] = [
     ("model", 12),
     ("wire", 12),
     ("http-client", 12),
@@ -17,6 +17,7 @@ const CRATES: [(&str, usize); 17] = [
     ("engine-embedded/schedules", 4),
     ("engine-postgres", 12),
     ("engine-contract", 5),
+    ("history", 8),
     ("server", 12),
     ("tools", 12),
     ("rowhouse", 12),
