@@ -60,9 +60,11 @@
 //! properties are tokens. `return` is missing if an operation of unknown outcome has no end. The program
 //! `rowhouse-history check` judges files again, and `history/porcupine` judges them independently.
 
+mod checker;
 mod operation;
 mod recorder;
 
+pub use checker::{Report, Rules, StampOrder, Violation, check};
 pub use operation::{
     Action, Answer, Filter, Kind, Mutation, Operation, Page, Property, Refusal, Stamp, Time, Value, Version,
 };
