@@ -63,9 +63,11 @@
 mod checker;
 mod operation;
 mod recorder;
+mod workload;
 
 pub use checker::{Report, Rules, StampOrder, Violation, check};
 pub use operation::{
     Action, Answer, Filter, Kind, Mutation, Operation, Page, Property, Refusal, Stamp, Time, Value, Version,
 };
 pub use recorder::{ClientLog, PendingRead, PendingWrite, Recorder};
+pub use workload::{Choices, Client, Mix, NoAnswer, Query, Request, run_client};
