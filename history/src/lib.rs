@@ -62,12 +62,16 @@
 
 mod checker;
 mod operation;
+mod planted;
 mod recorder;
+mod store;
 mod workload;
 
 pub use checker::{Report, Rules, StampOrder, Violation, check};
 pub use operation::{
     Action, Answer, Filter, Kind, Mutation, Operation, Page, Property, Refusal, Stamp, Time, Value, Version,
 };
+pub use planted::PlantedBug;
 pub use recorder::{ClientLog, PendingRead, PendingWrite, Recorder};
+pub use store::{Simulation, simulate};
 pub use workload::{Choices, Client, Mix, NoAnswer, Query, Request, run_client};
