@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
+mod engine;
 mod planted;
 mod valid;
