@@ -61,6 +61,7 @@
 //! `rowhouse-history check` judges files again, and `history/porcupine` judges them independently.
 
 mod checker;
+mod file;
 mod operation;
 mod planted;
 mod recorder;
@@ -68,6 +69,7 @@ mod store;
 mod workload;
 
 pub use checker::{Report, Rules, StampOrder, Violation, check};
+pub use file::{check_files, read_history, write_history};
 pub use operation::{
     Action, Answer, Filter, Kind, Mutation, Operation, Page, Property, Refusal, Stamp, Time, Value, Version,
 };

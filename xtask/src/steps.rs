@@ -352,6 +352,15 @@ fn go_and_rust() -> Vec<Step> {
         go_suite("go-fixture", "Test servers in Go", "packages/go"),
         go_suite("go-client", "The Go client, embedded engine", "conformance/go").rowhouse(EMBEDDED),
         go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go").rowhouse(EMBEDDED),
+        Step::new("history-judge", "Sample histories, judged by the checker and by an independent judge")
+            .needs(&[GO])
+            .on_one_processor()
+            // With the tests of all packages, Cargo enables the same features as for the step `crates`.
+            .run("cargo build --quiet --locked --workspace --tests --bin rowhouse-history")
+            .run("{target}/debug/rowhouse-history simulate {data} 1000")
+            .shell_in("history/porcupine", "test -z \"$(gofmt -l .)\"")
+            .run_in("history/porcupine", "go vet ./...")
+            .run_in("history/porcupine", "go run . {data}"),
         Step::new("rust-client-build", "The cases for the Rust client of the service")
             .count(Count::Nothing)
             .run("cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
