@@ -26,6 +26,7 @@ mod explorer;
 mod failover;
 mod files;
 mod health;
+mod history;
 mod hostile;
 mod lifecycle;
 mod long_queries;
