@@ -89,32 +89,37 @@ impl Run {
     }
 }
 
+/// Returns the number of rounds of a test, which `ROWHOUSE_CRASH_ROUNDS` overrides.
+fn rounds(usual: u64) -> u64 {
+    std::env::var("ROWHOUSE_CRASH_ROUNDS").map_or(usual, |text| text.parse().unwrap())
+}
+
 #[test]
 fn acknowledged_writes_survive_kills() {
-    const ROUNDS: u64 = 40;
+    let rounds = rounds(40);
     let mut run = Run::new();
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let server = PROGRAM.start(&arguments);
         run.check(&server, round);
         run.run_and_crash(server, 400);
     }
     let server = PROGRAM.start(&arguments);
-    run.check(&server, ROUNDS);
-    run.report(ROUNDS);
+    run.check(&server, rounds);
+    run.report(rounds);
     let (status, log) = server.stop();
     assert!(status.success(), "{log:?}");
 }
 
 #[test]
 fn acknowledged_writes_survive_losses_of_power() {
-    const ROUNDS: u64 = 200;
+    let rounds = rounds(200);
     let mut run = Run::new();
     let disk = SimulatedDisk::recorded(run.random.number());
     let [before, left] = ["before", "left"].map(|name| disk.path(name));
     std::fs::create_dir(&before).unwrap();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         copy_folder(&before, &disk.data);
         let server = disk.start();
         run.check(&server, round);
@@ -126,8 +131,8 @@ fn acknowledged_writes_survive_losses_of_power() {
         std::fs::rename(&left, &before).unwrap();
     }
     let server = PROGRAM.start(&["--data", before.to_str().unwrap()]);
-    run.check(&server, ROUNDS);
-    run.report(ROUNDS);
+    run.check(&server, rounds);
+    run.report(rounds);
     let (status, log) = server.stop();
     assert!(status.success(), "{log:?}");
 }

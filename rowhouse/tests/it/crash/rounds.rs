@@ -3,8 +3,6 @@
 //! A run is recorded once. A power loss is then computed for many positions of the record, and a server is started on
 //! what is left each time. Some losses follow a kill: the server is killed at the position, starts again on what the
 //! operating system's cache holds, which is not all on disk, and works until it loses power.
-//!
-//! `ROWHOUSE_CRASH_ROUNDS` sets the number of losses.
 
 use super::SEED;
 use super::history::{HistoryWriter, IDLE, Versions, work};
@@ -21,8 +19,6 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 use test_support::Random;
 
-const ROUNDS: &str = "ROWHOUSE_CRASH_ROUNDS";
-const ROUNDS_DEFAULT: usize = 24;
 const LOSSES_PER_RUN: usize = 24;
 const ROTATIONS_PER_RUN: usize = 3;
 /// The number of the first writer to a server that was started after a kill.
@@ -260,7 +256,7 @@ fn newest_journal(data: &Path) -> usize {
 
 #[test]
 fn acknowledged_writes_survive_power_losses_during_rotations_and_merges_on_a_failing_disk() {
-    let losses = std::env::var(ROUNDS).map_or(ROUNDS_DEFAULT, |text| text.parse().unwrap());
+    let losses = usize::try_from(super::rounds(24)).unwrap();
     let mut rounds = Rounds::new();
     while rounds.counts.losses < losses {
         rounds.run(LOSSES_PER_RUN.min(losses - rounds.counts.losses));
