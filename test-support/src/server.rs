@@ -156,6 +156,7 @@ impl Server {
 }
 
 impl Drop for Server {
+    #[allow(clippy::print_stdout, reason = "a failed test prints what explains it")]
     fn drop(&mut self) {
         // The process may already have exited.
         let _ = self.child.kill();
