@@ -1,5 +1,5 @@
-//! Files of histories: one operation in JSON on each line, in any order. A file can be checked again, with bounded memory
-//! if the partitions are small.
+//! Files of histories: one operation in JSON on each line, in any order. A file can be checked again, with bounded
+//! memory if the partitions are small.
 
 use crate::checker::{Report, Rules, check};
 use crate::operation::Operation;

@@ -131,10 +131,10 @@ const RECONNECT_STATES: [SqlState; 6] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
-/// The beginnings of the messages that Citus 13 sends with `XX000` when it loses another node. The first group is its own
-/// (`remote_commands.c`, `remote_transaction.c`, `placement_connection.c` and `adaptive_executor.c`). The second group is
-/// from libpq, whose failures have no code (`fe-misc.c`, `fe-secure.c` and `fe-secure-openssl.c`), and which
-/// `ReportResultError` repeats.
+/// The beginnings of the messages that Citus 13 sends with `XX000` when it loses another node. The first five are its
+/// own (`remote_commands.c`, `remote_transaction.c`, `placement_connection.c` and `adaptive_executor.c`). The others
+/// come from libpq, whose failures have no code (`fe-misc.c`, `fe-secure.c` and `fe-secure-openssl.c`):
+/// `ReportResultError` repeats them.
 const LOST_NODE_MESSAGES: [&str; 12] = [
     // The contacted node shuts down while it waits for another node.
     "postmaster was shut down, exiting",

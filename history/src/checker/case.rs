@@ -2,7 +2,7 @@
 //! from the answers alone has been derived.
 //!
 //! Some violations are visible here, without any search: an `ETag` that names two states, a state with two `ETag`s, a
-//! value that no write wrote, a page whose entities are not those of its range.
+//! value that no write wrote, a page with an entity outside its range.
 
 use super::rules::StampOrder;
 use crate::operation::{Action, Answer, Filter, Kind, Mutation, Operation, Page, Refusal, Stamp, Time, Value, Version};
@@ -301,8 +301,8 @@ impl Case {
         merged
     }
 
-    /// Returns whether a page with the filter may lack an entity with the value. Nothing is known of unseen tokens, which
-    /// only the state at the beginning of a part of a history has.
+    /// Returns whether a page with the filter may lack an entity with the value. Nothing is known of unseen tokens,
+    /// which only the state at the beginning of a part of a history has.
     pub(super) fn may_be_excluded(&self, filter: &Filter, value: u32) -> bool {
         self.is_partly_unseen(value) || !filter.matches(self.values.borrow().get(value))
     }

@@ -118,8 +118,8 @@ const FIRST_WIDTH: usize = 8;
 /// By how much each further attempt has more configurations.
 const WIDTH_GROWTH: usize = 4;
 
-/// The maximum work of one attempt for all answers of a partition, about half a second. If it is exceeded, the partition
-/// remains undecided.
+/// The maximum work of one attempt for all answers of a partition, about half a second. If it is exceeded, the
+/// partition remains undecided.
 const WORK_MAX: u64 = 1_000_000;
 
 /// The work of a step, compared with that of comparing two configurations.
@@ -338,7 +338,7 @@ impl Search<'_> {
     }
 
     /// Returns whether everything that is possible after the second configuration is possible after the first, which
-    /// has the same state: its unused writes can replace those of the second one.
+    /// has the same state: the writes that the first has not used can replace the unused writes of the second.
     fn dominates(&self, one: &Configuration, other: &Configuration) -> bool {
         self.count(1);
         if !includes(&one.satisfied, &other.satisfied) {
