@@ -94,7 +94,8 @@ impl ClientLog {
 
     /// Notes the call of a write. Without an answer, its outcome is unknown.
     pub fn write(&self, partition: &str, mutations: Vec<Mutation>) -> PendingWrite<'_> {
-        PendingWrite { log: self, call: self.shared.now(), partition: partition.to_owned(), mutations, answer: None }
+        let (call, partition) = (self.shared.now(), partition.to_owned());
+        PendingWrite { log: self, call, partition, mutations, answer: None, is_executed: true }
     }
 
     fn push(&self, partition: String, call: Time, returned: Option<Time>, action: Action) {
@@ -140,6 +141,7 @@ pub struct PendingWrite<'l> {
     partition: String,
     mutations: Vec<Mutation>,
     answer: Option<(Time, Answer)>,
+    is_executed: bool,
 }
 
 impl PendingWrite<'_> {
@@ -149,10 +151,19 @@ impl PendingWrite<'_> {
             self.answer = Some((self.log.shared.now(), answer));
         }
     }
+
+    /// Omits the write from the history, because the service promises that it had no effect. If it did have one, no
+    /// write of the history explains it, which is a violation.
+    pub fn discard(mut self) {
+        self.is_executed = false;
+    }
 }
 
 impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
+        if !self.is_executed {
+            return;
+        }
         let (returned, answer) = match self.answer.take() {
             Some((now, answer)) => (Some(now), answer),
             None => (None, Answer::Unknown),
@@ -173,13 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_write_without_an_answer_is_unknown_until_the_server_is_down() {
+    fn a_write_without_an_answer_is_unknown_until_the_server_is_down_unless_it_was_not_executed() {
         let recorder = Recorder::new();
         let (one, other) = (recorder.client(), recorder.client());
         drop(one.write("p", deletion()));
         other.write("p", deletion()).answered(Answer::Done(vec![None]));
         other.read().found("p", "r", None);
         drop(other.read());
+        other.write("p", deletion()).discard();
         let is_open = |operation: &Operation| (operation.client, operation.is_unknown(), operation.returned.is_none());
         let history = recorder.history();
         assert_eq!(

@@ -14,8 +14,11 @@ pub use choices::{Choices, Mix, Query, Request};
 /// The reason why an operation has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The service failed or refused to serve the request; it may serve the next one.
+    /// The service failed, and may have executed the request; it may serve the next one.
     Failed,
+    /// The service promises that it did not execute the request, or the request was not sent. The service may serve
+    /// the next one.
+    NotExecuted,
     /// The connection is lost, and the client ends.
     Gone,
 }
@@ -57,7 +60,7 @@ pub async fn run_client<C: Client>(
                 choices.learn(number, &request, &action);
                 answers += 1;
             }
-            Err(NoAnswer::Failed) => {}
+            Err(NoAnswer::Failed | NoAnswer::NotExecuted) => {}
             Err(NoAnswer::Gone) => break,
         }
     }
@@ -85,7 +88,15 @@ async fn send<C: Client>(
         }
         Request::Write(mutations) => {
             let pending = log.write(partition, mutations.clone());
-            let answer = client.write(partition, mutations).await?;
+            let answer = match client.write(partition, mutations).await {
+                Ok(answer) => answer,
+                Err(reason) => {
+                    if reason == NoAnswer::NotExecuted {
+                        pending.discard();
+                    }
+                    return Err(reason);
+                }
+            };
             pending.answered(answer.clone());
             Action::Write { mutations: mutations.clone(), answer }
         }
