@@ -73,9 +73,14 @@ $settings
 SETTINGS
 }
 
-# Starts a server with a data folder and a port, and sets `child` to its process ID.
+# Starts a server with a data folder and a port, and sets `child` to its process ID. If the folder $DATABASE_CLOCKS is
+# set, its library shifts the server's clock by the offset in a file with the name of the data folder.
 start() {
-    "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/postgres" -D "$folder/$1" -p "$2" \
+    local clock=()
+    if [ -n "${DATABASE_CLOCKS:-}" ]; then
+        clock=("LD_PRELOAD=$DATABASE_CLOCKS/clock.so" "CLOCK_FILE=$DATABASE_CLOCKS/$1")
+    fi
+    "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "${clock[@]}" "$programs/postgres" -D "$folder/$1" -p "$2" \
         -c listen_addresses=127.0.0.1 -c unix_socket_directories= </dev/null >>server.log 2>&1 &
     child=$!
     children+=("$child")

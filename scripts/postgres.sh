@@ -36,6 +36,8 @@ sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 start_standby() {
     run pg_basebackup -h 127.0.0.1 -p "$primary" -U rowhouse --pgdata=standby --write-recovery-conf \
         --wal-method=stream --checkpoint=fast >&2
+    # After a lost connection, connect again soon.
+    echo "wal_retrieve_retry_interval = 200ms" >>standby/postgresql.auto.conf
     # The last entry wins.
     echo "primary_conninfo = 'host=127.0.0.1 port=$primary user=rowhouse application_name=standby'" \
         >>standby/postgresql.auto.conf

@@ -46,12 +46,12 @@ impl Account {
     /// Returns the head of a signed HTTP/1.1 request. Headers that are not given get the values that clients usually
     /// send.
     pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-        sign(&self.name, &self.key(), method, path, headers)
+        sign(&self.name, &self.key(), SystemTime::now(), method, path, headers)
     }
 }
 
-fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let date = httpdate::fmt_http_date(SystemTime::now());
+fn sign(account: &str, key: &str, date: SystemTime, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let date = httpdate::fmt_http_date(date);
     let usual = [
         ("Host", "127.0.0.1"),
         ("x-ms-version", "2019-02-02"),
@@ -113,6 +113,7 @@ impl Response {
 pub struct Client {
     stream: BufReader<TcpStream>,
     account: Account,
+    clock_offset_seconds: i64,
 }
 
 impl Client {
@@ -127,7 +128,12 @@ impl Client {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream), account: account.clone() })
+        Ok(Self { stream: BufReader::new(stream), account: account.clone(), clock_offset_seconds: 0 })
+    }
+
+    /// Sets the offset of the clock that dates the signed requests, in seconds, for a server whose clock is wrong.
+    pub fn set_clock_offset(&mut self, seconds: i64) {
+        self.clock_offset_seconds = seconds;
     }
 
     /// Sends a signed request. The path starts after the account: `/Tables`.
@@ -140,7 +146,10 @@ impl Client {
         let length = body.len().to_string();
         let account = self.account.clone();
         let key = account.key.read().unwrap();
-        let head = sign(&account.name, &key, method, path, &[headers, &[("Content-Length", &length)]].concat());
+        let offset = Duration::from_secs(self.clock_offset_seconds.unsigned_abs());
+        let now = SystemTime::now();
+        let date = if self.clock_offset_seconds < 0 { now - offset } else { now + offset };
+        let head = sign(&account.name, &key, date, method, path, &[headers, &[("Content-Length", &length)]].concat());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }

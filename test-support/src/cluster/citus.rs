@@ -51,13 +51,22 @@ impl CitusCluster {
 
     /// Starts a separate cluster, for a test that stops or changes it. Returns `None`, and prints the reason, if the
     /// environment does not enable these tests or Citus is not installed.
-    #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     pub fn start(workers: usize) -> Option<Self> {
+        Self::start_as(workers, None)
+    }
+
+    /// Like [`Self::start`], but with shifted clocks.
+    pub fn start_with_clocks(workers: usize, clocks: &Path) -> Option<Self> {
+        Self::start_as(workers, Some(clocks))
+    }
+
+    #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+    fn start_as(workers: usize, clocks: Option<&Path>) -> Option<Self> {
         if std::env::var(WITH_CITUS).as_deref() != Ok("1") {
             eprintln!("SKIPPED: tests on Citus run only with {WITH_CITUS}=1 (cargo xtask test --with-citus)");
             return None;
         }
-        let mut child = script("citus.sh", &[&workers.to_string()]);
+        let mut child = script("citus.sh", &[&workers.to_string()], clocks);
         let mut answers = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         answers.read_line(&mut line).unwrap();
@@ -129,6 +138,11 @@ impl CitusCluster {
     /// Runs statements in a database on one node, and returns their output.
     pub fn sql(&self, node: usize, database: &str, statements: &str) -> String {
         processes::sql(&self.programs, &self.url_of(node, database), statements)
+    }
+
+    /// Like [`Self::sql`], but returns the message of an error.
+    pub fn try_sql(&self, node: usize, database: &str, statements: &str) -> Result<String, String> {
+        processes::try_sql(&self.programs, &self.url_of(node, database), statements)
     }
 
     /// Runs the statements of a file in a database on the coordinator.

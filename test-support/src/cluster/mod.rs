@@ -32,6 +32,13 @@ pub struct Cluster {
 #[derive(Debug)]
 pub struct OpenTransaction(Child);
 
+impl OpenTransaction {
+    /// Commits the transaction.
+    pub fn commit(mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"COMMIT;\n").unwrap();
+    }
+}
+
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
         // Closing the connection rolls the transaction back.
@@ -42,9 +49,14 @@ impl Drop for OpenTransaction {
 
 /// Runs a script of the repository. The first line that the script writes signals that it is ready. The script exits
 /// when its standard input is closed.
-fn script(name: &str, arguments: &[&str]) -> Child {
+///
+/// With a folder of clocks, the clock of each node is shifted: the folder contains the library `clock.so`, and for each
+/// node a file with its offset (`data` and `standby`, or `node0` and so on for Citus).
+fn script(name: &str, arguments: &[&str], clocks: Option<&Path>) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
-    Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    let mut command = Command::new(script);
+    command.args(arguments).envs(clocks.map(|folder| ("DATABASE_CLOCKS", folder)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 impl Cluster {
@@ -57,17 +69,22 @@ impl Cluster {
 
     /// Starts a separate server, for a test that stops or changes it.
     pub fn start() -> Option<Self> {
-        Self::start_as(&[])
+        Self::start_as(&[], None)
     }
 
     /// Starts a server with a synchronous standby.
     pub fn start_with_standby() -> Option<Self> {
-        Self::start_as(&["--standby"])
+        Self::start_as(&["--standby"], None)
+    }
+
+    /// Starts a server with a synchronous standby and shifted clocks.
+    pub fn start_with_standby_and_clocks(clocks: &Path) -> Option<Self> {
+        Self::start_as(&["--standby"], Some(clocks))
     }
 
     #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
-    fn start_as(arguments: &[&str]) -> Option<Self> {
-        let mut script = script("postgres.sh", arguments);
+    fn start_as(arguments: &[&str], clocks: Option<&Path>) -> Option<Self> {
+        let mut script = script("postgres.sh", arguments, clocks);
         let mut line = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let words = line.split_whitespace().collect::<Vec<_>>();
@@ -92,25 +109,35 @@ impl Cluster {
         format!("{server},{standby}/{name}?target_session_attrs=read-write")
     }
 
+    /// Returns the URL of the database `postgres` on the standby.
+    pub fn standby(&self) -> &str {
+        self.standby.as_ref().unwrap()
+    }
+
     /// Promotes the standby to the primary.
     pub fn promote(&self) {
-        assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
+        assert_eq!(self.sql(self.standby(), "SELECT pg_promote()").trim(), "t");
     }
 
     /// Kills all processes of the server together, as if its machine were lost.
     pub fn kill(&self) {
-        processes::kill(&self.process());
+        processes::kill(&self.process("postgres"));
     }
 
     /// Pauses all processes of the server until the returned value is dropped, so that the server accepts connections
     /// but does not respond.
     pub fn freeze(&self) -> FrozenServer {
-        processes::freeze(&self.process())
+        processes::freeze(&self.process("postgres"))
     }
 
-    /// Returns the ID of the server process. It changes when the server restarts.
-    fn process(&self) -> String {
-        self.sql("postgres", "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
+    /// Like [`Self::freeze`], but for the standby.
+    pub fn freeze_standby(&self) -> FrozenServer {
+        processes::freeze(&self.process(self.standby()))
+    }
+
+    /// Returns the ID of a server process, given a database on it. It changes when the server restarts.
+    fn process(&self, database: &str) -> String {
+        self.sql(database, "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
     }
 
     /// Creates an empty database and returns its URL.

@@ -51,11 +51,15 @@ fn signal(name: &str, processes: &[String]) {
 }
 
 pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
+    try_sql(programs, url, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+}
+
+pub(super) fn try_sql(programs: &str, url: &str, statements: &str) -> Result<String, String> {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
     let output = psql.output().unwrap();
-    assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
 pub(super) fn load(programs: &str, url: &str, file: &Path) {
