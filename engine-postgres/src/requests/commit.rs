@@ -36,6 +36,8 @@ enum AttemptOutcome {
     TableGone,
     /// An entity was not as expected, but the transaction is still possible.
     Changed,
+    /// The transaction is refused if its entities, which were not all examined at one instant, are read again at one.
+    Doubtful,
 }
 
 struct TransactionRows {
@@ -196,6 +198,10 @@ impl<C: Clock> PostgresState<C> {
             } else {
                 self.try_commit_locked(&transaction_rows, &transaction).await
             };
+            let ended = match ended {
+                Ok(AttemptOutcome::Doubtful) => self.try_refuse(&transaction_rows, &transaction, &mut known).await,
+                other => other,
+            };
             let trouble = match ended {
                 Ok(AttemptOutcome::Committed(written)) => return Ok(written),
                 Ok(AttemptOutcome::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
@@ -204,7 +210,7 @@ impl<C: Clock> PostgresState<C> {
                     self.pool.counts.retry(RetryReason::Conflict);
                     continue;
                 }
-                Ok(AttemptOutcome::Changed) => {
+                Ok(AttemptOutcome::Changed | AttemptOutcome::Doubtful) => {
                     AttemptError::retry(RetryReason::Conflict, "the entities change too often")
                 }
                 Ok(AttemptOutcome::TableGone) => {
@@ -275,7 +281,7 @@ impl<C: Clock> PostgresState<C> {
         };
         let ended = match apply(transaction_rows, transaction, &known, stamp) {
             Ok(changes) => call(&lease, transaction_rows, transaction, changes, &mut known).await?,
-            Err(Ok((index, error))) => AttemptOutcome::Refused(index, error),
+            Err(Ok((index, error))) => refused(transaction, index, error),
             Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
         };
         if matches!(ended, AttemptOutcome::Committed(_)) {
@@ -285,6 +291,23 @@ impl<C: Clock> PostgresState<C> {
         }
         lease.return_to_pool();
         Ok(ended)
+    }
+
+    /// Refuses the transaction if its entities, read at one instant, require that.
+    async fn try_refuse(
+        &self,
+        transaction_rows: &TransactionRows,
+        transaction: &Transaction,
+        known: &mut KnownEntities,
+    ) -> Result<AttemptOutcome, AttemptError> {
+        if !self.read_rows(transaction_rows, known).await? {
+            return Ok(AttemptOutcome::TableGone);
+        }
+        match apply(transaction_rows, transaction, known, DateTime::MIN) {
+            Ok(_) => Ok(AttemptOutcome::Changed),
+            Err(Ok((index, error))) => Ok(AttemptOutcome::Refused(index, error)),
+            Err(Err(fault)) => Err(AttemptError::Fault(fault)),
+        }
     }
 
     /// Returns whether the table exists.
@@ -352,6 +375,13 @@ async fn call(
     known.record(index, record, existing.as_ref().map(RecordView::timestamp));
     Ok(match mutation.apply(existing, DateTime::MIN) {
         Ok(_) => AttemptOutcome::Changed,
-        Err(error) => AttemptOutcome::Refused(index, error),
+        Err(error) => refused(transaction, index, error),
     })
+}
+
+/// Returns the outcome of an attempt that locked the entities and found one that does not permit the transaction. While
+/// the attempt waited for a lock, another transaction may have changed that entity and inserted one that the attempt
+/// took for missing. No other entity is examined for a single mutation.
+fn refused(transaction: &Transaction, index: usize, error: MutationError) -> AttemptOutcome {
+    if transaction.mutations().len() > 1 { AttemptOutcome::Doubtful } else { AttemptOutcome::Refused(index, error) }
 }

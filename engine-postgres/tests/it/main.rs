@@ -7,4 +7,5 @@ mod citus_pages;
 mod connection_loss;
 mod contract;
 mod model_test;
+mod refusals;
 mod servers;
