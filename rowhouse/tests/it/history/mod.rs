@@ -2,8 +2,12 @@
 //! serializable, although servers, databases and connections fail and clocks jump.
 
 mod clock;
+mod database;
 mod embedded;
+mod faults;
 mod http_client;
+mod link;
+mod slots;
 
 use history::{Choices, ClientLog, Mix, Recorder, Rules, StampOrder, check, run_client, write_history};
 use http_client::{HttpClient, Target};
