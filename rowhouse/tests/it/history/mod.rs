@@ -1,6 +1,7 @@
 //! Conflicting clients of the built program, whose complete history is checked: every partition is strictly
 //! serializable, although servers, databases and connections fail and clocks jump.
 
+mod citus;
 mod clock;
 mod database;
 mod embedded;
