@@ -40,6 +40,10 @@ seeds count="100":
 soak seconds="3600":
     scripts/soak.sh {{ seconds }}
 
+# Run the tests of reliability for a night (docs/reliability.md), or a percentage of it.
+prove percent="100":
+    scripts/prove.sh {{ percent }}
+
 # Run each fuzz target for a few seconds.
 fuzz seconds="10":
     scripts/fuzz.sh {{ seconds }}

@@ -41,9 +41,9 @@ Examples:
   cargo xtask test --from javascript        continue after a failure
 
 A step that is left out runs anyway if a selected step uses its result; most use the release build of the server (program).
-The logs of the last run are in target/test. FUZZ_SECONDS is the time for each fuzz target (default: 3),
-ROWHOUSE_SOAK_SECONDS the time of the soak test (default: 30), and ROWHOUSE_CRASH_ROUNDS the number of power losses during
-rotations and merges (default: 24).";
+The logs of the last run are in target/test. FUZZ_SECONDS is the time for each fuzz target (default: 3), and
+ROWHOUSE_SOAK_SECONDS the time of the soak test (default: 30). ROWHOUSE_CRASH_ROUNDS and ROWHOUSE_HISTORY_ROUNDS are the
+numbers of rounds of the crash tests and of the tests with histories.";
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The project's own commands")]
