@@ -1,5 +1,9 @@
 //! Conflicting clients of the built program, whose complete history is checked: every partition is strictly
 //! serializable, although servers, databases and connections fail and clocks jump.
+//!
+//! Linux only: a library that is loaded into servers and databases shifts their clocks.
+
+#![cfg(target_os = "linux")]
 
 mod citus;
 mod clock;
