@@ -40,7 +40,7 @@ seeds count="100":
 soak seconds="3600":
     scripts/soak.sh {{ seconds }}
 
-# Run the tests of reliability for a night (docs/reliability.md), or a percentage of it.
+# Run the tests of reliability in large amounts (docs/reliability.md), or in a percentage of them.
 prove percent="100":
     scripts/prove.sh {{ percent }}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of reliability for a night instead of minutes: histories under faults on every engine, power losses,
+# Runs the tests of reliability for days instead of minutes: histories under faults on every engine, power losses,
 # kills, failovers, schedules, other tests with new seeds, and fuzzing. docs/reliability.md describes them.
 #
 # usage: scripts/prove.sh [PERCENT [STEP...]]       default: 100, all steps
@@ -26,6 +26,7 @@ amount() { echo $((($1 * percent + 99) / 100)); }
 program_tests() { cargo test --quiet --release --locked --workspace --test it -- --nocapture --test-threads 1 "$@"; }
 
 histories() {
+    ROWHOUSE_HISTORY_OPERATIONS=$(amount 10000000) WITH_CITUS=1 program_tests strictly_serializable --skip history::
     ROWHOUSE_HISTORY_ROUNDS=$(amount 2000) program_tests history::embedded
     ROWHOUSE_HISTORY_ROUNDS=$(amount 300) WITH_CITUS=1 program_tests history::database history::citus
 }

@@ -1,5 +1,6 @@
-//! Tests that every engine passes: the contract suite, which tests the contract in [`engine::contract`] case by case,
-//! and a comparison with the memory engine under random operations ([`model_test`]).
+//! Tests that every engine passes: the contract suite, which tests the contract in [`engine::contract`] case by case;
+//! a comparison with the memory engine under random operations ([`model_test`]); and histories of conflicting clients
+//! ([`history_test`]).
 //!
 //! The crate of an engine runs them from its own tests: [`every_case!`] adds the engine to the suite.
 
@@ -10,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 pub mod cases;
+pub mod history_test;
 pub mod model_test;
 pub mod restart;
 pub mod support;

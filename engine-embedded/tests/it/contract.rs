@@ -1,7 +1,8 @@
-//! Runs the contract suite on the embedded engine.
+//! Runs the contract suite on the embedded engine, and checks its histories.
 
 use engine::{Snapshot, Snapshots};
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
+use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_snapshots, restart};
 use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, RestoredFolder};
@@ -46,4 +47,11 @@ every_case_of_snapshots!(snapshots, WithSnapshots);
 async fn service_properties_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     restart::survives_a_restart(async || open(folder.path(), ManualClock::at(START_TICKS))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_strictly_serializable() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), ManualClock::at(START_TICKS));
+    is_strictly_serializable(engine, StampOrder::Partition).await;
 }

@@ -1,5 +1,6 @@
-//! Runs the contract suite on PostgreSQL and on Citus.
+//! Runs the contract suite on PostgreSQL and on Citus, and checks their histories.
 
+use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, restart};
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
@@ -30,4 +31,16 @@ async fn service_properties_survive_a_restart() {
     let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false };
     let open = async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     restart::survives_a_restart(open).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_on_postgresql_are_strictly_serializable() {
+    let Some((engine, ())) = open_postgres(ManualClock::at(START_TICKS)) else { return };
+    is_strictly_serializable(engine, StampOrder::Life).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_on_citus_are_strictly_serializable() {
+    let Some((engine, ())) = open_citus(ManualClock::at(START_TICKS)) else { return };
+    is_strictly_serializable(engine, StampOrder::Life).await;
 }

@@ -1,9 +1,10 @@
-//! Runs the contract suite on the memory engine.
+//! Runs the contract suite on the memory engine, and checks its histories.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
-use engine_contract::support::ManualClock;
+use engine_contract::history_test::{StampOrder, is_strictly_serializable};
+use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_snapshots};
 use rowhouse_engine::{Memory, Snapshot, Snapshots};
 use std::sync::Arc;
@@ -36,3 +37,8 @@ impl OpensForSnapshots for WithSnapshots {
 
 every_case!(memory, open);
 every_case_of_snapshots!(snapshots, WithSnapshots);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_strictly_serializable() {
+    is_strictly_serializable(Memory::new(ManualClock::at(START_TICKS)), StampOrder::Partition).await;
+}
