@@ -12,7 +12,8 @@ const REMOVED_VARIABLES: [&str; 6] =
     ["TABLES_ENDPOINT", "TABLES_ACCOUNT", "TABLES_KEY", "TABLES_SERVER", "TABLES_CONNECTION_STRING", "WITH_CITUS"];
 
 /// Variables of the tests themselves.
-const KEPT_VARIABLES: [&str; 3] = ["ROWHOUSE_CRASH_ROUNDS", "ROWHOUSE_HISTORY_ROUNDS", "ROWHOUSE_SOAK_SECONDS"];
+const KEPT_VARIABLES: [&str; 4] =
+    ["ROWHOUSE_CRASH_ROUNDS", "ROWHOUSE_HISTORY_OPERATIONS", "ROWHOUSE_HISTORY_ROUNDS", "ROWHOUSE_SOAK_SECONDS"];
 
 /// Variables that `cargo run` sets for this program. Commands that build something must not see them.
 const CARGO_VARIABLES: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];

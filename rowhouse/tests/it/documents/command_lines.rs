@@ -75,6 +75,7 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
         "ROWHOUSE_",
         "ROWHOUSE_BINARY",
         "ROWHOUSE_CRASH_ROUNDS",
+        "ROWHOUSE_HISTORY_OPERATIONS",
         "ROWHOUSE_HISTORY_ROUNDS",
         "ROWHOUSE_REVISION",
         "ROWHOUSE_SCHEDULES",
