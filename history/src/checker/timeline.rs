@@ -7,6 +7,9 @@ use std::fmt::{self, Write};
 /// The width of the drawing of the intervals, in characters.
 const WIDTH: usize = 32;
 
+/// The maximum number of weakened writes that are printed.
+const OTHERS_SHOWN_MAX: usize = 12;
+
 pub(super) fn write(violation: &Violation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "partition {}: {}", violation.partition, violation.rule)?;
     let all = || violation.operations.iter().chain(&violation.others);
@@ -27,19 +30,7 @@ pub(super) fn write(violation: &Violation, f: &mut fmt::Formatter<'_>) -> fmt::R
         writeln!(f, "#{} {}", operation.id, describe(operation, is_known)?)
     };
     violation.operations.iter().try_for_each(|operation| line(operation, true))?;
-    if !violation.others.is_empty() {
-        line_of_others(violation.others.len(), &mut line, &violation.others)?;
-    }
-    Ok(())
-}
-
-fn line_of_others(
-    count: usize,
-    line: &mut impl FnMut(&Operation, bool) -> fmt::Result,
-    others: &[Operation],
-) -> fmt::Result {
-    const SHOWN_MAX: usize = 12;
-    others.iter().take(count.min(SHOWN_MAX)).try_for_each(|operation| line(operation, false))
+    violation.others.iter().take(OTHERS_SHOWN_MAX).try_for_each(|operation| line(operation, false))
 }
 
 fn describe(operation: &Operation, is_known: bool) -> Result<String, fmt::Error> {

@@ -19,8 +19,6 @@ pub enum NoAnswer {
     /// The service promises that it did not execute the request, or the request was not sent. The service may serve
     /// the next one.
     NotExecuted,
-    /// The connection is lost, and the client ends.
-    Gone,
 }
 
 /// A connection to a service.
@@ -61,7 +59,6 @@ pub async fn run_client<C: Client>(
                 answers += 1;
             }
             Err(NoAnswer::Failed | NoAnswer::NotExecuted) => {}
-            Err(NoAnswer::Gone) => break,
         }
     }
     answers
