@@ -1,17 +1,17 @@
 //! Checks that an engine is strictly serializable in each partition, with a workload and the checker of histories.
 
+use crate::support::{Random, if_match, key, setting, table};
 use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 pub use history::StampOrder;
 use history::{Answer, Choices, Client, Kind, Mix, Mutation, NoAnswer, Page, Property, Query, Recorder, Refusal};
 use history::{Rules, Value, Version, check, run_client};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::{AccountName, Condition, DateTime, ETag, EdmValue, EntityKey, EntityView, Filter, KeyRange, Position};
-use model::{MutationError, MutationResult, RecordBuilder, RecordView, TableName, Transaction};
+use model::{Condition, DateTime, EdmValue, EntityView, Filter, KeyRange, Position};
+use model::{MutationError, MutationResult, RecordBuilder, RecordView, Transaction};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use test_support::Random;
 
 const CLIENTS: u64 = 32;
 /// The usual number of operations, and the number in one table.
@@ -25,10 +25,6 @@ struct EngineClient<E> {
 
 fn stamp(timestamp: DateTime) -> u64 {
     timestamp.ticks().try_into().unwrap()
-}
-
-fn key(partition: &str, row: &str) -> EntityKey {
-    EntityKey::new(partition, row).unwrap()
 }
 
 fn version(record: &RecordView<'_>) -> Version {
@@ -50,10 +46,9 @@ fn properties(value: &Value) -> RecordBuilder {
 
 fn mutation(partition: &str, mutation: &Mutation) -> model::Mutation {
     let (key, properties) = (key(partition, &mutation.row), properties(&mutation.value));
-    let condition = mutation.if_match.map_or(Condition::Any, |etag| {
-        let timestamp = DateTime::from_ticks(etag.try_into().unwrap()).unwrap();
-        Condition::parse(&ETag::from_timestamp(timestamp).to_string()).unwrap()
-    });
+    let condition = mutation
+        .if_match
+        .map_or(Condition::Any, |etag| if_match(DateTime::from_ticks(etag.try_into().unwrap()).unwrap()));
     match mutation.kind {
         Kind::Insert => model::Mutation::Insert { key, properties },
         Kind::Replace => model::Mutation::Replace { key, properties, condition },
@@ -130,13 +125,12 @@ impl<E: Engine> Client for EngineClient<E> {
 /// Runs conflicting clients on an engine, and checks their histories. Prints the seed and what ran.
 /// `ROWHOUSE_HISTORY_OPERATIONS` is the number of operations; each part of them uses a new table.
 pub async fn is_strictly_serializable<E: Engine>(engine: E, order: StampOrder) {
-    let count = std::env::var("ROWHOUSE_HISTORY_OPERATIONS").map_or(OPERATIONS, |count| count.parse().unwrap());
+    let count = setting("ROWHOUSE_HISTORY_OPERATIONS").unwrap_or(OPERATIONS);
     let mut random = Random::from_environment("ROWHOUSE_HISTORY_SEED");
     let engine = Arc::new(engine);
     let mut answered = 0;
     for part in 0..count.div_ceil(OPERATIONS) {
-        let name = TableName::new(&format!("History{part}")).unwrap();
-        let table = TableKey { account: AccountName::new("account1").unwrap(), name };
+        let table = table(&format!("History{part}"));
         engine.create_table(&table).await.unwrap();
         answered += check_part(&engine, &table, order, &mut random).await;
         engine.delete_table(&table).await.unwrap();

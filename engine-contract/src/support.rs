@@ -2,21 +2,16 @@
 
 use engine::{CommitError, Engine, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
-    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
-    KeyText,
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, ETag, EdmValue, Entity, EntityKey, EntityView,
+    KeyRange, KeyText,
 };
 use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
-pub use test_support::{Random, TIMEOUT};
+pub use test_support::{Random, TIMEOUT, setting};
 
 pub const ACCOUNT: &str = "account1";
-
-/// Returns a number from the environment that makes a run longer or replays it.
-pub fn setting(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect("a number"))
-}
 
 /// The variable that sets the seed of the random tests.
 pub const SEED: &str = "ROWHOUSE_SEED";
@@ -73,6 +68,11 @@ pub fn upsert(partition: &str, row: &str, value: i64) -> Mutation {
 
 pub fn delete(partition: &str, row: &str) -> Mutation {
     Mutation::Delete { key: key(partition, row), condition: Condition::Any }
+}
+
+/// Returns the condition that an entity has the ETag of a Timestamp.
+pub fn if_match(stamp: DateTime) -> Condition {
+    Condition::parse(&ETag::from_timestamp(stamp).to_string()).unwrap()
 }
 
 /// Returns an update that sets one CORS rule, for an origin.

@@ -22,6 +22,15 @@ pub struct CommandResult {
     pub stderr: String,
 }
 
+/// Compiles a C file into a library that can be preloaded into a program, and returns its path.
+pub fn compile_library(source: &Path, into: &Path) -> PathBuf {
+    let library = into.join(source.with_extension("so").file_name().unwrap());
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+    assert!(compiler.arg("-ldl").status().unwrap().success(), "this test requires a C compiler");
+    library
+}
+
 impl Folder {
     pub(crate) fn new(program: &'static str) -> Self {
         Self { program, folder: tempfile::tempdir().unwrap() }

@@ -24,11 +24,27 @@ pub use client::{ACCOUNT, Account, Client, KEY, Response, head, statuses, transa
 pub use random::Random;
 pub use server::{Program, Server};
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The timeout of a test for an event that must happen. Only a test that hangs reaches it.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns a number from the environment that makes a run longer or repeats it.
+pub fn setting(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
+}
+
+/// Sets a flag when it is dropped, so that threads that watch the flag stop even if the test fails.
+#[derive(Debug)]
+pub struct EndOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 /// Calls `look` until it returns a value. Fails the test after [`TIMEOUT`].
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

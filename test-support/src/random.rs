@@ -15,8 +15,7 @@ impl Random {
     /// Creates a generator with the seed in an environment variable, or with a random seed. Prints the seed.
     #[allow(clippy::print_stdout, reason = "a run can be repeated only if its seed is printed")]
     pub fn from_environment(variable: &str) -> Self {
-        let seed =
-            std::env::var(variable).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
+        let seed = crate::setting(variable).unwrap_or_else(|| RandomState::new().hash_one(0));
         println!("{variable}={seed} repeats this run");
         Self(seed)
     }

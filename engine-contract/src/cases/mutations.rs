@@ -1,6 +1,6 @@
 use crate::support::*;
 use engine::{CommitError, Engine, TableKey};
-use model::{Condition, ETag, EdmValue, Mutation, MutationError, MutationResult, Transaction};
+use model::{Condition, EdmValue, Mutation, MutationError, MutationResult, Transaction};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -74,7 +74,6 @@ pub async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _: Manual
     let table = with_table(&*engine).await;
     let old = stamp(commit_one(&*engine, &table, insert("p", "r", 1)).await.unwrap());
     let new = stamp(commit_one(&*engine, &table, upsert("p", "r", 2)).await.unwrap());
-    let if_match = |stamp| Condition::parse(&ETag::from_timestamp(stamp).to_string()).unwrap();
     let with_condition = |condition: Condition| {
         let (key, properties) = (key("p", "r"), properties(&[("value", 3)]));
         [
@@ -214,8 +213,7 @@ pub async fn no_concurrent_update_is_lost<E: Engine>(engine: Arc<E>, _: ManualCl
             let mut done = 0;
             while done < 20 {
                 let record = engine.get(&table, &key("p", "counter")).await.unwrap().unwrap();
-                let condition =
-                    Condition::parse(&ETag::from_timestamp(record.view().unwrap().timestamp()).to_string()).unwrap();
+                let condition = if_match(record.view().unwrap().timestamp());
                 let properties = properties(&[("value", value(&record) + 1)]);
                 let replace = Mutation::Replace { key: key("p", "counter"), properties, condition };
                 match commit_one(&*engine, &table, replace).await {

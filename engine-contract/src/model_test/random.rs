@@ -3,7 +3,7 @@
 use crate::support::*;
 use engine::{Scan, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::{Condition, DateTime, ETag, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
+use model::{Condition, DateTime, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use test_support::Random;
 
@@ -55,7 +55,7 @@ impl Choices {
             return Condition::Any;
         }
         let recent = stamps.len() - 1 - self.below(stamps.len().min(20));
-        Condition::parse(&ETag::from_timestamp(stamps[recent]).to_string()).unwrap()
+        if_match(stamps[recent])
     }
 
     fn mutation(&mut self, key: EntityKey, stamps: &[DateTime]) -> Mutation {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::writers::{EntityWriter, Tally, fault};
-use test_support::{Client, Random, Server, eventually, statuses, transact};
+use test_support::{Client, EndOnDrop, Random, Server, eventually, statuses, transact};
 
 /// The number of writers. Each writer writes one partition. There are enough partitions for every worker to have some.
 const WRITERS: u64 = 12;
@@ -183,14 +183,6 @@ impl Watch<'_> {
             self.tables,
             self.longest_ms()
         );
-    }
-}
-
-struct EndOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }
 

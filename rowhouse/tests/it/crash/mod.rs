@@ -24,7 +24,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use test_support::writers::{Catalog, EntityWriter, Transactions, Until, Writer};
-use test_support::{Random, Server};
+use test_support::{Random, Server, setting};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
@@ -91,7 +91,7 @@ impl Run {
 
 /// Returns the number of rounds of a test, which `ROWHOUSE_CRASH_ROUNDS` overrides.
 fn rounds(usual: u64) -> u64 {
-    std::env::var("ROWHOUSE_CRASH_ROUNDS").map_or(usual, |text| text.parse().unwrap())
+    setting("ROWHOUSE_CRASH_ROUNDS").unwrap_or(usual)
 }
 
 #[test]

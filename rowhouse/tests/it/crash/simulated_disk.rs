@@ -3,8 +3,8 @@
 use crate::PROGRAM;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use test_support::Server;
+use test_support::command::compile_library;
 
 pub(crate) const ENOSPC: u32 = 28;
 pub(crate) const EIO: u32 = 5;
@@ -23,7 +23,8 @@ impl SimulatedDisk {
     /// Creates a disk whose only purpose is to fail.
     pub(crate) fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
-        let library = compile(place.path());
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/disk.c");
+        let library = compile_library(&source, place.path());
         let root = place.path().canonicalize().unwrap();
         let (data, control) = (root.join("data"), root.join("control"));
         fs::create_dir(&data).unwrap();
@@ -74,17 +75,4 @@ impl SimulatedDisk {
     pub(crate) fn repair(&self) {
         fs::remove_file(&self.control).unwrap();
     }
-}
-
-fn compile(into: &Path) -> PathBuf {
-    let library = into.join("disk.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/disk.c");
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(source)
-        .arg("-ldl");
-    assert!(compiler.status().unwrap().success(), "this test requires a C compiler");
-    library
 }

@@ -4,8 +4,8 @@ use crate::PROGRAM;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use test_support::command::compile_library;
 use test_support::{Random, Server};
 
 /// The offsets of a clock from the real time, in seconds.
@@ -29,11 +29,8 @@ pub(super) struct ShiftedClock {
 impl Clocks {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join("clock.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/history/clock.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
-        assert!(compiler.status().unwrap().success(), "this test requires a C compiler");
+        let library = compile_library(&source, folder.path());
         // Database nodes may run as another user.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         Self { folder, library }

@@ -21,14 +21,14 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use test_support::{Client, Random, eventually};
+use test_support::{Client, EndOnDrop, Random, eventually, setting};
 
 const SEED: &str = "ROWHOUSE_HISTORY_SEED";
 /// The number of rounds of each test.
 const ROUNDS: &str = "ROWHOUSE_HISTORY_ROUNDS";
 
 fn rounds() -> u64 {
-    std::env::var(ROUNDS).map_or(1, |rounds| rounds.parse().unwrap())
+    setting(ROUNDS).unwrap_or(1)
 }
 
 /// What happened in one round, or in all of them.
@@ -145,13 +145,5 @@ impl Progress {
                 (answers.load(Ordering::Relaxed) >= enough).then_some(())
             });
         }
-    }
-}
-
-struct EndOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

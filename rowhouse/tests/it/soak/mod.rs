@@ -21,7 +21,7 @@ use load::Load;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::{Random, Server, eventually};
+use test_support::{Random, Server, eventually, setting};
 
 const SEED: &str = "ROWHOUSE_SOAK_SEED";
 const SECONDS: &str = "ROWHOUSE_SOAK_SECONDS";
@@ -157,7 +157,7 @@ impl Soak {
 
 #[test]
 fn nothing_is_lost_whatever_happens() {
-    let seconds = std::env::var(SECONDS).map_or(SECONDS_DEFAULT, |text| text.parse().unwrap());
+    let seconds = setting(SECONDS).unwrap_or(SECONDS_DEFAULT);
     let began = Instant::now();
     let mut random = Random::from_environment(SEED);
     let accounts = Accounts::new(&mut random);
