@@ -43,6 +43,7 @@ fn check_all(order: &str, files: &[&str]) -> Result<bool, Box<dyn Error>> {
 
 /// Writes histories, and a file with the verdict on each: its name, the order of Timestamps, and the verdict.
 fn write_simulations(folder: &Path, count: &str) -> Result<bool, Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
     let mut verdicts = String::new();
     for seed in 0..count.parse::<u64>()? {
         let choose = |count: usize| usize::try_from(seed).unwrap_or_default() % count;
