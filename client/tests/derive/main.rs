@@ -1,4 +1,4 @@
-//! The derive macro for entity types: what it accepts, what it refuses, and what the generated code does.
+//! The derive macro for entity types: what it accepts, and what the generated code does.
 #![deny(warnings, missing_docs)]
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -7,5 +7,4 @@ mod enums;
 mod fields;
 mod filters;
 mod keys;
-mod refused;
 mod values;

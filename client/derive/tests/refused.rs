@@ -1,6 +1,11 @@
 //! Programs that must not compile, each with the expected compiler messages next to it. Messages change between
 //! versions of the compiler, so only one version is compared. After an update, run `TRYBUILD=overwrite cargo test -p
-//! rowhouse-client --test derive refused`, review the differences, and change the version here.
+//! rowhouse-client-derive --test refused`, review the differences, and change the version here.
+//!
+//! The library `trybuild` compiles all dependencies of this package's tests a second time. The tests of the client
+//! library depend on the server, so this test would take minutes there.
+#![deny(warnings, missing_docs)]
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::io::Write;
@@ -18,5 +23,5 @@ fn wrong_programs_do_not_build_and_the_messages_say_why() {
         return;
     }
     let cases = trybuild::TestCases::new();
-    cases.compile_fail("tests/derive/refused/*.rs");
+    cases.compile_fail("tests/refused/*.rs");
 }
