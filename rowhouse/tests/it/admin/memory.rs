@@ -5,11 +5,10 @@
 #![cfg(target_os = "linux")]
 
 use super::page::{Page, page};
+use super::send_unfinished_body;
 use crate::PROGRAM;
-use std::io::Write;
-use std::net::TcpStream;
 use test_support::content::fill;
-use test_support::{Client, Server, eventually, head};
+use test_support::{Client, Server, eventually};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -82,9 +81,7 @@ fn connections_and_bodies_have_their_parts() {
     assert!((MIB..20 * MIB).contains(&grown), "{grown}");
     drop(clients);
 
-    let mut held = TcpStream::connect(&server.address).unwrap();
-    held.write_all(head("POST", "/Cars", &[("Content-Length", "4194304")]).as_bytes()).unwrap();
-    held.write_all(&vec![b' '; 4_194_303]).unwrap();
+    let held = send_unfinished_body(&server);
     eventually("the body", || (part(&page_that_adds_up(&server), "bodies") >= 4 * MIB).then_some(()));
     drop(held);
     eventually("the end of the body", || (part(&page_that_adds_up(&server), "bodies") == 0).then_some(()));

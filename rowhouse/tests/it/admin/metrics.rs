@@ -1,9 +1,8 @@
 //! Tests that the metrics match the traffic.
 
 use super::page::page;
+use super::send_unfinished_body;
 use crate::PROGRAM;
-use std::io::Write;
-use std::net::TcpStream;
 use test_support::{ACCOUNT, Client, eventually, head};
 
 fn requests(operation: &str, status: u16, code: &str) -> String {
@@ -207,11 +206,9 @@ fn refused_requests_are_counted_by_the_resource_that_was_missing() {
     let mut client = server.client();
     // A body of 4 MiB that never ends holds all the memory that an account can hold, until the server gives it up.
     let mut refused = || {
-        let mut held = TcpStream::connect(&server.address).unwrap();
-        held.write_all(head("POST", "/Cars", &[("Content-Length", "4194304")]).as_bytes()).unwrap();
-        held.write_all(&vec![b' '; 4_194_303]).unwrap();
-        // A body whose memory still grows would compete with the query, and could be the one that is refused. Its first
-        // 16 KiB are not counted.
+        let _held = send_unfinished_body(&server);
+        // A body whose memory still grows would compete with the query, and could be the one that is refused. Up to
+        // 16 KiB of its first and of its last growth are not counted.
         let held_bytes = || page(&server).count("rowhouse_admission_memory_bytes");
         eventually("the body", || (held_bytes() > (8 << 20) - (32 << 10)).then_some(()));
         client.request("GET", "/Cars()", &[], b"").status
