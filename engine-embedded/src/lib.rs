@@ -15,6 +15,10 @@ mod figures;
 #[cfg(test)]
 mod golden;
 mod hashed_key;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
+mod sequence;
 mod reading;
 mod recent_reads;
 mod state;
