@@ -23,6 +23,9 @@
 pub(crate) mod disk;
 pub(crate) mod errors;
 pub(crate) mod format;
+pub(crate) mod group;
 pub(crate) mod options;
 
 mod mutants;
+#[cfg(test)]
+mod tests;

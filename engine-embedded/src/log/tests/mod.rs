@@ -1,0 +1,3 @@
+//! Tests of the log as a whole: its bytes, and its promises on a simulated disk.
+
+mod golden;
