@@ -25,7 +25,9 @@ pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
 pub(crate) mod options;
+pub(crate) mod segments;
 
 mod mutants;
+mod tail;
 #[cfg(test)]
 mod tests;
