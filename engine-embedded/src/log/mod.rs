@@ -25,7 +25,9 @@ pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
 pub(crate) mod options;
+pub(crate) mod real_disk;
 pub(crate) mod segments;
+pub(crate) mod upkeep;
 
 mod mutants;
 mod tail;

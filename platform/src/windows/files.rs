@@ -5,7 +5,9 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::windows::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Returns options for a file intended only for its owner. The folder determines access.
 pub fn private_file() -> OpenOptions {
@@ -37,6 +39,63 @@ pub fn copy_access(_from: &Path, _to: &File) -> io::Result<()> {
 /// Does nothing: the folder determines whether other users can read a file.
 pub fn make_readable(_file: &File) -> io::Result<()> {
     Ok(())
+}
+
+/// Reads at an offset in bytes. Returns fewer bytes than requested only at the end of the file. Moves the position of
+/// the file.
+pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.seek_read(rest, offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all bytes at an offset in bytes. Moves the position of the file.
+pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        match file.seek_write(rest, offset.saturating_add(done as u64)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => done += written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Renames a file, and replaces a file with the new name. Waits for up to a second while another program uses the file.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    while_in_use(|| std::fs::rename(from, to))
+}
+
+/// Deletes a file. Waits for up to a second while another program uses it.
+pub fn remove(path: &Path) -> io::Result<()> {
+    while_in_use(|| std::fs::remove_file(path))
+}
+
+/// Repeats an operation that fails because another program, such as a virus scanner, has a file open.
+fn while_in_use(operation: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// `ERROR_ACCESS_DENIED` and `ERROR_SHARING_VIOLATION`.
+    const NUMBERS: [i32; 2] = [5, 32];
+    const REPETITIONS: u32 = 50;
+    const PAUSE: Duration = Duration::from_millis(20);
+    let is_in_use = |error: &io::Error| error.raw_os_error().is_some_and(|number| NUMBERS.contains(&number));
+    for _ in 0..REPETITIONS {
+        match operation() {
+            Err(error) if is_in_use(&error) => {
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+    operation()
 }
 
 /// Does nothing: the file system's journal makes directory entries durable, and a folder cannot be synced.
