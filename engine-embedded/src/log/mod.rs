@@ -29,7 +29,9 @@ pub(crate) mod real_disk;
 pub(crate) mod segments;
 pub(crate) mod upkeep;
 
+mod judgement;
 mod mutants;
+mod reading;
 mod tail;
 #[cfg(test)]
 mod tests;
