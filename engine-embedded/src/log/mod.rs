@@ -24,10 +24,13 @@ pub(crate) mod disk;
 pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
+pub(crate) mod inspection;
 pub(crate) mod options;
 pub(crate) mod real_disk;
+pub(crate) mod recovery;
 pub(crate) mod segments;
 pub(crate) mod upkeep;
+pub(crate) mod writer;
 
 mod judgement;
 mod mutants;

@@ -1,3 +1,4 @@
 //! Tests of the log as a whole: its bytes, and its promises on a simulated disk.
 
 mod golden;
+mod real;
