@@ -4,3 +4,5 @@ mod disk;
 mod golden;
 mod model;
 mod real;
+mod simulation;
+mod workload;
