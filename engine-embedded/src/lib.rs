@@ -19,6 +19,8 @@ mod hashed_key;
 mod log;
 #[cfg(test)]
 mod sequence;
+#[cfg(test)]
+mod tree;
 mod reading;
 mod recent_reads;
 mod state;

@@ -14,6 +14,10 @@ pub fn restart_with(_variables: &[(&str, &str)]) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
+/// The maximum number of files that a program may keep open only to save the time of opening them again. The C library
+/// allows 512 open files by default.
+pub const CACHED_FILES_MAX: usize = 400;
+
 /// Returns no limit: Windows does not limit open files.
 pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { current: None, maximum: None }
