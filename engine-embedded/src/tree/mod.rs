@@ -30,10 +30,15 @@
 
 mod config;
 mod error;
+mod flushing;
 mod library;
+mod reading;
 mod registry;
 mod room;
 mod sequence;
+mod store;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;
+pub(crate) use reading::{Range, Snapshot};
+pub(crate) use store::{Key, Tree, Value};

@@ -1,0 +1,104 @@
+//! Sealing memtables, writing them to sorted files, and releasing what no snapshot needs.
+
+use super::error::TreeError;
+use super::library::AbstractTree;
+use super::store::{Store, Tree, lock};
+use crate::sequence::Sequence;
+
+impl Tree {
+    /// Seals the active memtable, so that the next flush writes it to a file. Waits until everything in it is
+    /// published. Returns false if the memtable is empty, or if the tree is about to be closed before that.
+    pub(crate) fn rotate(&self) -> bool {
+        let _flushing = lock(&self.0.flushing);
+        self.0.seal_memtable()
+    }
+
+    /// Writes all sealed memtables to files, and returns whether there were any. After an error, they are still in
+    /// memory and readable, and a later call tries again; files that were not completed remain until the tree is
+    /// opened again. Waits for a flush that is in progress.
+    pub(crate) fn flush(&self) -> Result<bool, TreeError> {
+        self.flush_after(|| Ok(()))
+    }
+
+    /// Like [`Self::flush`], but first calls `sync`, after it is certain which memtables are written, and writes
+    /// nothing if that fails.
+    pub(crate) fn flush_after<E: From<TreeError>>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
+        let store = &*self.0;
+        let _flushing = lock(&store.flushing);
+        if store.is_seal_incomplete() {
+            return Ok(false);
+        }
+        // Memtables are sealed only while `flushing` is held, so the library flushes exactly these.
+        let Some(last) = store.sealed().back().copied() else { return Ok(false) };
+        let result = sync().and_then(|()| store.flush().map_err(E::from));
+        if result.is_ok() {
+            store.sealed().clear();
+            store.set_persisted(last.last);
+        }
+        let waiting = store.sealed().len();
+        store.room.flush_ended(result.is_err(), waiting, store.library.l0_run_count());
+        result?;
+        store.release_or_warn();
+        Ok(true)
+    }
+
+    /// Releases memtables that were flushed and files that were merged, as far as no open snapshot needs them. Flushes
+    /// and merges do the same, so this is needed only after snapshots were closed. Returns whether everything was
+    /// released.
+    pub(crate) fn release(&self) -> Result<bool, TreeError> {
+        self.0.release()
+    }
+}
+
+impl Store {
+    fn flush(&self) -> Result<(), TreeError> {
+        self.check_list_numbers()?;
+        let bound = self.registry.oldest().snapshot_number();
+        let lock = self.library.get_flush_lock();
+        self.library.flush(&lock, bound)?;
+        Ok(())
+    }
+
+    /// Releases what can be released after a successful flush or merge. A failure does no harm: a later call retries.
+    pub(super) fn release_or_warn(&self) {
+        if let Err(error) = self.release() {
+            tracing::warn!(%error, "merged files could not be removed; the removal will be retried");
+        }
+    }
+
+    /// Releases the lists of files that no snapshot uses. The library removes only the oldest lists, so one snapshot
+    /// would retain every later list, with its memtables of 16 MiB. Therefore, this method takes out the lists that
+    /// open snapshots use, lets the library remove all but the newest, and puts them back.
+    pub(super) fn release(&self) -> Result<bool, TreeError> {
+        let bound = self.registry.oldest().snapshot_number();
+        let mut lists = self.library.get_version_history_lock();
+        lists.maintenance(&self.path, bound)?;
+        let (open, published) = self.registry.sequences();
+        if open.len() < lists.free_list_len() {
+            let newest = self.newest_list_number();
+            // A snapshot that is opened later has the published sequence or a later one, and may use an older list
+            // only if the newest list was installed during the next publication.
+            let later = (published.get()..Sequence::from_number(newest).get()).map(Sequence::new);
+            let mut used: Vec<Sequence> = open.into_iter().chain(later).collect();
+            used.sort_unstable();
+            used.dedup();
+            // The newest list must not be taken out: when the library removes a list, it also removes the file that
+            // describes the list on disk. For the others, that file is of no use.
+            used.retain(|sequence| sequence.snapshot_number() <= newest);
+            let mut kept: Vec<_> =
+                used.iter().map(|sequence| lists.get_version_for_snapshot(sequence.snapshot_number())).collect();
+            let latest = lists.latest_version();
+            let removed = lists.maintenance(&self.path, u64::MAX);
+            // Put the lists back even after an error. Lists that were not removed are then in front of newer and older
+            // ones, where no search reaches them, because it begins at the other end.
+            kept.push(latest);
+            let mut kept = kept.into_iter();
+            if let Some(first) = kept.next() {
+                lists.replace_latest_version(first);
+            }
+            kept.for_each(|list| lists.append_version(list));
+            removed?;
+        }
+        Ok(lists.free_list_len() == 0)
+    }
+}

@@ -1,0 +1,334 @@
+//! The tree and its writer: opening, applying, publishing, and the exchange of the active memtable.
+
+use super::config::{self, TreeSettings};
+use super::error::TreeError;
+use super::library::{
+    self, AbstractTree, AnyTree, Cache, Checksum, Config, InternalValue, Memtable, SequenceNumberCounter, Table,
+    ValueType,
+};
+use super::registry::Registry;
+use super::room::{Fill, Room};
+use crate::sequence::Sequence;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A key of an item. A key has 1 to 65,535 bytes and differs from [`RESERVED_KEY`].
+pub(crate) type Key = library::UserKey;
+/// The value of an item. It can be built as a `ByteView`, and changed until it is converted to this type.
+pub(crate) type Value = library::UserValue;
+
+/// The key of an item that the tree adds to each memtable when it seals the memtable: the last sequence in it (8,
+/// little-endian). It is the least of all keys, so that ranges can exclude it without comparing keys.
+pub(crate) const RESERVED_KEY: &[u8] = &[0];
+
+/// The size at which a memtable is full, in bytes.
+pub(super) const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The size at which the writer waits until the memtable is sealed, although no other one waits to be flushed.
+const MEMTABLE_BYTES_MAX: u64 = 2 * MEMTABLE_BYTES;
+
+/// The number of lists that may be installed between the check for numbers and the last use of them: one flush and one
+/// merge run at a time, and each installs one list.
+const CONCURRENT_LISTS_MAX: u64 = 2;
+
+/// A handle to the sorted store. All handles and snapshots share one store, which is closed when the last one is
+/// dropped.
+#[derive(Clone)]
+pub(crate) struct Tree(pub(super) Arc<Store>);
+
+pub(super) struct Store {
+    pub(super) library: library::Tree,
+    pub(super) path: PathBuf,
+    /// The counter from which the library takes the numbers of lists of files.
+    lists: SequenceNumberCounter,
+    /// One more than the number of the newest list, or 0 if no list has been installed since the tree was opened.
+    after_lists: SequenceNumberCounter,
+    pub(super) registry: Registry,
+    writer: Mutex<Writer>,
+    /// Notified when the writer has changed to a new memtable.
+    changed_memtable: Condvar,
+    pub(super) room: Room,
+    /// The sealed memtables that are not in files yet, from the oldest to the newest.
+    sealed: Mutex<VecDeque<Sealed>>,
+    persisted: AtomicU64,
+    /// Held while memtables are sealed or flushed.
+    pub(super) flushing: Mutex<()>,
+    /// Held while files are merged.
+    pub(super) merging: Mutex<()>,
+}
+
+struct Writer {
+    /// The memtable that receives items. It is in the newest list of files, as the active memtable or a sealed one.
+    memtable: Arc<Memtable>,
+    fill: Fill,
+    /// The last sequence whose items have been inserted.
+    applied: Sequence,
+    /// The memtable to which the writer changes at the next publication.
+    next: Option<Arc<Memtable>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sealed {
+    pub(super) last: Sequence,
+    pub(super) bytes: u64,
+}
+
+impl Tree {
+    /// Creates a tree in an empty or missing folder.
+    pub(crate) fn create(path: &Path, settings: TreeSettings) -> Result<Self, TreeError> {
+        if config::exists(path)? {
+            return Err(TreeError::Exists(path.to_owned()));
+        }
+        Self::start(path, settings)
+    }
+
+    /// Opens an existing tree. Everything in its files is published and persisted. The next transaction must have a
+    /// later sequence than [`Tree::persisted`]. The library panics on some kinds of damage.
+    pub(crate) fn open(path: &Path, settings: TreeSettings) -> Result<Self, TreeError> {
+        if !config::exists(path)? {
+            return Err(TreeError::Missing(path.to_owned()));
+        }
+        Self::start(path, settings)
+    }
+
+    /// Returns what [`Tree::persisted`] will return when a tree with these sorted files is opened. Changes nothing,
+    /// whereas opening the tree deletes the files that its list does not name. The library panics on some kinds of
+    /// damage.
+    pub(crate) fn persisted_in(files: &[PathBuf]) -> Result<Sequence, TreeError> {
+        let cache = Arc::new(Cache::with_capacity_bytes(0));
+        let mut highest = 0;
+        for path in files {
+            // The checksum is not compared, and nothing is kept in memory but the index of a large file.
+            let (checksum, cache, metrics) = (Checksum::from_raw(0), Arc::clone(&cache), Arc::default());
+            let file = Table::recover(path.clone(), checksum, 0, 0, cache, None, false, false, metrics)?;
+            highest = highest.max(file.get_highest_seqno());
+        }
+        Ok(Sequence::from_number(highest))
+    }
+
+    fn start(path: &Path, settings: TreeSettings) -> Result<Self, TreeError> {
+        let (lists, after_lists) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
+        let library = open_library(config::config(path, settings, &lists, &after_lists))?;
+        let persisted = persisted_at_open(&library, path)?;
+        lists.set(persisted.first_list_number());
+        let writer =
+            Writer { memtable: library.active_memtable(), fill: Fill::default(), applied: persisted, next: None };
+        let room = Room::default();
+        room.merge_ended(false, library.l0_run_count());
+        Ok(Self(Arc::new(Store {
+            path: library.config.path.clone(),
+            library,
+            lists,
+            after_lists,
+            registry: Registry::new(persisted),
+            writer: Mutex::new(writer),
+            changed_memtable: Condvar::new(),
+            room,
+            sealed: Mutex::default(),
+            persisted: AtomicU64::new(persisted.get()),
+            flushing: Mutex::new(()),
+            merging: Mutex::new(()),
+        })))
+    }
+
+    /// Inserts the items of a transaction, each a key and its new value, or `None` if the item is deleted. The keys are
+    /// distinct. They become visible with [`Tree::publish`]. Sequences are applied in ascending order. Other callers
+    /// wait while a transaction is applied; there is usually one.
+    pub(crate) fn apply(&self, sequence: Sequence, items: impl IntoIterator<Item = (Key, Option<Value>)>) {
+        let mut writer = self.0.writer();
+        assert!(sequence > writer.applied, "transactions are applied in the order of their sequences");
+        writer.applied = sequence;
+        let number = sequence.item_number();
+        let mut bytes = 0;
+        for (key, value) in items {
+            debug_assert!(*key != *RESERVED_KEY, "the key is reserved");
+            let item = match value {
+                Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
+                None => InternalValue::new_tombstone(key, number),
+            };
+            bytes = writer.memtable.insert(item).1;
+        }
+        let fill = fill(bytes);
+        if fill > writer.fill {
+            writer.fill = fill;
+            self.0.room.memtable_is(fill);
+        }
+    }
+
+    /// Makes all applied transactions visible at once. `sequence` is the last one that was applied, or a later one if
+    /// no transaction with items lies between.
+    pub(crate) fn publish(&self, sequence: Sequence) {
+        let store = &*self.0;
+        let mut writer = store.writer();
+        assert!(sequence >= writer.applied, "a publication covers everything that was applied");
+        writer.applied = sequence;
+        // Invariant 2 of the module requires this order.
+        store.raise_list_number(sequence);
+        store.registry.publish(sequence);
+        if writer.next.is_some() {
+            store.change_memtable(&mut writer);
+        }
+    }
+
+    /// Returns the last published sequence.
+    pub(crate) fn published(&self) -> Sequence {
+        self.0.registry.published()
+    }
+
+    /// Returns the highest sequence such that all transactions up to it are in files.
+    pub(crate) fn persisted(&self) -> Sequence {
+        Sequence::new(self.0.persisted.load(Ordering::Acquire))
+    }
+
+    /// Waits until there is room for another transaction. Returns false if there is none and waiting would not help:
+    /// the last flush or merge failed, or [`Tree::end_waits`] was called. The writer must not hold an applied but
+    /// unpublished transaction while it waits.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        self.0.room.wait()
+    }
+
+    /// Waits until the active memtable is full, for at most `timeout`. Returns whether it is full.
+    pub(crate) fn wait_until_full(&self, timeout: Duration) -> bool {
+        self.0.room.wait_until_full(timeout)
+    }
+
+    /// Ends all waits, now and in the future, because the tree is about to be closed.
+    pub(crate) fn end_waits(&self) {
+        self.0.room.close();
+        let _writer = self.0.writer();
+        self.0.changed_memtable.notify_all();
+    }
+}
+
+impl Store {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        lock(&self.writer)
+    }
+
+    /// Seals the active memtable, if it contains anything, and returns after the writer has changed to the next one.
+    /// Returns false if there is nothing to seal, or if the tree is about to be closed while a transaction is applied
+    /// but not published; nothing may be flushed then. The caller holds `flushing`.
+    pub(super) fn seal_memtable(&self) -> bool {
+        if self.library.rotate_memtable().is_none() {
+            return false;
+        }
+        let mut writer = self.writer();
+        writer.next = Some(self.library.active_memtable());
+        if writer.applied == self.registry.published() {
+            self.change_memtable(&mut writer);
+        }
+        while writer.next.is_some() {
+            if self.room.is_closing() {
+                return false;
+            }
+            writer = self.changed_memtable.wait(writer).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// Completes a sealed memtable. Everything in it is published.
+    fn change_memtable(&self, writer: &mut Writer) {
+        let Some(next) = writer.next.take() else { return };
+        let last = writer.applied;
+        let mark = last.get().to_le_bytes();
+        writer.memtable.insert(InternalValue::from_components(
+            RESERVED_KEY,
+            mark,
+            last.item_number(),
+            ValueType::Value,
+        ));
+        self.sealed().push_back(Sealed { last, bytes: writer.memtable.size() });
+        writer.memtable = next;
+        writer.fill = Fill::default();
+        self.room.memtable_was_sealed();
+        self.changed_memtable.notify_all();
+    }
+
+    /// Whether the writer still inserts into a memtable that the library regards as sealed. If `flushing` is held, this
+    /// is possible only after [`Tree::end_waits`].
+    pub(super) fn is_seal_incomplete(&self) -> bool {
+        self.writer().next.is_some()
+    }
+
+    pub(super) fn sealed(&self) -> MutexGuard<'_, VecDeque<Sealed>> {
+        lock(&self.sealed)
+    }
+
+    pub(super) fn active_memtable_bytes(&self) -> u64 {
+        self.writer().memtable.size()
+    }
+
+    pub(super) fn active_memtable_entries(&self) -> u64 {
+        self.writer().memtable.len() as u64
+    }
+
+    pub(super) fn set_persisted(&self, sequence: Sequence) {
+        self.persisted.store(sequence.get(), Ordering::Release);
+    }
+
+    /// Fails if a list that is installed now might get a number of a sequence that is not being published (invariant 1
+    /// of the module). The counter itself shows which sequence the next number belongs to: the published one, or the
+    /// next one while [`Tree::publish`] is between its two steps. It reaches a later sequence only by a publication,
+    /// because this check leaves the last number unused.
+    pub(super) fn check_list_numbers(&self) -> Result<(), TreeError> {
+        let next = self.lists.get();
+        let end = Sequence::from_number(next).snapshot_number();
+        if next + CONCURRENT_LISTS_MAX < end { Ok(()) } else { Err(TreeError::NoListNumber) }
+    }
+
+    /// Returns the number of the newest list of files. It is exact while the library's lock of the lists is held.
+    pub(super) fn newest_list_number(&self) -> u64 {
+        self.after_lists.get().saturating_sub(1)
+    }
+
+    /// The first step of a publication.
+    pub(super) fn raise_list_number(&self, sequence: Sequence) {
+        self.lists.fetch_max(sequence.first_list_number());
+    }
+
+    #[cfg(test)]
+    pub(super) fn library_sealed_memtables(&self) -> usize {
+        self.library.sealed_memtable_count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn use_up_list_numbers(&self) {
+        self.lists.fetch_max(self.registry.published().snapshot_number() - 1);
+    }
+}
+
+fn fill(memtable_bytes: u64) -> Fill {
+    match memtable_bytes {
+        ..MEMTABLE_BYTES => Fill::Partly,
+        MEMTABLE_BYTES..MEMTABLE_BYTES_MAX => Fill::Full,
+        MEMTABLE_BYTES_MAX.. => Fill::Overfull,
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_library(config: Config) -> Result<library::Tree, TreeError> {
+    match config.open()? {
+        AnyTree::Standard(tree) => Ok(tree),
+        // The configuration does not separate keys and values, and the library refuses a folder that does.
+        AnyTree::Blob(_) => Err(TreeError::Library(library::Error::Unrecoverable)),
+    }
+}
+
+/// Returns the last sequence in the files of a tree that has just been opened. All earlier ones are in them too:
+/// memtables contain whole transactions and are flushed from the oldest to the newest. The items of the last
+/// transaction may have been merged away, but the mark has its number, and the newest version of a key that exists is
+/// never dropped. A tree of format 1 has no mark, and small consecutive numbers, so its items belong to the first
+/// sequences.
+fn persisted_at_open(library: &library::Tree, path: &Path) -> Result<Sequence, TreeError> {
+    let highest = Sequence::from_number(library.get_highest_persisted_seqno().unwrap_or(0));
+    let Some(mark) = library.get(RESERVED_KEY, u64::MAX)? else { return Ok(highest) };
+    let marked = <[u8; 8]>::try_from(&*mark).map(u64::from_le_bytes);
+    if marked.ok() == Some(highest.get()) { Ok(highest) } else { Err(TreeError::Inconsistent(path.to_owned())) }
+}
