@@ -30,15 +30,20 @@
 
 mod config;
 mod error;
+mod figures;
 mod flushing;
 mod library;
+mod merging;
 mod reading;
 mod registry;
 mod room;
 mod sequence;
+mod shape;
 mod store;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;
+pub(crate) use figures::TreeState;
 pub(crate) use reading::{Range, Snapshot};
+pub(crate) use shape::{Merge, Shape, WHOLE_LEVELS_BYTES_MAX, Work};
 pub(crate) use store::{Key, Tree, Value};
