@@ -40,6 +40,8 @@ mod room;
 mod sequence;
 mod shape;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;
