@@ -1,6 +1,6 @@
 //! `recovery`: the startup time of a server, and the disk space of repeatedly overwritten entities.
 //!
-//! Invariant: a server is killed right after writes, so its journals are as full as possible.
+//! Invariant: a server is killed right after writes, so its log is as long as possible.
 
 use crate::child::serve;
 use crate::cli::RecoveryArgs;
@@ -13,7 +13,7 @@ use crate::run::{self, Measurement};
 use anyhow::Context;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,10 +44,10 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
         let writing = Measurement::new(Workload::Batch100, entities, WRITING_CONNECTIONS, WRITING_TIME);
         run::measure(&server.target, &writing)?;
         drop(server);
-        let journals = mebibytes(journal_space(&folder)?);
+        let log = mebibytes(log_space(&folder)?);
         let server = serve(&binary, &folder, &[])?;
         let time = server.start_time;
-        Ok((time, format!("{journals:.0} MiB of journals")))
+        Ok((time, format!("{log:.0} MiB of log")))
     })?;
     print_line(format_args!("after kill -9: {killed:.3} s until it serves (budget {KILLED_START_SECONDS_MAX} s)"))?;
 
@@ -92,13 +92,13 @@ async fn write_rounds(
     filling.close().await
 }
 
-/// Returns the size in bytes.
-fn journal_space(folder: &Path) -> anyhow::Result<u64> {
-    let database: PathBuf = folder.join("database");
+/// Returns the size of the log's live segments in bytes. Startup does not read other files of the log.
+fn log_space(folder: &Path) -> anyhow::Result<u64> {
+    let log = folder.join("log");
     let mut bytes = 0;
-    for entry in fs::read_dir(&database).with_context(|| format!("reading {}", database.display()))? {
+    for entry in fs::read_dir(&log).with_context(|| format!("reading {}", log.display()))? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "jnl") {
+        if path.extension().is_some_and(|extension| extension == "log") {
             bytes += fs::metadata(&path)?.len();
         }
     }

@@ -1,17 +1,15 @@
 //! The figures of the embedded engine.
 
-use super::counts::MergeCounts;
+use super::recent_reads::RecentReads;
 use super::state::EmbeddedState;
-use crate::disk::storage::Storage;
-use crate::disk::{layout, space};
+use crate::disk::space::Disk;
 use crate::reading::scans::Scans;
+use crate::tree::TreeState;
+use crate::upkeep::background::purge_marks;
 use crate::writing::committer::Request;
 use crate::writing::fair_queue::FairQueue;
 use crate::writing::queue_memory::QueueMemory;
-use engine::figures::{CommitterFigures, DiskFigures, Figures, Refusal, TreeFigures, TreeMemory};
-use fjall::{AbstractTree, Readable};
-use std::path::PathBuf;
-use std::sync::Arc;
+use engine::figures::{CommitterFigures, Figures, ReadFigures, Refusal, TreeFigures, TreeMemory};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,25 +20,6 @@ const CACHE_SHARE_PERCENT: u64 = 7;
 /// counts. The memtable counts the nodes of its skiplist correctly.
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
-#[derive(Debug, Clone)]
-pub(crate) struct Disk {
-    pub(crate) folder: PathBuf,
-    pub(crate) reserve_bytes: u64,
-}
-
-impl Disk {
-    fn figures(&self) -> Option<DiskFigures> {
-        let free_bytes = space::free_bytes(&self.folder).ok()?;
-        Some(DiskFigures { free_bytes, reserve_bytes: self.reserve_bytes })
-    }
-
-    /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
-    /// the free space is unknown.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
-    }
-}
-
 /// Accesses the file system, so it may block.
 pub(crate) fn figures(
     shared: &EmbeddedState,
@@ -50,7 +29,6 @@ pub(crate) fn figures(
     scans: &Scans,
 ) -> Figures {
     let counts = &shared.counts;
-    let storage = shared.storage().ok();
     let disk = disk.figures();
     let committer = CommitterFigures {
         queue: number(queue.len()),
@@ -72,59 +50,56 @@ pub(crate) fn figures(
     };
     Figures {
         tables: Some(number(shared.catalog().count())),
-        purge_backlog: storage.as_deref().and_then(purge_backlog),
+        purge_backlog: purge_marks(&shared.storage).ok().map(|marks| number(marks.len())),
         refusal,
         disk,
         committer: Some(committer),
-        tree: storage.as_ref().map(|storage| tree(storage, scans, &shared.merges)),
+        tree: Some(tree(scans, shared)),
         database: None,
     }
 }
 
-/// A deleted table keeps its marker until its last entity is removed.
-fn purge_backlog(storage: &Storage) -> Option<u64> {
-    let mut backlog = 0;
-    for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        marker.key().ok()?;
-        backlog += 1;
-    }
-    Some(backlog)
-}
-
-fn tree(storage: &Arc<Storage>, scans: &Scans, merges: &MergeCounts) -> TreeFigures {
-    let (db, data) = (&storage.db, &storage.data);
-    let metrics = data.metrics();
-    let journal_bytes = db.journal_disk_space().unwrap_or(0);
-    // The library does not count the merges that the engine requests.
-    let merging = u64::from(merges.is_merging.load(Ordering::Relaxed));
+fn tree(scans: &Scans, shared: &EmbeddedState) -> TreeFigures {
+    let EmbeddedState { storage, merges, .. } = shared;
+    let state = storage.tree.state();
+    let (log_segments, log_bytes) = storage.upkeep.size().unwrap_or_default();
     let merge_time = Duration::from_nanos(merges.nanoseconds.load(Ordering::Relaxed));
     TreeFigures {
-        disk_bytes: data.disk_space() + journal_bytes,
-        journal_bytes,
-        journals: number(db.journal_count()),
-        sorted_files: number(data.table_count()),
-        memtable_bytes: db.write_buffer_size(),
-        flushes_waiting: number(data.sealed_memtable_count()),
-        cache_bytes: db.cache_size(),
-        cache_capacity_bytes: db.cache_capacity(),
-        cache_hits: number(metrics.block_load_cached_count()),
-        cache_misses: storage.blocks_loaded(),
-        memory: memory(storage),
-        compactions_running: number(db.active_compactions()) + merging,
-        compactions: number(db.compactions_completed()) + merges.merges.load(Ordering::Relaxed),
-        compaction_seconds: (db.time_compacting() + merge_time).as_secs_f64(),
+        disk_bytes: state.disk_bytes + log_bytes,
+        log_bytes,
+        log_segments,
+        sorted_files: state.files,
+        memtable_bytes: state.memtable_bytes,
+        flushes_waiting: state.sealed_memtables,
+        cache_bytes: state.cache_bytes,
+        cache_capacity_bytes: state.cache_capacity_bytes,
+        cache_hits: state.cache_hits,
+        cache_misses: state.blocks_loaded,
+        memory: memory(&state),
+        reads: reads(&shared.recent_reads),
+        compactions_running: u64::from(merges.is_merging.load(Ordering::Relaxed)),
+        compactions: merges.merges.load(Ordering::Relaxed),
+        compaction_seconds: merge_time.as_secs_f64(),
         scans_running: number(scans.running()),
         scans_waiting: number(scans.waiting()),
     }
 }
 
-fn memory(storage: &Storage) -> TreeMemory {
-    let tree = &storage.data.tree;
+fn reads(recent: &RecentReads) -> ReadFigures {
+    ReadFigures {
+        are_moved: recent.are_moved(),
+        in_place: recent.in_place.load(Ordering::Relaxed),
+        moved: recent.moved.load(Ordering::Relaxed),
+        slow: recent.slow.load(Ordering::Relaxed),
+    }
+}
+
+fn memory(state: &TreeState) -> TreeMemory {
     let with_share = |bytes: u64, percent: u64| bytes + bytes / 100 * percent;
     TreeMemory {
-        cache: with_share(storage.db.cache_size(), CACHE_SHARE_PERCENT),
-        memtables: with_share(tree.version_memtable_size_sum(), MEMTABLE_SHARE_PERCENT),
-        pinned: number(tree.pinned_filter_size() + tree.pinned_block_index_size()),
+        cache: with_share(state.cache_bytes, CACHE_SHARE_PERCENT),
+        memtables: with_share(state.retained_memtable_bytes, MEMTABLE_SHARE_PERCENT),
+        pinned: state.pinned_bytes,
     }
 }
 

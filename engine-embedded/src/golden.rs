@@ -79,10 +79,9 @@ async fn every_kind_of_key_and_value_is_pinned() {
     insert(&engine, &table("Plain"), "p", "r").await;
     // In UTF-16 order, a character beyond the BMP sorts before the last characters of the BMP.
     insert(&engine, &table("Plain"), "é\u{1F600}\u{E000}", "").await;
-    let storage = engine.shared.storage().unwrap();
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-    let entries = storage.data.iter().map(|entry| {
-        let (key, value) = entry.into_inner().unwrap();
+    let entries = engine.shared.storage.tree.snapshot().range::<&[u8]>(..).map(|entry| {
+        let (key, value) = entry.unwrap();
         (text(&key), text(&value))
     });
     assert_eq!(entries.collect::<Vec<_>>(), ENTRIES.map(|(key, value)| (text(key), text(value))));
@@ -92,16 +91,15 @@ async fn every_kind_of_key_and_value_is_pinned() {
 fn the_files_around_the_database_are_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
-    let marker = "rowhouse data folder\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
+    let marker = "rowhouse data folder\nformat 2\nWritten by Rowhouse. Do not edit or delete this file.\n";
     assert_eq!(fs::read_to_string(folder.path().join("rowhouse.format")).unwrap(), marker);
-    assert_eq!(fs::read(folder.path().join("database/version")).unwrap(), b"FJL\x03");
     assert!(fs::read(folder.path().join("rowhouse.lock")).unwrap().is_empty());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(engine.close()).unwrap();
     drop(engine);
     let mut names = folder::names(folder.path()).unwrap();
     names.sort();
-    assert_eq!(names, ["database", "rowhouse.closed", "rowhouse.format", "rowhouse.lock"]);
-    let closed = "rowhouse closed\njournal 0 0 99aa06d3014798d86001c324468d497f\nchecksum 956d51e02b7fc97c\n";
-    assert_eq!(fs::read_to_string(folder.path().join("rowhouse.closed")).unwrap(), closed);
+    assert_eq!(names, ["log", "rowhouse.format", "rowhouse.lock", "tree"]);
+    let log = folder::names(&folder.path().join("log")).unwrap();
+    assert_eq!(log, ["0000000000000001.log"], "nothing was written, so a clean shutdown needs no new segment");
 }

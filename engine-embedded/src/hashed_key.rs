@@ -1,13 +1,13 @@
 //! Keys of entities with hashes that are computed once.
 
-use fjall::UserKey;
+use crate::tree::Key;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// The key of an entity in the database, with a hash that is computed once.
 #[derive(Debug, Clone)]
 pub(crate) struct HashedKey {
-    pub(crate) key: UserKey,
+    pub(crate) key: Key,
     pub(crate) hash: u64,
 }
 

@@ -1,7 +1,8 @@
 //! The default engine: entities on the local disk, in an LSM tree.
 //!
-//! Writers pass their transactions to one committer thread, which writes and syncs them in groups. Readers read from
-//! snapshots and never wait for the committer. `docs/embedded-engine.md` describes the data on disk.
+//! Writers pass their transactions to one committer thread, which writes and syncs them in groups to a log, and then
+//! applies them to a tree of memtables and sorted files. Readers read from snapshots of the tree and never wait for the
+//! committer. `docs/embedded-engine.md` describes the data on disk.
 //!
 //! Invariants beyond those of [`engine::contract`]:
 //!
@@ -15,18 +16,15 @@ mod figures;
 #[cfg(test)]
 mod golden;
 mod hashed_key;
-#[cfg(test)]
 mod log;
-#[cfg(test)]
-mod sequence;
-#[cfg(test)]
-mod tree;
 mod reading;
 mod recent_reads;
+mod sequence;
 mod state;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod upkeep;
 mod writing;
 
@@ -35,16 +33,14 @@ pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
 use disk::folder::Folder;
-use disk::preflight::IncompleteWrites;
-use disk::space::FreeSpace;
-use disk::storage::{OpenSettings, Storage, storage_fault};
+use disk::opening;
+use disk::space::{Disk, FreeSpace};
+use disk::storage::{OpenSettings, storage_fault};
 use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
-use figures::Disk;
-use fjall::PersistMode;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
@@ -111,7 +107,8 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// An engine on a data folder. Dropping the engine also closes it, and blocks until its threads have exited.
+/// An engine on a data folder. Dropping it blocks until its threads have exited. Unlike [`Engine::close`], that does
+/// not sync the log, which matters with [`Durability::Interval`].
 pub struct Embedded {
     shared: Arc<EmbeddedState>,
     queue: Arc<FairQueue<Request>>,
@@ -130,15 +127,15 @@ struct Threads {
 impl Embedded {
     /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
-        let incomplete_writes = match options.durability {
-            Durability::Sync => IncompleteWrites::LastBatch,
-            Durability::Interval(_) => IncompleteWrites::Everything,
+        let durability = match options.durability {
+            Durability::Sync => log::options::Durability::Sync,
+            Durability::Interval(_) => log::options::Durability::Interval,
         };
-        let settings = OpenSettings { cache_bytes: options.cache_bytes, incomplete_writes };
         let mut folder = Folder::acquire(path)?;
-        let storage = Storage::open(&mut folder, settings)?;
-        let recovered = storage.recover()?;
-        let shared = Arc::new(EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties));
+        let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
+        let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
+        let state = EmbeddedState::new(folder, storage, recovered.catalog, recovered.properties);
+        let shared = Arc::new(state);
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
@@ -147,22 +144,24 @@ impl Embedded {
         let compacted = disk.clone();
         let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
         threads.begin("compactor", &shared, compact).map_err(thread_error)?;
+        threads.begin("flusher", &shared, upkeep::background::flush).map_err(thread_error)?;
+        let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
+        let (interrupted, filled) = (Arc::clone(&queue), disk.clone());
+        let watch_log = move |shared: &EmbeddedState, stop: &_| {
+            upkeep::background::watch_log(shared, &interrupted, &filled, stop);
+        };
+        threads.begin("log", &shared, watch_log).map_err(thread_error)?;
         if let Durability::Interval(interval) = options.durability {
             let sync =
                 move |shared: &EmbeddedState, stop: &_| upkeep::background::sync_at_intervals(shared, interval, stop);
             threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
-        let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
         let committer = Committer {
             shared: Arc::clone(&shared),
             queue: Arc::clone(&queue),
             stamps: Stamps::after(recovered.last_stamp, clock),
             next_table_id: recovered.next_table_id,
             purges,
-            persist_mode: match options.durability {
-                Durability::Sync => PersistMode::SyncData,
-                Durability::Interval(_) => PersistMode::Buffer,
-            },
             space: FreeSpace::new(path, options.min_free_bytes),
             recent: RecentWrites::new(),
             outage: None,
@@ -213,23 +212,20 @@ impl Embedded {
         submitted: &Arc<Submitted>,
         mut memory: MemoryShare,
     ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
-        // If the caller stops waiting, the memory stays charged until the closure has finished.
-        let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
-            let before = memory.bytes();
-            // Waiting for more memory while holding some could deadlock, so leave the work to the committer.
-            let prepared = Prepared::new(shared, table, transaction, |bytes| memory.try_grow_to(before + bytes));
-            if prepared.is_none() {
-                memory.shrink_to(before);
-            }
-            (prepared, memory)
-        };
         let mutations = submitted.transaction.mutations();
         let look_ups = mutations.iter().filter(|mutation| mutation.expectation().depends_on_entity()).count();
-        if look_ups == 0 || !self.shared.reads_may_wait(look_ups) {
-            return Ok(prepare(&self.shared, submitted));
+        if look_ups == 0 || !self.shared.recent_reads.begin(look_ups as u64) {
+            // A transaction has many lookups, so stop as soon as the disk turns out to be slow.
+            let is_fast = || look_ups == 0 || !self.shared.recent_reads.are_moved();
+            let prepared = prepare(&self.shared, submitted, &mut memory, is_fast);
+            if prepared.is_some() || is_fast() {
+                return Ok((prepared, memory));
+            }
         }
         let submitted = Arc::clone(submitted);
-        self.on_blocking_thread(move |shared| prepare(&shared, &submitted)).await
+        // If the caller stops waiting, the memory stays charged until the closure has finished.
+        let prepare = move |shared: Arc<EmbeddedState>| (prepare(&shared, &submitted, &mut memory, || true), memory);
+        self.on_blocking_thread(prepare).await
     }
 
     async fn change_catalog(
@@ -281,16 +277,11 @@ impl Engine for Embedded {
         // Reads do not wait, so yield here in case a task reads in a loop.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
-        if !self.shared.reads_may_wait(1)
-            && let Some(view) = self.shared.try_view().map_err(ReadError::Fault)?
-        {
-            return self.shared.get(&view, table, key);
+        if !self.shared.recent_reads.begin(1) {
+            return self.shared.get(&self.shared.storage.tree.snapshot(), table, key);
         }
         let (table, key) = (table.clone(), key.clone());
-        let get = move |shared: Arc<EmbeddedState>| {
-            let view = shared.view().map_err(ReadError::Fault)?;
-            shared.get(&view, &table, &key)
-        };
+        let get = move |shared: Arc<EmbeddedState>| shared.get(&shared.storage.tree.snapshot(), &table, &key);
         self.on_blocking_thread(get).await.map_err(ReadError::Fault)?
     }
 
@@ -357,13 +348,8 @@ impl Engine for Embedded {
         self.queue.close();
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
-            threads.lock().unwrap_or_else(PoisonError::into_inner).join();
-            let storage = shared.take_storage().ok_or(Fault::Suspended)?;
-            storage.db.persist(PersistMode::SyncAll).map_err(storage_fault)?;
-            // The library's threads may still change the journals, so record their state only after these threads have
-            // stopped.
-            storage.record_closing_when_dropped(shared.folder());
-            Ok(())
+            threads.lock().unwrap_or_else(PoisonError::into_inner).join(&shared);
+            shared.storage.close().map_err(storage_fault)
         });
         ended.await.map_err(|error| Fault::Storage(Box::new(error)))?
     }
@@ -373,7 +359,7 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         self.queue.close();
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).join(&self.shared);
     }
 }
 
@@ -393,21 +379,41 @@ impl Threads {
     }
 
     /// The caller has already closed the committer's queue, so the committer stops.
-    fn join(&mut self) {
+    fn join(&mut self, shared: &EmbeddedState) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
             let _already_ended = wake.send(());
             drop(wake);
             thread
         };
-        // The committer wakes the purger, so the committer must stop first.
-        let committer = self.committer.take().into_iter();
-        let others = std::mem::take(&mut self.others).into_iter().map(stop);
-        for thread in committer.chain(others) {
+        let join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
                 tracing::error!("an engine thread panicked");
             }
-        }
+        };
+        // The committer wakes the purger, and waits for the flusher, so it must stop first.
+        self.committer.take().map(join);
+        // The flusher is about to stop, so the purger must not wait for it.
+        shared.storage.tree.end_waits();
+        let others: Vec<_> = std::mem::take(&mut self.others).into_iter().map(stop).collect();
+        others.into_iter().for_each(join);
     }
+}
+
+/// Prepares a transaction while `may_continue` returns true. The memory used is added to the transaction's share.
+fn prepare(
+    shared: &EmbeddedState,
+    Submitted { table, transaction }: &Submitted,
+    memory: &mut MemoryShare,
+    may_continue: impl Fn() -> bool,
+) -> Option<Prepared> {
+    let before = memory.bytes();
+    // Waiting for more memory while holding some could deadlock, so leave the work to the committer.
+    let go_on = |bytes| memory.try_grow_to(before + bytes) && may_continue();
+    let prepared = Prepared::new(shared, table, transaction, go_on);
+    if prepared.is_none() {
+        memory.shrink_to(before);
+    }
+    prepared
 }
 
 struct CancelOnDrop(Cancellation);

@@ -1,125 +1,327 @@
-//! Tracks whether recent reads had to load blocks from disk.
+//! Decides whether reads run on the threads of their requests or on threads that are allowed to block.
 //!
-//! A read that finds its blocks in memory takes a few microseconds, less than the time to pass it to another thread. A
-//! read that waits for a disk may take a thousand times as long and blocks every other task on its thread. The library
-//! cannot predict which case applies. It does, however, count the blocks that it loads, for all reads on all threads:
-//! gets, scans, and lookups for writes. Time is therefore divided into periods. A read runs on the caller's thread as
-//! long as few blocks are loaded in this period and in the previous one. While all data fits into the cache, reads
-//! always run on the callers' threads, because each block is loaded at most once.
+//! A read that finds its blocks in memory or in the operating system's cache takes some microseconds, less than the
+//! time to pass it to another thread. A read that waits for a disk may take a thousand times as long, and delays every
+//! other task on its thread. Nothing predicts which case applies, so the decision follows the recent reads that loaded
+//! blocks: while they are fast, all reads run in place; when several of them are slow, all reads are moved.
 //!
-//! Compactions do not count: they read entire files and bypass the cache.
+//! A thread that loses its processor during a read makes a fast read look slow. On a busy machine, this happens to a
+//! small fraction of the reads. Therefore, no single read decides:
+//!
+//! - In place, the time that slow reads take adds up to a debt, which fast loads and time pay off. [`SLOW_READS_MAX`]
+//!   bounds the number of reads that a disk delays when it suddenly becomes slow.
+//! - Once reads are moved, they stay so for at least [`PERIOD_MIN`], and return at the end of a period in which most
+//!   loads were fast. On blocking threads, which compete for the processors, more of the fast reads look slow. The
+//!   bound is therefore higher, and the return is a trial: it begins with half of the debt that moves reads. The
+//!   periods grow up to [`PERIOD_MAX`] while trials fail, so that a mixture of fast and slow reads hardly ever changes
+//!   the decision.
+//!
+//! The number of loaded blocks is known only for all threads together. A read that loads nothing is therefore counted
+//! as a fast load if another thread loads a block at the same time. The chance is small, because such a read is short.
+//!
+//! This module must not depend on the storage library. The decision is a function of the observed reads and their time.
 
 use engine::parts::monotonic;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const PERIOD: Duration = Duration::from_secs(1);
-/// The number of reads below which a period does not predict the next one.
-const READS_MIN: u64 = 100;
-/// The number of reads per loaded block from which reads stay on the caller's thread. Passing a read to another thread
-/// takes at least 10 µs of processor time. If one in fifty reads loads a block, and the disk takes 0.5 ms, a read also
-/// waits 10 µs on average. When the data exceeds the cache size, about one in a hundred inserts loads a block, because
-/// of false positives of the filter. Passing all of these inserts to other threads took 60% more processor time.
-const READS_PER_LOAD: u64 = 50;
+/// The duration from which a read that loaded blocks is slow.
+const SLOW_READ: Duration = Duration::from_micros(250);
+/// The maximum by which a read adds to the debt. A thread that loses its processor may wait much longer.
+const WAIT_MAX: Duration = Duration::from_micros(1250);
+/// The number of slow reads in immediate succession after which reads are moved, if each takes at least [`WAIT_MAX`].
+/// Each of them may hold up a thread that serves requests. In addition, each such thread may have begun a read by then.
+const SLOW_READS_MAX: u32 = 6;
+/// The debt that a fast read with a loaded block pays off: about the cost of passing a read to another thread. The debt
+/// therefore grows if waiting in place costs more than that, for example if one in 32 loads takes more than 1.25 ms, or
+/// one in 8 takes 0.3 ms.
+const LOAD_CREDIT: Duration = Duration::from_micros(40);
+/// Time pays off this fraction of itself. If a thread waits for less of its time, reads stay in place: moving all reads
+/// would cost more than the few delays.
+const TIME_PER_CREDIT: u32 = 256;
+
+/// The debt above which reads are moved.
+const DEBT_MAX: Duration = WAIT_MAX.saturating_mul(SLOW_READS_MAX - 1);
+
+/// The first period after which moved reads may return. It doubles with each return that does not last.
+const PERIOD_MIN: Duration = Duration::from_secs(5);
+/// The maximum period, and the time after which a return has lasted.
+const PERIOD_MAX: Duration = Duration::from_secs(20);
+/// Moved reads return after a period in which slow reads took at most this multiple of both credits. With 64
+/// connections on two processors, and most blocks in the operating system's cache, up to 7% of the loads on blocking
+/// threads looked slow, and 1% of those in place.
+const RETURN_FACTOR: u32 = 2;
+
+#[derive(Debug, Clone, Copy)]
+enum Placement {
+    InPlace {
+        debt: Duration,
+        /// The time up to which the debt has been paid off.
+        paid_until: Instant,
+        since: Instant,
+        /// The period for which reads are moved next, unless this placement lasts.
+        next_period: Duration,
+    },
+    Moved {
+        period_began: Instant,
+        period: Duration,
+        loads: u32,
+        waited: Duration,
+    },
+}
+
+impl Placement {
+    fn initial(now: Instant) -> Self {
+        Self::InPlace { debt: Duration::ZERO, paid_until: now, since: now, next_period: PERIOD_MIN }
+    }
+
+    fn moved(now: Instant, period: Duration) -> Self {
+        Self::Moved { period_began: now, period, loads: 0, waited: Duration::ZERO }
+    }
+
+    fn is_moved(self) -> bool {
+        matches!(self, Self::Moved { .. })
+    }
+
+    /// Returns the placement after a read that ended at the given time. `load_time` is its duration, if it loaded a
+    /// block.
+    fn after(self, load_time: Option<Duration>, now: Instant) -> Self {
+        match self {
+            Self::InPlace { debt, paid_until, since, next_period } => {
+                let Some(time) = load_time else { return self };
+                // The time that reads wait for a slow disk pays off nothing.
+                let paid = now.saturating_duration_since(paid_until).saturating_sub(time);
+                let debt = debt.saturating_sub(paid / TIME_PER_CREDIT);
+                let debt = match wait(load_time) {
+                    Duration::ZERO => debt.saturating_sub(LOAD_CREDIT),
+                    wait => debt.saturating_add(wait),
+                };
+                if debt > DEBT_MAX {
+                    let has_lasted = now.saturating_duration_since(since) >= PERIOD_MAX;
+                    return Self::moved(now, if has_lasted { PERIOD_MIN } else { next_period });
+                }
+                Self::InPlace { debt, paid_until: now.max(paid_until), since, next_period }
+            }
+            Self::Moved { period_began, period, loads, waited } => {
+                let loads = loads.saturating_add(u32::from(load_time.is_some()));
+                let waited = waited.saturating_add(wait(load_time));
+                let credit = (period / TIME_PER_CREDIT).saturating_add(LOAD_CREDIT.saturating_mul(loads));
+                if now.saturating_duration_since(period_began) < period {
+                    Self::Moved { period_began, period, loads, waited }
+                } else if waited <= credit.saturating_mul(RETURN_FACTOR) {
+                    let next_period = (period * 2).min(PERIOD_MAX);
+                    Self::InPlace { debt: DEBT_MAX / 2, paid_until: now, since: now, next_period }
+                } else {
+                    Self::moved(now, PERIOD_MIN)
+                }
+            }
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct RecentReads {
-    opened: Instant,
-    /// The number of the current period, counted from 1.
-    period: AtomicU64,
-    /// The number of reads in this period, counted only if the data does not fit into the cache.
-    reads: AtomicU64,
-    /// The number of blocks that had been loaded when the period began.
-    loaded: AtomicU64,
-    /// The number of loaded blocks above which reads in this period count as likely to wait for the disk.
-    may_wait_from: AtomicU64,
+    placement: Mutex<Placement>,
+    /// A copy of the decision, so that reads which load nothing take no lock.
+    are_moved: AtomicBool,
+    pub(crate) in_place: AtomicU64,
+    pub(crate) moved: AtomicU64,
+    pub(crate) slow: AtomicU64,
 }
 
 impl RecentReads {
     pub(crate) fn new() -> Self {
         Self {
-            opened: monotonic::now(),
-            period: AtomicU64::new(0),
-            reads: AtomicU64::new(0),
-            loaded: AtomicU64::new(0),
-            may_wait_from: AtomicU64::new(0),
+            placement: Mutex::new(Placement::initial(monotonic::now())),
+            are_moved: AtomicBool::new(false),
+            in_place: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            slow: AtomicU64::new(0),
         }
     }
 
-    /// Returns whether the given number of reads may wait for the disk at this time. `loaded` returns the number of
-    /// blocks loaded so far. `fits_cache` returns whether all data fits into the cache; it is called once per period.
-    pub(crate) fn may_wait(
-        &self,
-        now: Instant,
-        reads: u64,
-        loaded: impl Fn() -> u64,
-        fits_cache: impl FnOnce() -> bool,
-    ) -> bool {
-        let period = 1 + now.saturating_duration_since(self.opened).as_secs() / PERIOD.as_secs();
-        let last = self.period.load(Ordering::Acquire);
-        if period > last && self.period.compare_exchange(last, period, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.begin_period(period == last + 1, loaded(), fits_cache);
-        }
-        let may_wait_from = self.may_wait_from.load(Ordering::Relaxed);
-        if may_wait_from == u64::MAX {
-            return false;
-        }
-        self.reads.fetch_add(reads, Ordering::Relaxed);
-        loaded() >= may_wait_from
+    /// Returns whether reads must not run on the threads of their requests, because they may wait for the disk.
+    pub(crate) fn are_moved(&self) -> bool {
+        self.are_moved.load(Ordering::Relaxed)
     }
 
-    fn begin_period(&self, follows_the_last: bool, loaded: u64, fits_cache: impl FnOnce() -> bool) {
-        let reads = self.reads.swap(0, Ordering::Relaxed);
-        // The library's counter restarts at zero when the database is reopened.
-        let loads = loaded.saturating_sub(self.loaded.swap(loaded, Ordering::Relaxed));
-        let allowed = reads / READS_PER_LOAD;
-        let may_wait_from = if fits_cache() {
-            u64::MAX
-        } else if follows_the_last && reads >= READS_MIN && loads <= allowed {
-            loaded + allowed + 1
-        } else {
-            0
-        };
-        self.may_wait_from.store(may_wait_from, Ordering::Relaxed);
+    /// Like [`Self::are_moved`], for the given number of reads that are about to begin.
+    pub(crate) fn begin(&self, reads: u64) -> bool {
+        let are_moved = self.are_moved();
+        let count = if are_moved { &self.moved } else { &self.in_place };
+        count.fetch_add(reads, Ordering::Relaxed);
+        are_moved
     }
+
+    /// Records a read that has just ended, on whichever thread, and whether blocks were loaded during it.
+    pub(crate) fn end(&self, began: Instant, has_loaded: bool) {
+        // While reads are moved, those without loads count too: they tell that loads have become rare.
+        if has_loaded || self.are_moved() {
+            let now = monotonic::now();
+            self.record(has_loaded.then(|| now.saturating_duration_since(began)), now);
+        }
+    }
+
+    pub(crate) fn record(&self, load_time: Option<Duration>, now: Instant) {
+        if wait(load_time) > Duration::ZERO {
+            self.slow.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut placement = self.placement.lock().unwrap_or_else(PoisonError::into_inner);
+        *placement = placement.after(load_time, now);
+        // Stored under the lock, so that it does not contradict the placement.
+        self.are_moved.store(placement.is_moved(), Ordering::Relaxed);
+    }
+}
+
+/// Returns the time that a read has waited for the disk, at most [`WAIT_MAX`], or zero if it was fast.
+fn wait(load_time: Option<Duration>) -> Duration {
+    load_time.filter(|time| *time >= SLOW_READ).unwrap_or_default().min(WAIT_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use test_support::Random;
 
-    /// Seconds since the database was opened, number of reads about to start, blocks loaded so far, whether the data
-    /// fits into the cache, and whether the reads may wait.
-    type Step = (u64, u64, u64, bool, bool);
+    const FAST: Option<Duration> = Some(Duration::from_micros(20));
+    const SLOW: Option<Duration> = Some(Duration::from_millis(5));
+    const CACHED: Option<Duration> = None;
 
-    fn check(name: &str, steps: &[Step]) {
-        let recent = RecentReads::new();
-        for (number, (seconds, reads, loaded, fits, expected)) in steps.iter().copied().enumerate() {
-            let now = recent.opened + Duration::from_secs(seconds);
-            assert_eq!(recent.may_wait(now, reads, || loaded, || fits), expected, "{name}, step {number}");
+    /// A sequence of reads, and what they did to the placement.
+    struct Sequence {
+        placement: Placement,
+        now: Instant,
+        slow_in_place: u64,
+        moves: u64,
+    }
+
+    impl Sequence {
+        fn new() -> Self {
+            let now = Instant::now();
+            Self { placement: Placement::initial(now), now, slow_in_place: 0, moves: 0 }
+        }
+
+        fn moved() -> Self {
+            let mut sequence = Self::new();
+            sequence.reads(u64::from(SLOW_READS_MAX), Duration::ZERO, |_| SLOW);
+            assert!(sequence.placement.is_moved());
+            sequence
+        }
+
+        /// Returns whether reads are moved after a read that begins after a pause.
+        fn read(&mut self, pause: Duration, load_time: Option<Duration>) -> bool {
+            self.now += pause + load_time.unwrap_or_default();
+            let was_moved = self.placement.is_moved();
+            self.slow_in_place += u64::from(!was_moved && wait(load_time) > Duration::ZERO);
+            self.placement = self.placement.after(load_time, self.now);
+            let is_moved = self.placement.is_moved();
+            self.moves += u64::from(is_moved && !was_moved);
+            is_moved
+        }
+
+        fn reads(&mut self, count: u64, pause: Duration, load_time: impl Fn(u64) -> Option<Duration>) -> bool {
+            (1..=count).for_each(|number| _ = self.read(pause, load_time(number)));
+            self.placement.is_moved()
+        }
+
+        /// Reads for some seconds, ten thousand times per second of pauses.
+        fn seconds(&mut self, seconds: u64, load_time: impl FnMut() -> Option<Duration>) -> bool {
+            let (end, mut load_time) = (self.now + Duration::from_secs(seconds), load_time);
+            while self.now < end {
+                self.read(Duration::from_micros(100), load_time());
+            }
+            self.placement.is_moved()
         }
     }
 
+    fn every(period: u64) -> impl Fn(u64) -> Option<Duration> {
+        move |number| if number % period == 0 { SLOW } else { FAST }
+    }
+
     #[test]
-    fn a_read_may_wait_unless_those_before_it_did_not() {
-        check("all data fits", &[(0, 1, 0, true, false), (0, 1, 9, true, false), (3, 1, 99, true, false)]);
-        check("cold", &[(0, 500, 0, false, true), (0, 500, 500, false, true), (1, 500, 900, false, true)]);
-        check("warm", &[(0, 100, 0, false, true), (1, 100, 0, false, false), (2, 100, 0, false, false)]);
-        check("too few reads", &[(0, 99, 0, false, true), (1, 99, 0, false, true), (2, 1, 0, false, true)]);
-        check(
-            "one load in fifty reads",
-            &[
-                (0, 5000, 0, false, true),
-                (1, 5000, 100, false, false),
-                (1, 5000, 200, false, false),
-                (1, 5000, 201, false, true),
-                (2, 4999, 400, false, false),
-                (3, 1, 500, false, true),
-            ],
-        );
-        check("quiet", &[(0, 100, 0, false, true), (1, 100, 0, false, false), (3, 100, 0, false, true)]);
-        check("data no longer fits", &[(0, 100, 5, true, false), (1, 1, 9, false, true), (2, 1, 9, true, false)]);
-        check("reopened", &[(0, 100, 9, false, true), (1, 100, 0, false, false), (2, 100, 3, false, true)]);
-        check("a late thread", &[(1, 100, 0, false, true), (2, 100, 0, false, false), (1, 100, 0, false, false)]);
+    fn a_disk_that_is_slow_moves_reads_after_a_few() {
+        let few = u64::from(SLOW_READS_MAX);
+        for (time, reads) in [(SLOW_READ, 26), (WAIT_MAX, few), (WAIT_MAX * 4, few), (WAIT_MAX * 1000, few)] {
+            let mut sequence = Sequence::new();
+            assert!(!sequence.reads(reads - 1, Duration::ZERO, |_| Some(time)), "{time:?}");
+            assert!(sequence.read(Duration::ZERO, Some(time)), "{time:?}");
+        }
+        let mut after_fast_reads = Sequence::new();
+        assert!(!after_fast_reads.reads(100_000, Duration::from_micros(100), |_| FAST));
+        assert!(after_fast_reads.reads(few, Duration::ZERO, |_| SLOW), "fast reads are no credit for later");
+        let mut beside_cached_reads = Sequence::new();
+        let mostly_cached = |number| if number % 100 == 0 { SLOW } else { CACHED };
+        assert!(beside_cached_reads.reads(100 * (few + 1), Duration::from_micros(100), mostly_cached));
+        let mut half = Sequence::new();
+        assert!(half.reads(2 * few, Duration::ZERO, every(2)), "{}", half.slow_in_place);
+    }
+
+    #[test]
+    fn reads_stay_in_place_while_slow_ones_are_few() {
+        let mut fast = Sequence::new();
+        assert!(!fast.reads(100_000, Duration::ZERO, |_| Some(SLOW_READ / 2)));
+        let mut rare = Sequence::new();
+        assert!(!rare.reads(10_000, WAIT_MAX * TIME_PER_CREDIT, |_| SLOW), "rarely anything is loaded");
+        let mut one_in_fifty = Sequence::new();
+        assert!(!one_in_fifty.reads(100_000, Duration::ZERO, every(50)));
+        let mut solid_state = Sequence::new();
+        let one_in_ten = |number| if number % 10 == 0 { Some(SLOW_READ) } else { FAST };
+        assert!(!solid_state.reads(100_000, Duration::ZERO, one_in_ten), "waiting costs less than other threads");
+        // The reads of several threads end together when the machine continues.
+        let mut stalls = Sequence::new();
+        for _ in 0..1000 {
+            stalls.reads(u64::from(SLOW_READS_MAX) - 2, Duration::ZERO, |_| SLOW);
+            stalls.reads(200, Duration::ZERO, |_| FAST);
+        }
+        assert_eq!(stalls.moves, 0);
+    }
+
+    #[test]
+    fn moved_reads_return_when_hardly_any_is_slow() {
+        assert!(!Sequence::moved().seconds(6, || FAST), "fast again");
+        assert!(!Sequence::moved().seconds(6, || CACHED), "everything is in the cache");
+        let mut early = Sequence::moved();
+        assert!(early.seconds(4, || FAST), "the period is not over");
+        assert!(Sequence::moved().seconds(60, || SLOW), "still slow");
+        let mut quiet = Sequence::moved();
+        assert!(!quiet.read(Duration::from_secs(3600), SLOW), "the last slow read was long ago");
+        let mut rare = Sequence::moved();
+        assert!(!rare.reads(10, Duration::from_secs(1), |_| SLOW), "rarely anything is loaded");
+    }
+
+    #[test]
+    fn a_mixture_of_fast_and_slow_reads_does_not_alternate() {
+        for percent in [3, 4, 5, 10, 20, 50, 100] {
+            let mut random = Random::new(percent);
+            let mut sequence = Sequence::moved();
+            sequence.seconds(120, || if random.below(100) < percent { SLOW } else { FAST });
+            // Trials fail after some reads. From 10%, there are none.
+            let (moves, slow) = (sequence.moves, sequence.slow_in_place);
+            let moves_max = if percent < 10 { 120 / PERIOD_MAX.as_secs() + 3 } else { 1 };
+            assert!(moves <= moves_max && slow <= 40 * moves, "{percent}%: {moves} moves, {slow} slow reads in place");
+        }
+        // Reads of a table in the operating system's cache alternate with reads of one that is only on disk.
+        let mut alternating = Sequence::new();
+        for _ in 0..600 {
+            alternating.reads(1000, Duration::from_micros(100), |_| FAST);
+            alternating.reads(100, Duration::from_micros(100), |_| SLOW);
+        }
+        assert_eq!((alternating.moves, alternating.slow_in_place), (1, u64::from(SLOW_READS_MAX)));
+    }
+
+    /// A thread that loses its processor during a read gets it back after some milliseconds.
+    #[test]
+    fn a_busy_machine_is_no_slow_disk() {
+        for seed in 0..3 {
+            let mut random = Random::new(seed);
+            let mut sequence = Sequence::new();
+            let mut moved = 0;
+            for _ in 0..200 {
+                let is_preempted = |random: &mut Random| random.below(1000) < 5;
+                moved += u64::from(sequence.seconds(1, || if is_preempted(&mut random) { SLOW } else { FAST }));
+            }
+            assert!(moved <= 10, "seed {seed}: moved in {moved} of 200 seconds");
+        }
     }
 }

@@ -7,4 +7,3 @@ pub(crate) use engine::parts::monotonic::now;
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic,
 };
-pub(crate) use std::thread::sleep;

@@ -18,7 +18,7 @@ pub struct Figures {
     pub disk: Option<DiskFigures>,
     /// The committer thread, if the engine has one.
     pub committer: Option<CommitterFigures>,
-    /// The LSM tree, if the engine has one. It is also `None` while the tree is closed because a write failed.
+    /// The LSM tree, if the engine has one.
     pub tree: Option<TreeFigures>,
     /// The database, if the engine uses one.
     pub database: Option<DatabaseFigures>,
@@ -55,7 +55,7 @@ pub struct CommitterFigures {
     pub group_transactions: Distributed,
     /// The number of mutations in each written group.
     pub group_entities: Distributed,
-    /// The time to write each group to the journal and sync it, in nanoseconds.
+    /// The time to write each group to the log and sync it, in nanoseconds.
     pub write_nanoseconds: Distributed,
     /// The time that the thread was busy with groups, in nanoseconds, by activity: waiting for space in the memtables,
     /// applying the transactions, writing and syncing the group, and responding to the callers.
@@ -71,15 +71,15 @@ pub struct CommitterFigures {
 /// The figures of an LSM tree and its library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TreeFigures {
-    /// The disk space used by sorted files and journals, in bytes.
+    /// The disk space used by sorted files and the log, in bytes.
     pub disk_bytes: u64,
-    /// The disk space used by journals, in bytes.
-    pub journal_bytes: u64,
-    /// The number of journals.
-    pub journals: u64,
+    /// The disk space used by the log, with segments that wait for reuse, in bytes.
+    pub log_bytes: u64,
+    /// The number of segments of the log that are not released yet.
+    pub log_segments: u64,
     /// The number of sorted files.
     pub sorted_files: u64,
-    /// The memory used by entries that are in a journal but not yet in a sorted file, in bytes.
+    /// The memory used by entries that are in the log but not yet in a sorted file, in bytes.
     pub memtable_bytes: u64,
     /// The number of memtables that wait to be flushed.
     pub flushes_waiting: u64,
@@ -93,16 +93,31 @@ pub struct TreeFigures {
     pub cache_misses: u64,
     /// The tree's share of the process memory.
     pub memory: TreeMemory,
+    /// Reads of single entities.
+    pub reads: ReadFigures,
     /// The number of running compactions.
     pub compactions_running: u64,
     /// The number of completed compactions.
     pub compactions: u64,
-    /// The total duration of compactions, in seconds. Several may run concurrently.
+    /// The total duration of compactions, in seconds.
     pub compaction_seconds: f64,
     /// The number of running scans.
     pub scans_running: u64,
     /// The number of scans that wait for their turn.
     pub scans_waiting: u64,
+}
+
+/// The reads of single entities: gets, and the lookups for writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadFigures {
+    /// Whether reads are moved to blocking threads, because recent reads had to wait for the disk.
+    pub are_moved: bool,
+    /// The number of reads on the threads of their requests.
+    pub in_place: u64,
+    /// The number of reads on blocking threads.
+    pub moved: u64,
+    /// The number of reads that loaded blocks from a slow disk, on either kind of thread.
+    pub slow: u64,
 }
 
 /// The process memory used by an LSM tree, in bytes, including the allocator's overhead.

@@ -29,8 +29,8 @@ pub trait Snapshot: Send {
     /// Returns everything except the entities.
     fn contents(&self) -> &SnapshotContents;
 
-    /// Returns an error if reading must stop because the engine is closing or reopening its storage. A reader that
-    /// pauses between two entities must call this from time to time.
+    /// Returns an error if reading must stop because the engine is closing. A reader that pauses between two
+    /// entities must call this from time to time.
     fn check(&self) -> Result<(), Fault>;
 
     /// Passes the entities of a table to the visitor, in key order. `table` is the table's index in the contents.

@@ -24,7 +24,7 @@ Examples:
       every hash of all backups, like rowhouse backup --verify
 
 The check does not change the folder, which may be read-only. It creates a temporary folder in TMPDIR or in --scratch, \
-with copies of the journals (64 MiB and more) and links to the other files.
+with links to the sorted files.
 
 While a server is using the folder, the check reads a snapshot through the server. It checks every key and every record, and the \
 checksums of the data read. Files are checked only when no server is running.

@@ -6,27 +6,33 @@
 //! A new folder is marked in two steps. First the marker is written under a temporary name and the database is created;
 //! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
 //! Rowhouse but never held acknowledged data, so its database may be deleted and created again.
+//!
+//! A folder of format 1 is migrated (`format1`). During the migration, it has a separate marker: earlier versions
+//! refuse it as a newer format, and this version continues the migration.
 
-use crate::disk::closing::ClosingRecord;
+use crate::disk::format1::closing::{CLOSED, NEW_CLOSED};
 use crate::disk::layout::FORMAT;
 use crate::disk::open_error::OpenError;
 use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";
 const LOCK: &str = "rowhouse.lock";
+/// The folder of the sorted files.
+const TREE: &str = "tree";
+/// The folder of the log.
+const LOG: &str = "log";
+/// The folder of the storage library in format 1.
 const DATABASE: &str = "database";
+/// The folder of the sorted files in format 1.
+const DATABASE_TREE: &str = "keyspaces/1";
 const FIRST_LINE: &str = "rowhouse data folder";
+/// Follows the format while a folder of format 1 is being migrated.
+const MIGRATING_LINE: &str = "A migration from format 1 is unfinished. Start Rowhouse to complete it.";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
-
-/// Records that the database was closed cleanly. The file is removed before anything is written again.
-pub(crate) const CLOSED: &str = "rowhouse.closed";
-const NEW_CLOSED: &str = "rowhouse.closed.new";
-/// The maximum size of the record in `CLOSED`, in bytes. Each journal takes at most 80.
-const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
@@ -47,7 +53,7 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// Held for its lock. The operating system releases the lock when the file is closed, even if the process crashes.
     lock: File,
-    is_new: bool,
+    kind: Kind,
 }
 
 impl Drop for Folder {
@@ -58,17 +64,15 @@ impl Drop for Folder {
     }
 }
 
-#[derive(Debug)]
-pub(crate) enum Closing {
-    /// Written by an earlier version, which recorded only that everything was synced.
-    Unrecorded,
-    Recorded(ClosingRecord),
-}
-
 /// The kind of a folder, determined without changing it.
-enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
     /// The folder is missing, empty, or left by an unfinished first startup.
     New,
+    /// The folder has format 1.
+    Format1,
+    /// The folder had format 1, and its migration is unfinished.
+    Migrating,
     Complete,
 }
 
@@ -80,17 +84,18 @@ impl Folder {
         }
         let lock = lock(path)?;
         // Another process may have changed the folder between the first check and the lock.
-        let is_new = matches!(kind(path)?, Kind::New);
-        if is_new {
+        let kind = kind(path)?;
+        if kind == Kind::New {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
         }
-        Ok(Self { path: path.to_owned(), lock, is_new })
+        Ok(Self { path: path.to_owned(), lock, kind })
     }
 
     /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or
     /// a copy without its lock file.
     pub(crate) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
-        if let Kind::New = kind(path)? {
+        let kind = kind(path)?;
+        if kind == Kind::New {
             return Err(OpenError::Missing { folder: path.to_owned() });
         }
         let lock_path = path.join(LOCK);
@@ -103,7 +108,7 @@ impl Folder {
             }
             Err(error) => return Err(OpenError::io("open the lock file", &lock_path, error)),
         };
-        Ok(Self { path: path.to_owned(), lock, is_new: false })
+        Ok(Self { path: path.to_owned(), lock, kind })
     }
 
     /// Takes ownership of a folder in order to restore a backup into it. The folder may be missing, empty, or contain
@@ -112,7 +117,7 @@ impl Folder {
     pub(crate) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
         let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
-            Ok(Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
+            Ok(Kind::Format1 | Kind::Migrating | Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
             Err(error) => Err(error),
         };
         check()?;
@@ -122,20 +127,17 @@ impl Folder {
         let prepared = || -> io::Result<()> {
             File::create(path.join(RESTORING))?.sync_all()?;
             sync_folder(path)?;
-            for name in [MARKER, CLOSED, NEW_CLOSED] {
-                remove_if_there(&path.join(name))?;
-            }
+            remove_if_there(&path.join(MARKER))?;
             prepare(path)
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
-        Ok(Self { path: path.to_owned(), lock, is_new: true })
+        Ok(Self { path: path.to_owned(), lock, kind: Kind::New })
     }
 
     /// Completes a restore, after all its data has been synced. The folder is then like any other that was closed
     /// cleanly.
-    pub(crate) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
+    pub(crate) fn complete_restore(&mut self) -> Result<(), OpenError> {
         self.complete()?;
-        self.record_closing(record)?;
         fs::remove_file(self.path.join(RESTORING))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
@@ -155,63 +157,113 @@ impl Folder {
         sync_folder(&self.path)
     }
 
-    /// Records that everything is synced and that nothing more will be written. A crash leaves either the whole record
-    /// or none.
-    pub(crate) fn record_closing(&self, record: &ClosingRecord) -> Result<(), OpenError> {
-        let (path, new) = (self.path.join(CLOSED), self.path.join(NEW_CLOSED));
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&new)?;
-            file.write_all(record.to_text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            sync_folder(&self.path)
-        };
-        write().map_err(|error| OpenError::io("write", &path, error))
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Returns `None` if the database was not closed cleanly.
-    pub(crate) fn closing(&self) -> Result<Option<Closing>, OpenError> {
-        let path = self.path.join(CLOSED);
-        let mut text = String::new();
-        match File::open(&path).and_then(|file| file.take(CLOSED_BYTES_MAX).read_to_string(&mut text)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
-                return Err(OpenError::io("read", &path, error));
-            }
-            Ok(0) => return Ok(Some(Closing::Unrecorded)),
-            _ => {}
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.path.join(TREE)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    /// Creates the folders of the log and the tree.
+    pub(crate) fn create_parts(&self) -> Result<(), OpenError> {
+        for part in [self.tree(), self.log()] {
+            create_private(&part)?;
         }
-        let what = "it is not the record that Rowhouse wrote when the database was closed; \
-                    to accept that the journals may have lost data since then, delete it";
-        let record = ClosingRecord::from_text(&text).ok_or_else(|| OpenError::damaged(&path, what))?;
-        Ok(Some(Closing::Recorded(record)))
+        self.sync_names()
     }
 
-    /// Must be called before anything is written.
-    pub(crate) fn remove_closing_record(&self) -> Result<(), OpenError> {
-        let path = self.path.join(CLOSED);
-        remove_if_there(&self.path.join(NEW_CLOSED))
-            .and_then(|()| remove_if_there(&path))
-            .and_then(|()| sync_folder(&self.path))
-            .map_err(|error| OpenError::io("remove", &path, error))
+    /// Syncs all folders. After a crash, names may be visible that a power failure would remove.
+    pub(crate) fn sync_names(&self) -> Result<(), OpenError> {
+        sync_folders(&self.path).map_err(|error| OpenError::io("sync the folders of", &self.path, error))
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.kind == Kind::New
+    }
+
+    /// Returns the folder of the storage library in format 1.
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
+    /// Returns the folder of the sorted files in format 1.
+    pub(crate) fn database_tree(&self) -> PathBuf {
+        self.database().join(DATABASE_TREE)
     }
 
-    /// Marks the database as completely created. The storage library does not sync the folder that contains its
-    /// keyspace folders, so this method does.
+    /// Tests whether files can be renamed from the database of format 1 to the data folder. They cannot if the database
+    /// is a link to another file system.
+    pub(crate) fn probe_rename(&self) -> Result<(), OpenError> {
+        let (from, to) = (self.database().join(PROBE), self.path.join(PROBE));
+        let renamed = File::create(&from).and_then(|_| fs::rename(&from, &to));
+        // The first file exists only if it could not be renamed.
+        let removed = remove_if_there(&from).and_then(|()| remove_if_there(&to));
+        renamed.and(removed).map_err(|error| OpenError::io("move a file to the data folder from", &from, error))
+    }
+
+    /// Marks a folder of format 1 before the migration changes it. Earlier versions do not open it any more.
+    pub(crate) fn begin_migration(&mut self) -> Result<(), OpenError> {
+        self.replace_marker(&migrating_text())?;
+        self.kind = Kind::Migrating;
+        Ok(())
+    }
+
+    /// Moves the sorted files of format 1 to their new place.
+    pub(crate) fn move_tree(&self) -> Result<(), OpenError> {
+        let from = self.database_tree();
+        fs::rename(&from, self.tree())
+            .and_then(|()| sync_folder(&self.path))
+            .and_then(|()| from.parent().map_or(Ok(()), sync_folder))
+            .map_err(|error| OpenError::io("move to `tree`", &from, error))
+    }
+
+    /// Creates the folder of the log.
+    pub(crate) fn create_log(&self) -> Result<(), OpenError> {
+        create_private(&self.log())
+    }
+
+    /// Marks a migrated folder as complete.
+    pub(crate) fn complete_migration(&mut self) -> Result<(), OpenError> {
+        self.replace_marker(&marker_text(FORMAT))?;
+        self.kind = Kind::Complete;
+        Ok(())
+    }
+
+    /// Deletes what the migration of a complete folder left.
+    pub(crate) fn remove_remains(&self) -> Result<(), OpenError> {
+        let exists = |name: &str| self.path.join(name).symlink_metadata().is_ok();
+        if ![DATABASE, CLOSED, NEW_CLOSED].into_iter().any(exists) {
+            return Ok(());
+        }
+        remove_database(&self.path)
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("remove the files of format 1 from", &self.path, error))
+    }
+
+    fn replace_marker(&self, text: &str) -> Result<(), OpenError> {
+        let new = self.path.join(NEW_MARKER);
+        write_synced(&new, text)
+            .and_then(|()| fs::rename(&new, self.path.join(MARKER)))
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("write the format marker in", &self.path, error))
+    }
+
+    /// Marks the log and the tree as completely created.
     pub(crate) fn complete(&mut self) -> Result<(), OpenError> {
-        sync_folders(&self.database())
+        sync_folders(&self.path)
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
-        self.is_new = false;
+        self.kind = Kind::Complete;
         Ok(())
     }
 }
@@ -226,10 +278,10 @@ fn kind(path: &Path) -> Result<Kind, OpenError> {
         return Err(OpenError::Restoring { folder: path.to_owned() });
     }
     if names.iter().any(|name| name == MARKER) {
-        return check_marker(&path.join(MARKER)).map(|()| Kind::Complete);
+        return marked_kind(&path.join(MARKER));
     }
     let was_being_created = names.iter().any(|name| name == NEW_MARKER);
-    let is_ours = |name: &str| was_being_created && [NEW_MARKER, DATABASE].contains(&name);
+    let is_ours = |name: &str| was_being_created && [NEW_MARKER, TREE, LOG, DATABASE].contains(&name);
     if names.iter().any(|name| !IGNORED.contains(&name.as_str()) && !is_ours(name)) {
         return Err(OpenError::Foreign { folder: path.to_owned() });
     }
@@ -240,7 +292,7 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-fn check_marker(path: &Path) -> Result<(), OpenError> {
+fn marked_kind(path: &Path) -> Result<Kind, OpenError> {
     let damaged = || OpenError::Damaged {
         path: path.to_owned(),
         what: "the format marker is not one that Rowhouse wrote".to_owned(),
@@ -257,14 +309,20 @@ fn check_marker(path: &Path) -> Result<(), OpenError> {
     }
     let format = lines.next().and_then(|line| line.strip_prefix("format ")).and_then(|n| n.parse::<u32>().ok());
     match format {
-        Some(FORMAT) if text == marker_text() => Ok(()),
+        Some(1) if text == marker_text(1) => Ok(Kind::Format1),
+        Some(FORMAT) if text == migrating_text() => Ok(Kind::Migrating),
+        Some(FORMAT) if text == marker_text(FORMAT) => Ok(Kind::Complete),
         Some(found) if found > FORMAT => Err(OpenError::Newer { folder_marker: path.to_owned(), found }),
         _ => Err(damaged()),
     }
 }
 
-fn marker_text() -> String {
-    format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
+fn marker_text(format: u32) -> String {
+    format!("{FIRST_LINE}\nformat {format}\n{LAST_LINE}\n")
+}
+
+fn migrating_text() -> String {
+    format!("{FIRST_LINE}\nformat {FORMAT}\n{MIGRATING_LINE}\n{LAST_LINE}\n")
 }
 
 fn create_private(path: &Path) -> Result<(), OpenError> {
@@ -292,15 +350,34 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Deletes the database of an unfinished first startup.
+/// Deletes the log and the tree of an unfinished first startup, which may have been one of an earlier version.
 fn prepare(path: &Path) -> io::Result<()> {
-    let mut marker = File::create(path.join(NEW_MARKER))?;
-    marker.write_all(marker_text().as_bytes())?;
-    marker.sync_all()?;
+    write_synced(&path.join(NEW_MARKER), &marker_text(FORMAT))?;
     sync_folder(path)?;
-    match fs::remove_dir_all(path.join(DATABASE)) {
+    for part in [TREE, LOG] {
+        remove_folder_if_there(&path.join(part))?;
+    }
+    remove_database(path)?;
+    sync_parent(path)
+}
+
+/// Deletes the files of format 1.
+fn remove_database(path: &Path) -> io::Result<()> {
+    remove_folder_if_there(&path.join(DATABASE))?;
+    remove_if_there(&path.join(CLOSED))?;
+    remove_if_there(&path.join(NEW_CLOSED))
+}
+
+fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn remove_folder_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => sync_parent(path),
+        _ => Ok(()),
     }
 }
 

@@ -10,11 +10,7 @@ use engine::snapshot::SnapshotTable;
 use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 
 /// The data folder format that this version writes and reads.
-pub(crate) const FORMAT: u32 = 1;
-
-/// The only keyspace. A second keyspace would require about 17 more syncs when a folder is created. It would also have
-/// to be flushed before journals could be deleted.
-pub(crate) const KEYSPACE: &str = "data";
+pub(crate) const FORMAT: u32 = 2;
 
 // No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
 // entry.
@@ -24,6 +20,8 @@ pub(crate) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
 pub(crate) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 /// The prefix of the keys of deleted tables whose entities are still to be removed. The table ID follows.
 pub(crate) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
+/// The end of the range of these keys.
+pub(crate) const PURGE_END: &[u8] = b"\0\0\0\0\0\0\0\0q";
 /// The prefix of the keys of service properties. The account name follows.
 pub(crate) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 

@@ -1,14 +1,16 @@
-//! The data folder: its ownership, journals and format, the open database, and the checks before it is opened.
+//! The data folder: its owner and format, the keys and values in it, the payloads of the log, and the open database of
+//! a log and a tree.
 //!
 //! This folder must not know what is read or written by requests.
 
-pub(crate) mod closing;
 pub(crate) mod folder;
+pub(crate) mod format1;
 pub(crate) mod guard;
-pub(crate) mod journal;
 pub(crate) mod layout;
+pub(crate) mod manifest;
 pub(crate) mod open_error;
-pub(crate) mod preflight;
+pub(crate) mod opening;
+pub(crate) mod payload;
 pub(crate) mod space;
 pub(crate) mod storage;
-pub(crate) mod visibility;
+pub(crate) mod storage_error;

@@ -1,6 +1,7 @@
 //! The reasons why a data folder cannot be opened.
 
 use crate::disk::layout::FORMAT;
+use crate::disk::storage_error::StorageError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,13 +62,21 @@ pub enum OpenError {
         /// The folder of the database.
         path: PathBuf,
         /// The reason.
-        source: fjall::Error,
+        source: StorageError,
     },
 }
 
 impl OpenError {
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_owned(), source }
+    }
+
+    /// Returns the error of an attempt to open the database in a folder.
+    pub(crate) fn storage(folder: &Path, source: StorageError) -> Self {
+        match source.damage() {
+            Some(what) => Self::damaged(folder, what),
+            None => Self::Storage { path: folder.to_owned(), source },
+        }
     }
 
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {

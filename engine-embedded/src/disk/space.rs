@@ -3,6 +3,7 @@
 //! The engine refuses writes before the disk is full. Its background writes need space, for example for sorted files
 //! that replace others. Deletions, with which an operator frees space, also need some.
 
+use engine::figures::DiskFigures;
 use engine::parts::monotonic;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,26 @@ impl FreeSpace {
         } else {
             tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again, so all writes are accepted");
         }
+    }
+}
+
+/// The file system of the data folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    pub(crate) folder: PathBuf,
+    pub(crate) reserve_bytes: u64,
+}
+
+impl Disk {
+    pub(crate) fn figures(&self) -> Option<DiskFigures> {
+        let free_bytes = free_bytes(&self.folder).ok()?;
+        Some(DiskFigures { free_bytes, reserve_bytes: self.reserve_bytes })
+    }
+
+    /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
+    /// the free space is unknown.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
 }
 

@@ -1,91 +1,76 @@
-//! The database of the embedded engine: how it is opened and tuned, and what is read from it at startup.
+//! The stored data of the embedded engine: the log and the tree, and how they are opened together.
+//!
+//! A write appends a group to the log, syncs it, applies it to the tree, and publishes it. The tree keeps what the log
+//! contains in memory until it is flushed; then the log's segments are released. At startup, the log is read from the
+//! last persisted transaction, and applied to the tree again.
+//!
+//! Invariants:
+//!
+//! 1. Nothing is visible before it is as durable as the engine is configured to make it.
+//! 2. What the tree has persisted was synced in the log before. Otherwise, a power failure would leave a tree that is
+//!    ahead of its log.
 //!
 //! This module must not depend on requests or threads.
 
-use crate::disk::closing::ClosingRecord;
 use crate::disk::folder::Folder;
 use crate::disk::guard::{Panicked, guarded};
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
 use crate::disk::open_error::OpenError;
-use crate::disk::preflight::{self, Acknowledged, IncompleteWrites};
-use crate::disk::visibility::Visibility;
+use crate::disk::payload::{self, LoggedTransaction};
+use crate::disk::storage_error::StorageError;
+use crate::log::errors::OpenLogError;
+use crate::log::format::Record;
+use crate::log::group::Group;
+use crate::log::inspection::{Inspected, inspect};
+use crate::log::options::{Durability, Options};
+use crate::log::real_disk::RealDisk;
+use crate::log::recovery::{Known, open};
+use crate::log::upkeep::Upkeep;
+use crate::log::writer::Writer;
+use crate::sequence::Sequence;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::tree::{Key, Range, Snapshot, Tree, TreeError, TreeSettings, Value};
 use engine::Fault;
-use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
-use fjall::compaction::Leveled;
-use fjall::config::BlockSizePolicy;
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::DateTime;
-use std::collections::HashSet;
-use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-// The tests in `schedules/` replace this module and these two types of the library by a model.
-pub(crate) use fjall::{OwnedWriteBatch, Snapshot};
-
-/// The size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches this
-/// size. The allocator rounds up to the next of 28, 32 and 40 KiB.
-const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
-/// The size at which a memtable is flushed to a sorted file, in bytes. While one memtable is being flushed, writers
-/// fill the next one, and the library keeps the previous one.
-const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// The memtable size that is passed to the library. It is never reached, because the engine flushes memtables itself
-/// ([`Storage::wait_for_room`]).
-const LIBRARY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
-/// The number of files in the uppermost level at which the library merges them. Usually the engine does so earlier
-/// (`compaction`).
-const UPPERMOST_FILES: u8 = 12;
-/// The size of full journals at which entries that exist only in them are flushed so that they can be deleted, in
-/// bytes. It is the minimum that the library accepts, because all journals are read at startup.
-const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The cache size for a database that is read once, in bytes.
 const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// When this many sealed memtables are waiting to be flushed, writers wait. The library allows one more.
-const SEALED_MEMTABLES_MAX: usize = 3;
-/// When the uppermost level has this many runs, writers wait. The library allows more.
-const UPPERMOST_RUNS_MAX: usize = 28;
-const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// The number of library threads that flush memtables and compact. With one thread (the library's default on one core),
-/// the library can stall. With two (its default on two cores), one thread spins while the other compacts. In
-/// measurements with batches of 100, four threads took a fifth less CPU time.
-const LIBRARY_THREADS: usize = 4;
-
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenSettings {
     pub(crate) cache_bytes: u64,
-    pub(crate) incomplete_writes: IncompleteWrites,
+    pub(crate) durability: Durability,
 }
 
 pub(crate) struct Storage {
-    pub(crate) db: Database,
-    pub(crate) data: Keyspace,
-    visibility: Visibility,
-    /// Triggered when the database is about to be closed and reopened. Long-running reads then stop soon.
-    pub(crate) retired: Cancellation,
-    // Dropped last, after the library's threads have stopped.
-    closing: OnceLock<RecordOnDrop>,
+    pub(crate) tree: Tree,
+    pub(crate) upkeep: Upkeep<RealDisk>,
+    appender: Mutex<Appender>,
+    durability: Durability,
 }
 
-/// When dropped, records in the folder that the database was closed cleanly.
-struct RecordOnDrop(Arc<Folder>);
-
-impl Drop for RecordOnDrop {
-    fn drop(&mut self) {
-        if let Err(error) = record_closing(&self.0) {
-            tracing::warn!(%error, "the data folder was closed cleanly, but the record of the shutdown could not be written");
-        }
-    }
+/// The end of the log. Whoever holds it determines the serial order.
+struct Appender {
+    writer: Writer<RealDisk>,
+    /// Empty between writes. Kept for its memory.
+    group: Group,
+    step: Step,
 }
 
-/// The contents of all journals are synced.
-fn record_closing(folder: &Folder) -> Result<(), OpenError> {
-    folder.record_closing(&preflight::closing_record(&folder.database())?)
+/// What a write does. A panic leaves it as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// There is no write.
+    Idle,
+    /// The group is being written to the log.
+    Log,
+    /// The group is in the log and is being applied to the tree.
+    Apply,
+    /// The log is being continued after a failure.
+    Recovery,
 }
 
 pub(crate) struct Recovered {
@@ -96,218 +81,273 @@ pub(crate) struct Recovered {
 }
 
 impl Storage {
-    pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
-        if folder.is_new() {
-            let storage = Self::open_database(folder, settings)?;
-            folder.complete()?;
-            return Ok(storage);
-        }
-        let closing = folder.closing()?;
-        preflight::check(&folder.database(), closing.as_ref(), settings.incomplete_writes)?;
-        folder.remove_closing_record()?;
-        let opened = Self::open_database(folder, settings);
-        if opened.is_err() && closing.is_some() {
-            // Nothing was written, so restore the record: the next attempt must be as strict as this one.
-            record_closing(folder)?;
-        }
-        opened
+    /// Opens the log and the tree of a folder that was found to be good.
+    pub(crate) fn open(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+        Self::open_parts(folder, settings, false)
     }
 
-    /// Creates the database in a folder that a restore will fill and complete.
+    /// Creates the log and the tree in a folder that is not complete yet.
     pub(crate) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
-        Self::open_database(folder, settings)
+        folder.create_parts()?;
+        Self::open_parts(folder, settings, true)
     }
 
-    /// Reopens the database after a failed write. The old instance must already be closed.
-    pub(crate) fn reopen(
-        folder: &Folder,
-        settings: OpenSettings,
-        acknowledged: Acknowledged,
-    ) -> Result<Self, OpenError> {
-        preflight::rescue(&folder.database(), settings.incomplete_writes, acknowledged)?;
-        Self::open_database(folder, settings)
-    }
-
-    /// Opens a copy of a database for reading only, without background work.
-    pub(crate) fn open_read_only(database: &Path) -> Result<Self, OpenError> {
-        let db = opened(database, || {
-            Database::builder(database)
-                .cache_size(CHECK_CACHE_BYTES)
-                .journal_compression(CompressionType::None)
-                .max_journaling_size(JOURNALS_BYTES)
-                // The threads would flush and compact the data that is about to be read.
-                .worker_threads_unchecked(0)
-                .open()
+    fn open_parts(folder: &Folder, settings: OpenSettings, is_new: bool) -> Result<Self, OpenError> {
+        let (path, tree_settings) = (folder.tree(), TreeSettings { cache_bytes: settings.cache_bytes });
+        let tree = guarded_tree(&path, || {
+            if is_new { Tree::create(&path, tree_settings) } else { Tree::open(&path, tree_settings) }
         })?;
-        Self::with_keyspace(db, database)
-    }
-
-    /// Closes the database in a folder that a restore has filled, and returns the contents of its journals.
-    pub(crate) fn close(self, folder: &Folder) -> Result<ClosingRecord, OpenError> {
-        drop(self);
-        preflight::closing_record(&folder.database())
-    }
-
-    /// When the last reader finishes, records that everything is synced and that nothing more will be written.
-    pub(crate) fn record_closing_when_dropped(&self, folder: &Arc<Folder>) {
-        self.closing.get_or_init(|| RecordOnDrop(Arc::clone(folder)));
-    }
-
-    pub(crate) fn sorted_files(&self) -> HashSet<OsString> {
-        let version = self.data.tree.current_version();
-        version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
-    }
-
-    fn with_keyspace(db: Database, path: &Path) -> Result<Self, OpenError> {
-        if !db.keyspace_exists(layout::KEYSPACE) {
-            return Err(OpenError::damaged(path, "its keyspace is missing"));
+        let known = Known { persisted: tree.persisted(), may_be_missing: is_new };
+        let log = folder.log();
+        let (writer, recovered) =
+            open(RealDisk::new(&log), Options::new(settings.durability), known, &mut |record| apply(&tree, record))
+                .map_err(|error| log_error(&log, error))?;
+        tree.publish(recovered.last);
+        if let Some(cut) = recovered.cut {
+            tracing::info!(
+                segment = cut.segment,
+                offset = cut.offset,
+                "the log ends here; what follows is ignored: an incomplete write, of which nothing was acknowledged as \
+                 synced, or remains of an earlier use of the file"
+            );
         }
-        let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self { db, data, visibility: Visibility::new(), retired: Cancellation::default(), closing: OnceLock::new() })
+        let group = Group::new(writer.next_sequence());
+        let upkeep = writer.upkeep();
+        Ok(Self {
+            tree,
+            upkeep,
+            appender: Mutex::new(Appender { writer, group, step: Step::Idle }),
+            durability: settings.durability,
+        })
     }
 
-    fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
-        let path = folder.database();
-        let db = opened(&path, || {
-            // Values are compressed in the sorted files, but not in the journal. There, compression would slow down
-            // every commit. Moreover, the checksum of a journal covers compressed bytes, which a different version of
-            // the compressor might not reproduce.
-            Database::builder(&path)
-                .cache_size(settings.cache_bytes)
-                .journal_compression(CompressionType::None)
-                .max_journaling_size(JOURNALS_BYTES)
-                .worker_threads(LIBRARY_THREADS)
-                .open()
-        })?;
-        if folder.is_new() {
-            opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+    /// Opens a copy of a folder's tree for reading only, with the transactions of the log that are not in its files.
+    pub(crate) fn open_read_only(tree: &Path, log: &Path) -> Result<Tree, OpenError> {
+        let opened = guarded_tree(tree, || Tree::open(tree, TreeSettings { cache_bytes: CHECK_CACHE_BYTES }))?;
+        let persisted = opened.persisted();
+        let options = Options::new(Durability::Sync);
+        let inspected = inspect(&RealDisk::new(log), &options, Some(persisted), &mut |record| apply(&opened, record))
+            .map_err(|error| log_error(log, error))?;
+        opened.publish(inspected.map_or(opened.persisted(), |log| log.last));
+        Ok(opened)
+    }
+
+    /// Writes a group of transactions and makes it visible. `last_stamp` is the last stamp that was issued, if any of
+    /// the transactions has one. `is_synced` matters only with [`Durability::Interval`].
+    ///
+    /// After an error, it is unknown what is on disk until [`Self::resume`] succeeds.
+    pub(crate) fn write(
+        &self,
+        transactions: Vec<LoggedTransaction>,
+        last_stamp: Option<DateTime>,
+        is_synced: bool,
+    ) -> Result<(), StorageError> {
+        let mut appender = self.appender();
+        let Appender { writer, group, step } = &mut *appender;
+        if *step != Step::Idle {
+            return Err(StorageError::INTERRUPTED);
         }
-        Self::with_keyspace(db, &path)
+        *step = Step::Log;
+        let first = group.first();
+        for LoggedTransaction { encoded, origin, stamp, .. } in &transactions {
+            group.push(encoded, stamp.map_or(NO_STAMP, |stamp| stamp.ticks().unsigned_abs()), origin.code());
+        }
+        if let Err(error) = writer.append(group) {
+            // Nothing may be written until `resume` has decided how the log continues.
+            group.restart(first);
+            *step = Step::Idle;
+            return Err(error.into());
+        }
+        let synced = match self.durability {
+            Durability::Sync => writer.sync().map(drop).map_err(|error| {
+                group.restart(first);
+                StorageError::from(error)
+            }),
+            Durability::Interval if is_synced => writer.sync().map(drop).map_err(StorageError::from),
+            Durability::Interval => Ok(()),
+        };
+        // With the durability `Interval`, the group is part of the log even if it could not be synced.
+        if synced.is_ok() || self.durability == Durability::Interval {
+            *step = Step::Apply;
+            self.apply(first, transactions, last_stamp);
+        }
+        *step = Step::Idle;
+        synced
     }
 
+    fn apply(&self, first: Sequence, transactions: Vec<LoggedTransaction>, last_stamp: Option<DateTime>) {
+        let mut sequence = first;
+        let mut last_stamp =
+            last_stamp.map(|stamp| (layout::LAST_STAMP.into(), Some(layout::stamp_value(stamp).into())));
+        let last = transactions.len().saturating_sub(1);
+        for (index, LoggedTransaction { items, .. }) in transactions.into_iter().enumerate() {
+            if index > 0 {
+                sequence = sequence.next();
+            }
+            let stamp = if index == last { last_stamp.take() } else { None };
+            self.tree.apply(sequence, items.into_iter().chain(stamp));
+        }
+        self.tree.publish(sequence);
+    }
+
+    /// Returns whether writes are refused because a write or a sync of the log failed, or because a write panicked.
     pub(crate) fn refuses_writes(&self) -> bool {
-        self.db.persist(PersistMode::Buffer).is_err()
+        self.upkeep.has_failed() || self.appender().step != Step::Idle
     }
 
-    /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once the
-    /// batch is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
-    pub(crate) fn acknowledged(&self, incomplete_writes: IncompleteWrites) -> Acknowledged {
-        match incomplete_writes {
-            IncompleteWrites::Everything => Acknowledged::Unknown,
-            IncompleteWrites::Nothing | IncompleteWrites::LastBatch => {
-                Acknowledged::UpTo(self.data.tree.get_highest_memtable_seqno())
-            }
+    /// Ends the refusal of writes after a failure: begins a new segment of the log, and flushes again. What was visible
+    /// stays visible.
+    ///
+    /// Always fails after a panic while a group was applied or the log was being continued: the tree may lack a part of
+    /// what the log contains, or the log a part of what was acknowledged. Only opening the database again restores it.
+    pub(crate) fn resume(&self) -> Result<(), StorageError> {
+        let mut appender = self.appender();
+        let Appender { writer, group, step } = &mut *appender;
+        match step {
+            Step::Idle => {}
+            // It is unknown what is on disk, as after a failed write.
+            Step::Log => writer.fail(),
+            Step::Apply | Step::Recovery => return Err(StorageError::INTERRUPTED),
         }
+        *step = Step::Recovery;
+        let recovered = writer.recover_after_failure();
+        *step = Step::Idle;
+        recovered?;
+        group.restart(writer.next_sequence());
+        drop(appender);
+        self.flush()
     }
 
-    pub(crate) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
-        self.visibility.write(|| self.db.seqno(), || batch.commit())
-    }
-
-    /// Returns a snapshot that shows either all of each batch or none of it, or `None` if that is impossible until the
-    /// current batch is written.
-    pub(crate) fn try_snapshot(&self) -> Option<fjall::Snapshot> {
-        self.visibility.snapshot(|| self.db.snapshot(), || self.db.visible_seqno())
-    }
-
-    /// Returns a snapshot that shows either all of each batch or none of it. It may wait for a batch that is being
-    /// written.
-    pub(crate) fn snapshot(&self) -> fjall::Snapshot {
-        loop {
-            if let Some(snapshot) = self.try_snapshot() {
-                return snapshot;
-            }
-            self.visibility.wait();
+    /// Writes the sealed memtables to sorted files, and releases the segments of the log that are no longer needed.
+    pub(crate) fn flush(&self) -> Result<(), StorageError> {
+        // Another thread may seal a later memtable at any time, so what is synced before the tree has chosen the
+        // memtables is not enough.
+        self.tree.flush_after(|| self.upkeep.sync().map(drop).map_err(StorageError::from))?;
+        if let Err(error) = self.upkeep.release(self.tree.persisted()) {
+            tracing::warn!(%error, "segments of the log could not be removed; the next flush will try again");
         }
+        Ok(())
     }
 
-    /// Makes room in memory for the next group: seals a full memtable, unless the previous one is still being flushed.
-    /// Waits while there is no room, and while the library would block the writer. If a flush has failed, the library
-    /// would wait forever, whereas this method returns.
-    pub(crate) fn wait_for_room(&self) {
-        let tree = &self.data.tree;
-        let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
-        let must_wait = || match tree.sealed_memtable_count() {
-            0 => false,
-            // A folder created by an earlier version may have memtables that the library flushes before they are full.
-            sealed => is_full() || sealed >= SEALED_MEMTABLES_MAX,
-        };
-        while must_wait() || tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
-            if self.refuses_writes() {
-                return;
-            }
-            std::thread::sleep(ROOM_POLL_INTERVAL);
-        }
-        if is_full() {
-            // If this fails, the next write also fails.
-            let _rotated = self.data.rotate_memtable();
-        }
+    /// Also seals and writes the active memtable. If the sealed ones cannot be written, seals no further one, because
+    /// writers wait only while the active memtable is full.
+    pub(crate) fn flush_everything(&self) -> Result<(), StorageError> {
+        self.flush()?;
+        if self.tree.rotate() { self.flush() } else { Ok(()) }
     }
 
-    /// Returns the number of blocks that reads have loaded from disk, or from the operating system's cache, since the
-    /// database was opened.
-    pub(crate) fn blocks_loaded(&self) -> u64 {
-        self.data.metrics().block_load_io_count() as u64
+    /// Releases the disk space of the log if everything in it is persisted. Returns whether it was released.
+    pub(crate) fn retire_log(&self) -> Result<bool, StorageError> {
+        Ok(self.appender().writer.retire(self.tree.persisted())?)
     }
 
-    pub(crate) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
-        snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
+    /// Syncs everything and records that nothing more will be written. Nothing may be written afterwards.
+    pub(crate) fn close(&self) -> Result<(), StorageError> {
+        Ok(self.appender().writer.close()?)
     }
 
-    pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
-        let path = self.data.path();
-        let mut recovered = Recovered {
-            catalog: Catalog::default(),
-            properties: AccountProperties::default(),
-            next_table_id: TableId::FIRST,
-            last_stamp: DateTime::MIN,
-        };
-        let mut highest_id = None;
-        for entry in self.own_entries(&self.db.snapshot()) {
-            let entry = entry.into_inner();
-            let (key, value) = entry.map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
-            match layout::decode_engine_entry(&key, &value) {
-                Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
-                Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
-                Ok(EngineEntry::Table(entry)) => {
-                    recovered.catalog.insert(&entry.table, entry.id);
-                    recovered.catalog.set_policies(&entry.table, entry.policies);
-                    highest_id = highest_id.max(Some(entry.id));
-                }
-                Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
-                Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
-                // A newer version may have added this kind.
-                Err(EngineEntryError::UnknownKind) => {}
-                Err(EngineEntryError::Damaged(what)) => {
-                    return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
-                }
-            }
-        }
-        if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
-            return Err(OpenError::damaged(path, "the ID of the next table is missing or was already issued"));
-        }
-        Ok(recovered)
+    /// Returns the entries of the engine itself.
+    pub(crate) fn own_entries(snapshot: &Snapshot) -> Range {
+        snapshot.range(..TableId::FIRST.to_bytes())
+    }
+
+    /// Reads what the engine keeps in memory.
+    pub(crate) fn recover(&self) -> Result<Recovered, StorageError> {
+        recover(&self.tree)
+    }
+
+    fn appender(&self) -> MutexGuard<'_, Appender> {
+        self.appender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the options of the keyspace. The library fixes a keyspace's block size, and every other option that is not
-/// set here, when the keyspace is created. Measured with 1 KiB entities: scans with 16 KiB blocks are about as fast as
-/// with larger ones, and a get that misses the cache reads a quarter as much as with 64 KiB. Compression is the
-/// library's default: none in the two levels that are written most, and LZ4 below them. Filters stay enabled in the
-/// last level (`expect_point_read_hits` is off), because an insert looks up a missing key and would otherwise have to
-/// read a block from disk.
-fn keyspace_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
-        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(UPPERMOST_FILES)))
-        .max_memtable_size(LIBRARY_MEMTABLE_BYTES)
+/// Reads what the engine keeps in memory.
+pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
+    let mut recovered = Recovered {
+        catalog: Catalog::default(),
+        properties: AccountProperties::default(),
+        next_table_id: TableId::FIRST,
+        last_stamp: DateTime::MIN,
+    };
+    let mut highest_id = None;
+    for entry in Storage::own_entries(&tree.snapshot()) {
+        let (key, value) = entry?;
+        match layout::decode_engine_entry(&key, &value) {
+            Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
+            Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
+            Ok(EngineEntry::Table(entry)) => {
+                recovered.catalog.insert(&entry.table, entry.id);
+                recovered.catalog.set_policies(&entry.table, entry.policies);
+                highest_id = highest_id.max(Some(entry.id));
+            }
+            Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
+            Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
+            // A newer version may have added this kind.
+            Err(EngineEntryError::UnknownKind) => {}
+            Err(EngineEntryError::Damaged(what)) => {
+                return Err(StorageError::damaged(format!("the key {}: {what}", key.escape_ascii())));
+            }
+        }
+    }
+    if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
+        return Err(StorageError::damaged("the ID of the next table is missing or was already issued"));
+    }
+    Ok(recovered)
 }
 
-fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+/// The stamp in the log of a transaction without one.
+const NO_STAMP: u64 = 0;
+
+type Items = Vec<(Key, Option<Value>)>;
+
+/// Decodes a record of the log into its items and its Timestamp. An error describes the damage.
+fn decode(record: &Record<'_>) -> Result<(Items, Option<DateTime>), String> {
+    let stamp = Some(record.header.stamp).filter(|stamp| *stamp != NO_STAMP);
+    let stamp =
+        stamp.map(|ticks| i64::try_from(ticks).ok().and_then(DateTime::from_ticks).ok_or("its Timestamp is invalid"));
+    let stamp = stamp.transpose()?;
+    let items = payload::items(record.payload, stamp).ok_or("its operations cannot be read")?;
+    Ok((items, stamp))
+}
+
+fn apply(tree: &Tree, record: &Record<'_>) -> Result<(), String> {
+    let (items, stamp) = decode(record)?;
+    let last_stamp = stamp.map(|stamp| (layout::LAST_STAMP.into(), Some(layout::stamp_value(stamp).into())));
+    tree.apply(record.header.sequence, items.into_iter().chain(last_stamp));
+    Ok(())
+}
+
+/// Reads the whole log without changing anything. `persisted` is the last transaction in the sorted files; if it is not
+/// known, a log that begins too late or ends too early may look complete.
+pub(crate) fn inspect_log(
+    path: &Path,
+    durability: Durability,
+    persisted: Option<Sequence>,
+) -> Result<Inspected, OpenError> {
+    if !path.try_exists().map_err(|error| OpenError::io("look for", path, error))? {
+        return Err(OpenError::damaged(path, "it is missing"));
+    }
+    let (disk, options) = (RealDisk::new(path), Options::new(durability));
+    let inspected = inspect(&disk, &options, persisted, &mut |record| decode(record).map(drop));
+    let inspected = inspected.map_err(|error| log_error(path, error))?;
+    inspected.ok_or_else(|| OpenError::damaged(path, "there is no segment"))
+}
+
+pub(crate) fn log_error(log: &Path, error: OpenLogError) -> OpenError {
+    match error {
+        OpenLogError::Damaged { name, what } => OpenError::damaged(&log.join(name), what),
+        OpenLogError::Disk(error) => {
+            let path = log.join(&error.name);
+            OpenError::Io { doing: error.doing, path, source: error.source }
+        }
+    }
+}
+
+pub(crate) fn guarded_tree<T>(path: &Path, open: impl FnOnce() -> Result<T, TreeError>) -> Result<T, OpenError> {
     match guarded(open) {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
-        Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
+        Ok(Ok(tree)) => Ok(tree),
+        Ok(Err(TreeError::Missing(path))) => Err(OpenError::damaged(&path, "the list of sorted files is missing")),
+        Ok(Err(error)) => Err(OpenError::Storage { path: path.to_owned(), source: error.into() }),
         Err(Panicked) => Err(OpenError::damaged(
             path,
             "the storage library stopped at an inconsistency; see the log for its location",
@@ -315,6 +355,6 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
     }
 }
 
-pub(crate) fn storage_fault(error: fjall::Error) -> Fault {
-    Fault::Storage(Box::new(error))
+pub(crate) fn storage_fault(error: impl Into<StorageError>) -> Fault {
+    Fault::Storage(Box::new(error.into()))
 }

@@ -1,13 +1,12 @@
 //! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
 
 use crate::disk::layout::{self, TableId};
-use crate::disk::storage::Storage;
 use crate::reading::scans::ScanSlot;
-use crate::state::{EmbeddedState, View, read_fault};
+use crate::state::{EmbeddedState, read_fault};
+use crate::tree::{Key, Range, Snapshot, Value};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
-use engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
-use fjall::{Iter, Readable, UserKey, UserValue};
+use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use model::KeyRange;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,13 +20,11 @@ pub(crate) struct RunningPage<S> {
     id: TableId,
     ranges: vec::IntoIter<KeyRange>,
     /// The next entity, if the scan had to stop before it.
-    held: Option<(UserKey, UserValue)>,
+    held: Option<(Key, Value)>,
     /// The last key that was read, for reporting an entity that cannot be read.
     last_key: Vec<u8>,
-    entries: Option<Iter>,
-    snapshot: fjall::Snapshot,
-    // Dropped after everything that was read from the database.
-    storage: Arc<Storage>,
+    entries: Option<Range>,
+    snapshot: Snapshot,
     // Dropped last, because it keeps the folder locked.
     shared: Arc<EmbeddedState>,
 }
@@ -48,13 +45,13 @@ impl<S: EntitySink> RunningPage<S> {
     ) -> Result<Self, ReadError> {
         shared.check_open().map_err(ReadError::Fault)?;
         // Take the snapshot before looking up the table, for the reason given in `EmbeddedState::get`.
-        let View { snapshot, storage } = shared.view().map_err(ReadError::Fault)?;
+        let snapshot = shared.storage.tree.snapshot();
         let id = shared.table_id(table)?;
         let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
-        let cancellations = vec![abandoned, shared.closing.clone(), storage.retired.clone()];
+        let cancellations = vec![abandoned, shared.closing.clone()];
         let page = PageBuilder::new(scan, sink, cancellations);
         let (held, last_key, entries) = (None, Vec::new(), None);
-        Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
+        Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, shared })
     }
 
     /// Reads until the page is finished or the scan must give up its slot. Must not be called on a thread that also
@@ -93,13 +90,13 @@ impl<S: EntitySink> RunningPage<S> {
         self.finish()
     }
 
-    fn next(&mut self) -> Result<Option<(UserKey, UserValue)>, ReadError> {
+    fn next(&mut self) -> Result<Option<(Key, Value)>, ReadError> {
         if let Some(held) = self.held.take() {
             return Ok(Some(held));
         }
         loop {
             if let Some(entry) = self.entries.as_mut().and_then(Iterator::next) {
-                return entry.into_inner().map(Some).map_err(|error| read_fault(error, &self.last_key));
+                return entry.map(Some).map_err(|error| read_fault(error, &self.last_key));
             }
             let Some(range) = self.ranges.next() else { return Ok(None) };
             let start = layout::entity_key(self.id, &range.start);
@@ -108,16 +105,13 @@ impl<S: EntitySink> RunningPage<S> {
                 None => self.id.next().to_bytes().to_vec(),
             };
             self.last_key.clone_from(&start);
-            self.entries = Some(self.snapshot.range(&self.storage.data, start..end));
+            self.entries = Some(self.snapshot.range(start..end));
         }
     }
 
     fn finish(self) -> Result<(S, ScanEnd), ReadError> {
         // A page that the engine cut short would look like one that is complete.
         self.shared.check_open().map_err(ReadError::Fault)?;
-        if self.storage.retired.is_cancelled() {
-            return Err(ReadError::Fault(Fault::Suspended));
-        }
         Ok(self.page.finish())
     }
 }

@@ -1,15 +1,16 @@
 //! Snapshots of the embedded engine.
 //!
-//! Invariant beyond those of [`engine::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
-//! reopen its database, because neither is possible while it reads.
+//! Invariant beyond those of [`engine::snapshot`]: a reader of a snapshot stops soon when the engine closes, which
+//! is not possible while it reads.
 
+use crate::disk::folder::Folder;
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
 use crate::disk::storage::{Storage, storage_fault};
-use crate::state::{EmbeddedState, View};
+use crate::state::EmbeddedState;
+use crate::tree;
 use engine::Fault;
 use engine::parts::cancellation::Cancellation;
 use engine::snapshot::{EntityVisitor, Snapshot, SnapshotContents, SnapshotError, Snapshots};
-use fjall::Readable;
 use model::DateTime;
 use std::sync::Arc;
 
@@ -18,9 +19,10 @@ const ENTITIES_BETWEEN_CHECKS: usize = 64;
 impl Snapshots for EmbeddedState {
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
         self.check_open()?;
-        let View { snapshot, storage } = self.view()?;
-        let (contents, ids) = contents(&storage, &snapshot)?;
-        Ok(Box::new(EmbeddedSnapshot { contents, ids, snapshot, storage, closing: self.closing.clone() }))
+        let snapshot = self.storage.tree.snapshot();
+        let (contents, ids) = contents(&snapshot)?;
+        let (closing, folder) = (self.closing.clone(), Some(Arc::clone(self.folder())));
+        Ok(Box::new(EmbeddedSnapshot { contents, ids, snapshot, closing, _folder: folder }))
     }
 }
 
@@ -29,10 +31,10 @@ pub(crate) struct EmbeddedSnapshot {
     pub(crate) contents: SnapshotContents,
     /// The IDs of the tables, in the order of the tables.
     pub(crate) ids: Vec<TableId>,
-    // Dropped before the database to which it belongs.
-    pub(crate) snapshot: fjall::Snapshot,
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) snapshot: tree::Snapshot,
     pub(crate) closing: Cancellation,
+    // Dropped last, so that no other process can open the folder while the tree is still open.
+    pub(crate) _folder: Option<Arc<Folder>>,
 }
 
 impl Snapshot for EmbeddedSnapshot {
@@ -41,32 +43,29 @@ impl Snapshot for EmbeddedSnapshot {
     }
 
     fn check(&self) -> Result<(), Fault> {
-        if self.closing.is_cancelled() {
-            return Err(Fault::Closed);
-        }
-        if self.storage.retired.is_cancelled() { Err(Fault::Suspended) } else { Ok(()) }
+        if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
     fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError> {
         self.check().map_err(SnapshotError::Fault)?;
         let Some(id) = self.ids.get(table) else { return Ok(()) };
-        let entries = self.snapshot.range(&self.storage.data, id.to_bytes()..id.next().to_bytes());
+        let entries = self.snapshot.range(id.to_bytes()..id.next().to_bytes());
         for (index, entry) in entries.enumerate() {
             if index % ENTITIES_BETWEEN_CHECKS == 0 {
                 self.check().map_err(SnapshotError::Fault)?;
             }
-            let (key, record) = entry.into_inner().map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
+            let (key, record) = entry.map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
             visit(layout::key_in_table(&key).unwrap_or_default(), &record)?;
         }
         Ok(())
     }
 }
 
-fn contents(storage: &Storage, snapshot: &fjall::Snapshot) -> Result<(SnapshotContents, Vec<TableId>), Fault> {
+fn contents(snapshot: &tree::Snapshot) -> Result<(SnapshotContents, Vec<TableId>), Fault> {
     let mut contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let mut ids = Vec::new();
-    for entry in storage.own_entries(snapshot) {
-        let (key, value) = entry.into_inner().map_err(storage_fault)?;
+    for entry in Storage::own_entries(snapshot) {
+        let (key, value) = entry.map_err(storage_fault)?;
         match layout::decode_engine_entry(&key, &value) {
             Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
             Ok(EngineEntry::Table(entry)) => {

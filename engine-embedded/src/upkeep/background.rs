@@ -1,4 +1,5 @@
-//! Background threads: one removes the entities of deleted tables, the other syncs at intervals.
+//! Background threads: one removes the entities of deleted tables, one flushes memtables, one prepares segments of the
+//! log, and one syncs the log at intervals.
 //!
 //! Invariants:
 //!
@@ -6,87 +7,166 @@
 //! 2. The marker of a deleted table is removed after the table's last entity, so a purge survives a restart.
 
 use crate::disk::layout::{self, TableId};
+use crate::disk::payload::{Operations, Origin};
+use crate::disk::space::Disk;
 use crate::disk::storage::Storage;
+use crate::disk::storage_error::StorageError;
+use crate::log::options::SEGMENT_BYTES;
 use crate::state::EmbeddedState;
+use crate::writing::committer::Request;
+use crate::writing::fair_queue::FairQueue;
 use engine::parts::monotonic;
-use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
+/// The time after which a thread that waits for work checks whether it must stop.
+const STOP_POLL: Duration = Duration::from_millis(100);
+/// The pause after failed work.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+/// The maximum pause after repeated failures of a flush.
+const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(8);
 const PURGE_STEP_ENTITIES: usize = 1024;
 
 /// Removes the entities of deleted tables: first the tables left over from the previous run, then whenever it is woken.
 pub(crate) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
+    let mut has_failed = false;
     loop {
-        // While the database is closed, the committer is about to reopen it, and wakes the purger afterwards.
-        if let Ok(storage) = shared.storage()
-            && let Err(error) = purge_marked(shared, &storage)
+        // During an outage, the purge fails. The committer wakes the purger afterwards.
+        let result = purge_marked(shared);
+        if shared.closing.is_cancelled() {
+            return;
+        }
+        if let Err(error) = &result
+            && !has_failed
         {
             tracing::error!(%error, "the entities of a deleted table could not be removed; the purge will be retried");
         }
-        if shared.closing.is_cancelled() || wakes.recv().is_err() {
+        has_failed = result.is_err();
+        let pause = if has_failed { FAILURE_PAUSE } else { Duration::MAX };
+        if wakes.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
     }
 }
 
-fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> {
-    let mut marked = Vec::new();
-    for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        // Markers without a table ID were rejected when the database was opened.
-        marked.extend(layout::decode_purge_key(&marker.key()?));
-    }
-    for id in marked {
+fn purge_marked(shared: &EmbeddedState) -> Result<(), StorageError> {
+    let storage = &shared.storage;
+    for id in purge_marks(storage)? {
         let mut from = id.to_bytes().to_vec();
         while let Some(next) = {
-            if shared.closing.is_cancelled() || storage.retired.is_cancelled() {
+            if shared.closing.is_cancelled() {
                 return Ok(());
             }
             #[cfg(test)]
             drop(shared.purges_held.blocking_lock());
             let began = monotonic::now();
             let next = purge_step(storage, id, from)?;
-            // Leave half of the time to writers that wait for the journal.
+            // Leave half of the time to writers that wait for the log.
             std::thread::sleep(began.elapsed());
             next
         } {
             from = next;
         }
-        let mut batch = storage.db.batch().durability(Some(PersistMode::SyncData));
-        batch.remove(&storage.data, layout::purge_key(id));
-        batch.commit()?;
+        let mut operations = Operations::default();
+        operations.delete(layout::purge_key(id));
+        write_purge(storage, operations)?;
     }
     Ok(())
 }
 
+/// Returns the IDs of the deleted tables whose entities are not removed yet.
+pub(crate) fn purge_marks(storage: &Storage) -> Result<Vec<TableId>, StorageError> {
+    let mut marked = Vec::new();
+    for marker in storage.tree.snapshot().range(layout::PURGE_PREFIX..layout::PURGE_END) {
+        // Markers without a table ID were rejected when the database was opened.
+        marked.extend(layout::decode_purge_key(&marker?.0));
+    }
+    Ok(marked)
+}
+
 /// Returns the key to continue from, or `None` if there are no more entities.
-fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
-    storage.wait_for_room();
-    let mut batch = storage.db.batch();
+fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> Result<Option<Vec<u8>>, StorageError> {
+    if !storage.tree.wait_for_room() {
+        return Err(StorageError::NO_ROOM);
+    }
+    let mut operations = Operations::default();
     let mut last = None;
-    for entry in storage.db.snapshot().range(&storage.data, from..id.next().to_bytes().to_vec()) {
-        let key = entry.key()?;
-        batch.remove(&storage.data, key.clone());
+    for entry in storage.tree.snapshot().range(from..id.next().to_bytes().to_vec()) {
+        let (key, _) = entry?;
         last = Some(key.to_vec());
-        if batch.len() == PURGE_STEP_ENTITIES {
+        operations.delete(key);
+        if operations.len() == PURGE_STEP_ENTITIES {
             break;
         }
     }
-    let is_last_step = batch.len() < PURGE_STEP_ENTITIES;
-    // With the durability `Sync`, everything before the last batch of a journal is synced, and the journal check at
-    // startup relies on it. One sync for that many entities is cheap.
-    batch.durability(Some(PersistMode::SyncData)).commit()?;
+    let is_last_step = operations.len() < PURGE_STEP_ENTITIES;
+    write_purge(storage, operations)?;
     Ok(if is_last_step { None } else { last })
 }
 
-pub(crate) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
-    while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        if shared.is_unsynced.swap(false, Ordering::AcqRel)
-            && let Ok(storage) = shared.storage()
-            && let Err(error) = storage.db.persist(PersistMode::SyncData)
-        {
-            tracing::error!(%error, "the journal could not be synced; the next write will reopen the database");
+fn write_purge(storage: &Storage, operations: Operations) -> Result<(), StorageError> {
+    if operations.is_empty() {
+        return Ok(());
+    }
+    storage.write(vec![operations.into_transaction(Origin::Purge)], None, true)
+}
+
+/// Flushes each memtable when it is full. After a failure, the pause doubles, because each attempt may leave a file.
+pub(crate) fn flush(shared: &EmbeddedState, stop: &Receiver<()>) {
+    let tree = &shared.storage.tree;
+    let mut pause = FAILURE_PAUSE;
+    while stop.try_recv() == Err(TryRecvError::Empty) {
+        if !tree.wait_until_full(STOP_POLL) {
+            continue;
         }
+        if let Err(error) = shared.storage.flush_everything() {
+            if pause == FAILURE_PAUSE {
+                tracing::error!(%error, "a memtable could not be written to a sorted file; when the next one is full, writes are refused until it can be");
+            }
+            if stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            pause = FAILURE_PAUSE_MAX.min(2 * pause);
+        } else {
+            pause = FAILURE_PAUSE;
+        }
+    }
+}
+
+/// Prepares the next segment of the log while the current one is being filled, if the disk has room for it. Also wakes
+/// the committer if a write or a sync by another thread has failed, because only the committer continues the log.
+pub(crate) fn watch_log(shared: &EmbeddedState, committer: &FairQueue<Request>, disk: &Disk, stop: &Receiver<()>) {
+    let must_stop = |pause| stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
+    let upkeep = &shared.storage.upkeep;
+    let mut is_stopped = false;
+    while !is_stopped && !must_stop(STOP_POLL) {
+        if upkeep.has_failed() && !shared.counts.is_in_outage.load(Ordering::Relaxed) {
+            committer.interrupt();
+        }
+        if disk.room_bytes() < SEGMENT_BYTES {
+            continue;
+        }
+        let prepared = upkeep.prepare_next(&mut |pause| {
+            is_stopped = must_stop(pause);
+            !is_stopped
+        });
+        if let Err(error) = prepared {
+            tracing::warn!(%error, "a segment of the log could not be prepared; the next one will grow while it is written");
+            is_stopped = must_stop(FAILURE_PAUSE);
+        }
+    }
+}
+
+pub(crate) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
+    let mut has_failed = false;
+    while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let result = shared.storage.upkeep.sync();
+        if let Err(error) = &result
+            && !has_failed
+        {
+            tracing::error!(%error, "the log could not be synced; it will be continued in another file");
+        }
+        has_failed = result.is_err();
     }
 }

@@ -1,31 +1,34 @@
 //! Checks an entire data folder without changing anything in it.
 //!
-//! The storage library can only open a database for writing: it deletes unknown files, truncates journals and compacts.
-//! The check therefore opens a temporary folder with links to the sorted files, which never change, and with copies of
-//! everything else. The library makes its changes in that folder.
+//! The storage library can only open a tree for writing: it deletes unknown files. The check therefore opens a
+//! temporary folder with links to the sorted files, which never change, and with copies of everything else. The log is
+//! only read, and so are the journals of a folder of format 1, which the check does not migrate.
 //!
 //! Invariant: in the checked folder, files are opened only for reading.
 
-use crate::disk::folder::{self, Folder};
+use crate::disk::folder::{self, Folder, Kind};
+use crate::disk::format1::OldFolder;
+use crate::disk::manifest::{self, Manifest, TABLES};
 use crate::disk::open_error::OpenError;
-use crate::disk::preflight::{self, IncompleteWrites};
-use crate::disk::storage::Storage;
+use crate::disk::storage::{Storage, inspect_log};
+use crate::disk::storage_error::StorageError;
+use crate::log::options::Durability;
+use crate::tree::Tree;
 use crate::upkeep::walk;
 use engine::check::CheckReport;
 use platform::files::{is_too_many_open_files, link_to_read};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
     for file in files {
-        report.problem(file.display(), "its checksum does not match the manifest of its keyspace");
+        report.problem(file.display(), "its checksum does not match the manifest");
     }
 }
 
 fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
-    let what = "no manifest lists it, which can happen after a crash; it will be removed at the next startup";
+    let what = "the manifest does not list it, which can happen after a crash; it will be removed at the next startup";
     report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
 }
 
@@ -39,8 +42,8 @@ fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenE
     Ok(())
 }
 
-/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the
-/// journals. For `read`, see [`check_snapshot`](engine::check_snapshot).
+/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for a
+/// copy of the lists of sorted files. For `read`, see [`check_snapshot`](engine::check_snapshot).
 ///
 /// An error means that the folder could not be checked. Damage is reported in the result.
 pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
@@ -49,38 +52,30 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         Ok(folder) => folder,
         Err(error) => return report_damage(error, &mut report).map(|()| report),
     };
-    let closing = match folder.closing() {
-        Ok(closing) => closing,
+    let files = match Files::judge(&folder, &mut report) {
+        Ok(files) => files,
         Err(error) => {
             report_damage(error, &mut report)?;
-            None
+            Files::unreadable(&folder)
         }
     };
-    let database = folder.database();
-    match preflight::inspect(&database, closing.as_ref(), IncompleteWrites::LastBatch) {
-        Ok(None) => {}
-        Ok(Some(cut)) => report.notes.push(format!(
-            "{}: a crash interrupted the write at byte {} before it was acknowledged; it is dropped at startup",
-            cut.journal.display(),
-            cut.valid_bytes
-        )),
-        Err(error) => report_damage(error, &mut report)?,
-    }
-    let unnamed = check_sorted_files(&database, &mut report)?;
+    let tree = files.tree();
+    let is_judged = folder.kind() != Kind::Complete && !report.problems.is_empty();
+    let unnamed = check_sorted_files(&tree, is_judged, &mut report)?;
     if !report.problems.is_empty() {
         // The library would repair anything that looks like the result of a crash, and then show different contents.
         report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
-    copy_to_read(&database, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
-    match Storage::open_read_only(scratch) {
-        Ok(storage) => {
-            let named = storage.sorted_files();
+    copy_to_read(&tree, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
+    match files.open_copy(scratch) {
+        Ok(opened) => {
+            let named = opened.sorted_files();
             let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
             let (damaged, orphans): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
             report_unreadable(damaged, &mut report);
             note_orphans(&orphans, &mut report);
-            walk::check(&Arc::new(storage), &database, &mut report, read);
+            walk::check(&opened, path, &mut report, read);
         }
         // The copy could not be opened, for a reason unrelated to the checked folder.
         Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
@@ -89,9 +84,12 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         Err(error) => {
             report_unreadable(unnamed, &mut report);
             match error {
+                OpenError::Damaged { path, what } if path.starts_with(folder.log()) => {
+                    report.problem(path.display(), what);
+                }
                 // The library's error names the copy, which will soon be removed.
-                OpenError::Storage { source, .. } => report.problem(database.display(), source),
-                OpenError::Damaged { what, .. } => report.problem(database.display(), what),
+                OpenError::Storage { source, .. } => report.problem(tree.display(), source),
+                OpenError::Damaged { what, .. } => report.problem(tree.display(), what),
                 other => return Err(other),
             }
         }
@@ -99,39 +97,102 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     Ok(report)
 }
 
-/// Compares the checksum of each sorted file with the checksum in its keyspace's manifest. Returns the files that no
-/// manifest lists with that checksum: they are either damaged or left over from a crash.
-fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
+/// The files of a folder, and how its tree is opened.
+enum Files {
+    /// Format 2: the folders of the tree and of the log.
+    Current { tree: PathBuf, log: PathBuf },
+    /// Format 1, or an unfinished migration.
+    Old(OldFolder),
+    /// Only the sorted files can be checked, because the log or a journal is damaged.
+    OnlyTree(PathBuf),
+}
+
+impl Files {
+    /// Checks the log, or the journals of format 1.
+    fn judge(folder: &Folder, report: &mut CheckReport) -> Result<Self, OpenError> {
+        if folder.kind() == Kind::Complete {
+            let (tree, log) = (folder.tree(), folder.log());
+            let inspected = inspect_log(&log, Durability::Sync, None)?;
+            report.notes.extend(inspected.cut.map(|cut| {
+                format!(
+                    "{}: the log ends at byte {} of segment {}; what follows is ignored at startup: an incomplete \
+                     write, of which nothing was acknowledged as synced, or remains of an earlier use of the file",
+                    log.display(),
+                    cut.offset,
+                    cut.segment
+                )
+            }));
+            return Ok(Self::Current { tree, log });
+        }
+        report.notes.push(format!(
+            "{}: the folder has format 1; this version of Rowhouse migrates it to a newer format when it opens it, for \
+             example with `rowhouse serve`",
+            folder.path().display()
+        ));
+        let old = OldFolder::read(folder)?;
+        report.notes.extend(old.incomplete_end().map(|cut| {
+            format!(
+                "{}: a crash interrupted a write at byte {}; nothing from there on was acknowledged as synced, and it is \
+                 dropped at startup",
+                cut.journal.display(),
+                cut.valid_bytes
+            )
+        }));
+        Ok(Self::Old(old))
+    }
+
+    fn unreadable(folder: &Folder) -> Self {
+        let old = Some(folder.database_tree()).filter(|tree| folder.kind() != Kind::Complete && tree.exists());
+        Self::OnlyTree(old.unwrap_or_else(|| folder.tree()))
+    }
+
+    fn tree(&self) -> PathBuf {
+        match self {
+            Self::Current { tree, .. } | Self::Old(OldFolder { tree, .. }) | Self::OnlyTree(tree) => tree.clone(),
+        }
+    }
+
+    /// Opens a copy of the tree for reading only.
+    fn open_copy(&self, copy: &Path) -> Result<Tree, OpenError> {
+        match self {
+            Self::Current { log, .. } => Storage::open_read_only(copy, log),
+            Self::Old(old) => old.open_copy(copy),
+            Self::OnlyTree(_) => Err(OpenError::damaged(copy, "the log is damaged")),
+        }
+    }
+}
+
+/// Compares the checksum of each sorted file with the checksum in the manifest. Returns the files that the manifest
+/// does not list with that checksum: they are either damaged or left over from a crash.
+fn check_sorted_files(tree: &Path, is_judged: bool, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
     let mut unnamed = Vec::new();
-    for keyspace in preflight::KEYSPACE_FOLDERS {
-        let folder = database.join("keyspaces").join(keyspace);
-        let manifest = match preflight::manifest(&folder) {
-            Ok(manifest) => manifest,
-            Err(OpenError::Damaged { .. }) => continue,
-            Err(other) => return Err(other),
+    let manifest = match Manifest::read(tree) {
+        Ok(manifest) => manifest,
+        // Already reported, if the folder has format 1.
+        Err(OpenError::Damaged { .. }) if is_judged => return Ok(unnamed),
+        Err(error) => return report_damage(error, report).map(|()| unnamed),
+    };
+    let tables = tree.join(TABLES);
+    let names = match folder::names(&tables) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            report.problem(tables.display(), "the folder is missing");
+            return Ok(unnamed);
+        }
+        names => names.map_err(|error| OpenError::io("read the folder", &tables, error))?,
+    };
+    for name in names {
+        let path = tables.join(&name);
+        let Ok(id) = name.parse::<u64>() else {
+            report.problem(path.display(), "its name is not valid for a sorted file");
+            continue;
         };
-        let tables = folder.join("tables");
-        let names = match folder::names(&tables) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                report.problem(tables.display(), "the folder is missing");
-                continue;
-            }
-            names => names.map_err(|error| OpenError::io("read the folder", &tables, error))?,
-        };
-        for name in names {
-            let path = tables.join(&name);
-            let Ok(id) = name.parse::<u64>() else {
-                report.problem(path.display(), "its name is not valid for a sorted file");
-                continue;
-            };
-            match preflight::checksum(&path) {
-                Err(error) => report.problem(path.display(), format_args!("it cannot be read: {error}")),
-                Ok((checksum, bytes)) => {
-                    report.files += 1;
-                    report.file_bytes += bytes;
-                    if !manifest.names(id, checksum) {
-                        unnamed.push(path);
-                    }
+        match manifest::checksum(&path) {
+            Err(error) => report.problem(path.display(), format_args!("it cannot be read: {error}")),
+            Ok((checksum, bytes)) => {
+                report.files += 1;
+                report.file_bytes += bytes;
+                if !manifest.names(id, checksum) {
+                    unnamed.push(path);
                 }
             }
         }
@@ -140,8 +201,8 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
 }
 
 /// The scratch folder may lack space or permissions, which does not mean that the copied data is damaged.
-fn is_of_scratch(error: &fjall::Error) -> bool {
-    let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
+fn is_of_scratch(error: &StorageError) -> bool {
+    let Some(error) = error.io() else { return false };
     is_too_many_open_files(error)
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
@@ -155,11 +216,8 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             fs::create_dir(&target)?;
             copy_to_read(&path, &target)?;
-        } else if from.ends_with("tables") {
+        } else if from.ends_with(TABLES) {
             link_to_read(&path, &target)?;
-        } else if path.extension().is_some_and(|extension| extension == "jnl") {
-            // Copy only complete batches: an engine also truncates journals to these at startup.
-            fs::write(&target, preflight::valid_part(&path)?)?;
         } else {
             fs::copy(&path, &target)?;
         }
@@ -173,6 +231,8 @@ mod tests {
 
     use super::*;
     use crate::disk::layout::{self, TableId};
+    use crate::disk::payload::{Operations, Origin};
+    use crate::log::errors::DiskError;
     use crate::{Embedded, EmbeddedOptions};
     use engine::check::PROBLEMS_MAX;
     use engine::{Engine, TableKey};
@@ -196,11 +256,12 @@ mod tests {
         let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
         engine.create_table(&table()).await.unwrap();
         {
-            let storage = engine.shared.storage().unwrap();
-            storage.data.insert(layout::LAST_STAMP, layout::stamp_value(DateTime::from_ticks(1000).unwrap())).unwrap();
+            let mut operations = Operations::default();
+            operations.put(layout::LAST_STAMP, layout::stamp_value(DateTime::from_ticks(1000).unwrap()));
             for (key, value) in entries {
-                storage.data.insert(key.as_slice(), value.as_slice()).unwrap();
+                operations.put(key.as_slice(), value.as_slice());
             }
+            engine.shared.storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true).unwrap();
         }
         engine.close().await.unwrap();
         drop(engine);
@@ -253,7 +314,7 @@ mod tests {
         let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
         engine.close().await.unwrap();
         drop(engine);
-        let tables = Folder::acquire_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
+        let tables = folder.join("tree/tables");
         fs::remove_dir_all(&tables).unwrap();
         let report = check_folder(&folder, &scratch, &|_| true).unwrap();
         let found = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -264,10 +325,10 @@ mod tests {
     fn trouble_with_the_copy_is_no_damage() {
         for (number, expected) in [(5, false), (23, true), (24, true), (28, true), (30, true), (122, true)] {
             let error = || io::Error::from_raw_os_error(number);
-            assert_eq!(is_of_scratch(&fjall::Error::Io(error())), expected, "{number}");
-            assert_eq!(is_of_scratch(&fjall::Error::Storage(fjall::LsmError::Io(error()))), expected, "{number}");
+            let error = DiskError::new("write", "file", error());
+            assert_eq!(is_of_scratch(&error.into()), expected, "{number}");
         }
-        assert!(!is_of_scratch(&fjall::Error::InvalidTrailer));
+        assert!(!is_of_scratch(&StorageError::NO_ROOM));
     }
 
     #[tokio::test]

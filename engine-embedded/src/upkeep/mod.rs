@@ -1,4 +1,5 @@
-//! What nothing waits for: merging, the removal of deleted tables, regular syncs; and checks and restored folders.
+//! Work that no request waits for: flushes, merges, the removal of deleted tables, the preparation of segments of the
+//! log, and regular syncs; and checks and restored folders.
 
 pub(crate) mod background;
 pub(crate) mod check;

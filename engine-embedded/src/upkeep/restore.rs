@@ -5,13 +5,16 @@
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, TableId};
 use crate::disk::open_error::OpenError;
-use crate::disk::preflight::IncompleteWrites;
+use crate::disk::payload::{Operations, Origin};
 use crate::disk::storage::{OpenSettings, Storage};
+use crate::disk::storage_error::StorageError;
+use crate::log::options::Durability;
+use crate::tree::Merge;
 use engine::parts::properties_value;
 use engine::snapshot::{Restore, SnapshotTable};
-use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, DateTime, ServiceProperties};
 use std::path::Path;
+use std::time::Duration;
 
 /// The cache size for a folder that is only written to, in bytes.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
@@ -20,8 +23,8 @@ const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// A data folder that is being filled.
 pub struct RestoredFolder {
     storage: Storage,
-    batch: OwnedWriteBatch,
-    batch_bytes: usize,
+    operations: Operations,
+    operation_bytes: usize,
     next_table_id: TableId,
     // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Folder,
@@ -31,27 +34,33 @@ impl RestoredFolder {
     /// Creates the folder, which must be missing, empty, or left by an interrupted restore.
     pub fn begin(path: &Path) -> Result<Self, OpenError> {
         let folder = Folder::acquire_to_restore(path)?;
-        let settings = OpenSettings { cache_bytes: CACHE_BYTES, incomplete_writes: IncompleteWrites::Nothing };
+        let settings = OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Interval };
         let storage = Storage::create(&folder, settings)?;
-        let batch = storage.db.batch();
-        Ok(Self { storage, batch, batch_bytes: 0, next_table_id: TableId::FIRST, folder })
+        let operations = Operations::default();
+        Ok(Self { storage, operations, operation_bytes: 0, next_table_id: TableId::FIRST, folder })
     }
 
     fn put(&mut self, key: Vec<u8>, value: &[u8]) -> Result<(), OpenError> {
-        self.batch_bytes += key.len() + value.len();
-        self.batch.insert(&self.storage.data, key, value);
-        if self.batch_bytes >= BATCH_BYTES { self.write() } else { Ok(()) }
+        self.operation_bytes += key.len() + value.len();
+        self.operations.put(key, value);
+        if self.operation_bytes >= BATCH_BYTES { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<(), OpenError> {
-        self.storage.wait_for_room();
-        let batch = std::mem::replace(&mut self.batch, self.storage.db.batch());
-        self.batch_bytes = 0;
-        batch.durability(Some(PersistMode::Buffer)).commit().map_err(|source| self.failure(source))
+        let operations = std::mem::take(&mut self.operations);
+        self.operation_bytes = 0;
+        let written = self.storage.write(vec![operations.into_transaction(Origin::Catalog)], None, false);
+        written.map_err(|error| self.failure(error))?;
+        // No other thread flushes and merges.
+        if self.storage.tree.wait_until_full(Duration::ZERO) {
+            self.storage.flush_everything().map_err(|error| self.failure(error))?;
+            self.storage.tree.merge(Merge::Overfull).map_err(|error| self.failure(error.into()))?;
+        }
+        Ok(())
     }
 
-    fn failure(&self, source: fjall::Error) -> OpenError {
-        OpenError::Storage { path: self.folder.database(), source }
+    fn failure(&self, source: StorageError) -> OpenError {
+        OpenError::Storage { path: self.folder.path().to_owned(), source }
     }
 }
 
@@ -78,11 +87,9 @@ impl Restore for RestoredFolder {
         self.put(layout::NEXT_TABLE_ID.to_vec(), &self.next_table_id.to_bytes())?;
         self.put(layout::LAST_STAMP.to_vec(), &layout::stamp_value(last_stamp))?;
         self.write()?;
-        self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
-        let Self { storage, batch, mut folder, .. } = self;
-        // Close this first: its threads must not write after the folder is complete.
-        drop(batch);
-        let record = storage.close(&folder)?;
-        folder.complete_restore(&record)
+        self.storage.close().map_err(|error| self.failure(error))?;
+        let Self { storage, mut folder, .. } = self;
+        drop(storage);
+        folder.complete_restore()
     }
 }

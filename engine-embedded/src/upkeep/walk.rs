@@ -1,28 +1,21 @@
 //! Reads every key and value of a database, and reports damage and unexpected entries.
 
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
-use crate::disk::storage::Storage;
 use crate::reading::snapshot::EmbeddedSnapshot;
+use crate::tree::{Key, Tree, Value};
 use engine::check::{CheckReport, ENTITIES_BETWEEN_REPORTS, check_entity, check_snapshot};
 use engine::parts::cancellation::Cancellation;
 use engine::snapshot::SnapshotContents;
-use fjall::{Readable, UserKey, UserValue};
 use model::DateTime;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The report refers to the database by the path `database`. For `read`, see [`check_snapshot`].
-pub(crate) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
+pub(crate) fn check(tree: &Tree, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
-    let tables = EmbeddedSnapshot {
-        contents,
-        ids: Vec::new(),
-        snapshot: storage.db.snapshot(),
-        storage: Arc::clone(storage),
-        closing: Cancellation::default(),
-    };
+    let (snapshot, closing) = (tree.snapshot(), Cancellation::default());
+    let tables = EmbeddedSnapshot { contents, ids: Vec::new(), snapshot, closing, _folder: None };
     let mut walk =
         Walk { database, report, tables, ids: BTreeSet::new(), purged: BTreeSet::new(), next_table_id: None };
     walk.own_entries();
@@ -43,14 +36,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// The visitor returns whether to continue. Stops at the first unreadable entry.
-    fn range(
-        &mut self,
-        range: (Bound<[u8; 8]>, Bound<[u8; 8]>),
-        mut visit: impl FnMut(&mut Self, UserKey, UserValue) -> bool,
-    ) {
-        let mut last: Option<UserKey> = None;
-        for entry in self.tables.snapshot.range(&self.tables.storage.data, range) {
-            let (key, value) = match entry.into_inner() {
+    fn range(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), mut visit: impl FnMut(&mut Self, Key, Value) -> bool) {
+        let mut last: Option<Key> = None;
+        for entry in self.tables.snapshot.range(range) {
+            let (key, value) = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
                     let after = match last {

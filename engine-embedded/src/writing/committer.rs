@@ -2,21 +2,23 @@
 //!
 //! Every change passes through the committer's queue, which determines its position in a single serial order. The
 //! committer takes a group of waiting requests, chosen by `fair_queue`, and applies them in that order to the latest
-//! state. It then writes one batch, syncs once, and responds to all of them.
+//! state. It then writes one group to the log, syncs once, and responds to all of them.
 //!
 //! Invariants:
 //!
-//! 1. No request gets a response before the batch is as durable as the engine is configured to make it. Refusals wait
+//! 1. No request gets a response before the group is as durable as the engine is configured to make it. Refusals wait
 //!    as well, because an earlier transaction of the same group may be their cause.
-//! 2. The last issued stamp is written in the same batch as the entities that carry it.
-//! 3. After a failed write, nothing is written until the database has been reopened (`outage`).
+//! 2. The last issued stamp becomes durable and visible with the entities that carry it.
+//! 3. After a failed write, nothing is written until the log has recovered (`outage`).
 //! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
 
 use crate::counts::{Phase, PhaseTimer};
 use crate::disk::guard::{Panicked, guarded};
 use crate::disk::layout::{self, TableId};
+use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::FreeSpace;
-use crate::disk::storage::{OwnedWriteBatch, Storage};
+use crate::disk::storage::storage_fault;
+use crate::disk::storage_error::StorageError;
 use crate::state::EmbeddedState;
 use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
 use crate::writing::group::Group;
@@ -26,7 +28,6 @@ use crate::writing::queue_memory::MemoryShare;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use fjall::PersistMode;
 use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -95,7 +96,6 @@ pub(crate) struct Committer<C> {
     pub(crate) stamps: Stamps<C>,
     pub(crate) next_table_id: TableId,
     pub(crate) purges: Sender<()>,
-    pub(crate) persist_mode: PersistMode,
     pub(crate) space: FreeSpace,
     pub(crate) recent: RecentWrites,
     pub(crate) outage: Option<Outage>,
@@ -108,11 +108,11 @@ impl<C: Clock> Committer<C> {
         loop {
             let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
             // A panic drops the channels of the current group, so its callers get a fault. No change of the group is
-            // visible: either it was not written, or the library refuses all further writes.
+            // visible: either nothing was written, or `Storage::refuses_writes` is true from now on.
             let served = match next {
                 Next::Group(requests) => guarded(|| self.serve(requests)),
                 // If the outage continues, another attempt is made later.
-                Next::Elapsed => guarded(|| drop(self.writable())),
+                Next::Elapsed => guarded(|| drop(self.wait_until_writable())),
                 Next::Closed => return,
             };
             if let Err(Panicked) = served {
@@ -123,15 +123,19 @@ impl<C: Clock> Committer<C> {
         }
     }
 
-    /// After a failed write, reopens the database if the next attempt is due.
-    fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
+    /// Waits for room in memory. After a failure, tries to end the outage if the next attempt is due.
+    fn wait_until_writable(&mut self) -> Result<(), Fault> {
         if self.outage.is_none() {
-            let storage = self.shared.storage()?;
-            storage.wait_for_room();
-            if !storage.refuses_writes() {
-                return Ok(storage);
+            let storage = &self.shared.storage;
+            let has_room = storage.tree.wait_for_room();
+            if has_room && !storage.refuses_writes() {
+                return Ok(());
             }
-            self.begin_outage(&"the storage library refuses writes because an earlier write failed");
+            self.begin_outage(if has_room {
+                &"an earlier write or sync failed"
+            } else {
+                &"sorted files could not be written or merged"
+            });
         }
         if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
             return Err(Fault::Suspended);
@@ -141,22 +145,22 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.is_in_outage.store(false, Ordering::Relaxed);
         // Resume a purge that was interrupted.
         let _no_purger = self.purges.send(());
-        self.shared.storage()
+        Ok(())
     }
 
-    /// Like [`Self::writable`], but for writes other than deletions.
-    fn writable_with_space(&mut self) -> Result<Arc<Storage>, Fault> {
-        if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
+    /// Like [`Self::wait_until_writable`], but for writes other than deletions.
+    fn wait_until_writable_with_space(&mut self) -> Result<(), Fault> {
+        if self.space.is_low() { Err(Fault::Full) } else { self.wait_until_writable() }
     }
 
-    /// Tables change rarely, so the batch is synced immediately, regardless of the durability of transactions.
-    fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
-        let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
+    /// Tables change rarely, so the change is synced immediately, regardless of the durability of transactions.
+    fn write_synced(&mut self, operations: Operations) -> Result<(), Fault> {
+        let written = self.shared.storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true);
         written.map_err(|error| self.write_failed(&error))
     }
 
     /// Returns the fault to report to the callers whose write failed.
-    fn write_failed(&mut self, error: &fjall::Error) -> Fault {
+    fn write_failed(&mut self, error: &StorageError) -> Fault {
         self.begin_outage(error);
         Fault::Interrupted
     }
@@ -167,7 +171,7 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that do not fit into the batch are put back into the queue.
+    /// Requests that do not fit into the group are put back into the queue.
     fn serve(&mut self, requests: Vec<Request>) {
         let mut commits = Vec::with_capacity(requests.len());
         let mut catalog = None;
@@ -207,17 +211,17 @@ impl<C: Clock> Committer<C> {
             return None;
         }
         let mut timer = PhaseTimer::begin();
-        let Ok(storage) = self.writable() else {
+        if self.wait_until_writable().is_err() {
             for request in requests {
                 drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
             }
             return None;
-        };
+        }
         let is_low = self.space.is_low();
         let shared = Arc::clone(&self.shared);
         let counts = &shared.counts;
         timer.end(counts, Phase::Room);
-        let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
+        let mut group = Group::new(&shared, &mut self.recent, requests.len());
         let mut outcomes = Vec::with_capacity(requests.len());
         // Release the shares together: callers that have received their response compete for the lock with their next
         // requests.
@@ -243,7 +247,7 @@ impl<C: Clock> Committer<C> {
         let transactions = outcomes.iter().filter(|(_, result)| result.is_ok()).count();
         let (entities, stored_bytes) = (group.entities(), group.stored_bytes());
         timer.end(counts, Phase::Apply);
-        let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
+        let written = group.write(self.stamps.last()).map_err(|error| self.write_failed(&error));
         let write_time = timer.end(counts, Phase::Write);
         if written.is_ok() && transactions > 0 {
             self.count(transactions, entities, stored_bytes, write_time);
@@ -270,52 +274,52 @@ impl<C: Clock> Committer<C> {
     }
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
-        let (storage, id) = (self.writable_with_space(), self.next_table_id);
-        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
-        // catalog only then.
+        let (writable, id) = (self.wait_until_writable_with_space(), self.next_table_id);
+        // During an outage, it is unknown what the failed write changed until the outage has ended, so read the catalog
+        // only then.
         if self.shared.catalog().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
-        let storage = storage.map_err(CatalogError::Fault)?;
-        let mut batch = storage.db.batch();
-        batch.insert(
-            &storage.data,
+        writable.map_err(CatalogError::Fault)?;
+        let mut operations = Operations::default();
+        operations.put(
             layout::catalog_key(table),
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
-        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        operations.put(layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Even if the write fails, the ID may have been used, so do not issue it again.
         self.next_table_id = id.next();
-        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        self.write_synced(operations).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
         Ok(())
     }
 
     fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
-        let (storage, key) = (self.writable_with_space(), layout::catalog_key(table));
+        let (writable, key) = (self.wait_until_writable_with_space(), layout::catalog_key(table));
         if self.shared.catalog().get(table).is_none() {
             return Err(CatalogError::NotFound);
         }
-        let storage = storage.map_err(CatalogError::Fault)?;
-        let value = storage.data.get(&key).map_err(|error| CatalogError::Fault(Fault::Storage(Box::new(error))))?;
+        writable.map_err(CatalogError::Fault)?;
+        let value = self.shared.storage.tree.latest(&key);
+        let value = value.map_err(|error| CatalogError::Fault(storage_fault(error)))?;
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
         let entry = entry.ok_or_else(damaged)?;
         let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
-        let mut batch = storage.db.batch();
-        batch.insert(&storage.data, key, value);
-        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        let mut operations = Operations::default();
+        operations.put(key, value);
+        self.write_synced(operations).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
-        let storage = self.writable().map_err(CatalogError::Fault)?;
-        // As in `create_table`, read the catalog only after `writable` has returned.
+        self.wait_until_writable().map_err(CatalogError::Fault)?;
+        // As in `create_table`, read the catalog only after an outage has ended.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
-        let mut batch = storage.db.batch();
-        batch.remove(&storage.data, layout::catalog_key(table));
-        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
-        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        let mut operations = Operations::default();
+        operations.delete(layout::catalog_key(table));
+        operations.put(layout::purge_key(id), layout::PURGE_VALUE);
+        self.write_synced(operations).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
         // If there is no purger, the marker remains until the next startup.
         let _no_purger = self.purges.send(());
@@ -323,12 +327,11 @@ impl<C: Clock> Committer<C> {
     }
 
     fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
-        let storage = self.writable_with_space()?;
+        self.wait_until_writable_with_space()?;
         let properties = self.shared.properties().get(account).updated(update);
-        let mut batch = storage.db.batch();
-        let value = properties_value::encode(&properties);
-        batch.insert(&storage.data, layout::service_properties_key(account), value);
-        self.write_synced(&storage, batch)?;
+        let mut operations = Operations::default();
+        operations.put(layout::service_properties_key(account), properties_value::encode(&properties));
+        self.write_synced(operations)?;
         self.shared.properties_mut().insert(account, properties);
         Ok(())
     }

@@ -58,6 +58,8 @@ struct State<T> {
     turns: VecDeque<AccountName>,
     requests: usize,
     is_closed: bool,
+    /// Whether [`FairQueue::interrupt`] was called since the consumer last waited.
+    is_interrupted: bool,
     /// Waking the consumer costs a system call, so it is done only if the consumer is asleep.
     is_consumer_asleep: bool,
 }
@@ -75,6 +77,7 @@ impl<T: QueuedRequest> FairQueue<T> {
             turns: VecDeque::new(),
             requests: 0,
             is_closed: false,
+            is_interrupted: false,
             is_consumer_asleep: false,
         };
         Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
@@ -109,12 +112,22 @@ impl<T: QueuedRequest> FairQueue<T> {
         self.state().requests
     }
 
+    /// Ends the current or the next wait for requests, as if its time had elapsed.
+    pub(crate) fn interrupt(&self) {
+        let mut state = self.state();
+        state.is_interrupted = true;
+        self.wake(state);
+    }
+
     /// Waits for requests, at most until the given instant, and takes the next group.
     pub(crate) fn take(&self, until: Option<Instant>) -> Next<T> {
         let mut state = self.state();
         while state.turns.is_empty() {
             if state.is_closed {
                 return Next::Closed;
+            }
+            if std::mem::take(&mut state.is_interrupted) {
+                return Next::Elapsed;
             }
             let time_left = until.map(|until| until.saturating_duration_since(now()));
             state.is_consumer_asleep = true;

@@ -1,45 +1,41 @@
-//! A group of transactions that are written in one batch and synced once.
+//! A group of transactions that are written and synced together.
 //!
 //! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
-use crate::disk::layout;
-use crate::disk::storage::{OwnedWriteBatch, Storage, storage_fault};
+use crate::disk::payload::{LoggedTransaction, Origin};
+use crate::disk::storage::storage_fault;
+use crate::disk::storage_error::StorageError;
 use crate::hashed_key::{HashedKey, HashedKeyMap};
 use crate::state::EmbeddedState;
 use crate::sync::atomic::Ordering;
-use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, outcome};
+use crate::tree::{TreeError, Value};
+use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode, outcome};
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
-use fjall::{PersistMode, UserValue};
 use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
-    storage: &'a Storage,
     number: u64,
     recent: &'a mut RecentWrites,
-    batch: OwnedWriteBatch,
+    transactions: Vec<LoggedTransaction>,
+    entities: usize,
     stored_bytes: usize,
-    /// The state of each entity after the batch. A group of a single transaction needs no overlay, because the
+    /// The state of each entity after the group. A group of a single transaction needs no overlay, because the
     /// transaction's entities are distinct.
-    overlay: Option<HashedKeyMap<Option<UserValue>>>,
+    overlay: Option<HashedKeyMap<Option<Value>>>,
 }
 
 impl<'a> Group<'a> {
-    pub(crate) fn new(
-        shared: &'a EmbeddedState,
-        storage: &'a Storage,
-        recent: &'a mut RecentWrites,
-        has_several: bool,
-    ) -> Self {
-        let overlay = has_several.then(HashedKeyMap::default);
+    pub(crate) fn new(shared: &'a EmbeddedState, recent: &'a mut RecentWrites, requests: usize) -> Self {
+        let overlay = (requests > 1).then(HashedKeyMap::default);
         Self {
             shared,
-            storage,
             number: recent.begin_group(),
             recent,
-            batch: storage.db.batch(),
+            transactions: Vec::with_capacity(requests),
+            entities: 0,
             stored_bytes: 0,
             overlay,
         }
@@ -55,8 +51,8 @@ impl<'a> Group<'a> {
         let prepared = prepared.filter(|prepared| prepared.table == id);
         let mut prepared = prepared.unwrap_or_else(|| Prepared::keys_only(id, transaction, &self.shared.key_hashes));
         let stamp = stamps.propose();
-        self.look_up_changed(transaction, &mut prepared)?;
-        let Prepared { changes, mut written, .. } = prepared;
+        let has_changed = self.look_up_changed(transaction, &mut prepared)?;
+        let Prepared { changes, mut written, encoded, .. } = prepared;
         for (index, change) in changes.iter().enumerate() {
             match change.outcome {
                 Some(Err(MutationError::DamagedRecord)) => return Err(CommitError::Fault(damaged(&change.key.key))),
@@ -64,7 +60,9 @@ impl<'a> Group<'a> {
                 _ => {}
             }
         }
+        let encoded = encoded.filter(|_| !has_changed).unwrap_or_else(|| encode(&changes));
         stamps.issue(stamp);
+        let mut items = Vec::with_capacity(changes.len());
         for Change { key, outcome, .. } in changes {
             let value = outcome.and_then(Result::ok).flatten();
             let value = value.map(|mut value| {
@@ -72,44 +70,43 @@ impl<'a> Group<'a> {
                 let timestamp = record::stamp(&mut bytes, stamp).expect("the record was just built");
                 written.push(MutationResult::Stored(timestamp));
                 drop(bytes);
-                UserValue::from(value)
+                Value::from(value)
             });
             if value.is_none() {
                 written.push(MutationResult::Deleted);
             }
-            self.push(key, value);
+            self.record(&key, value.as_ref());
+            items.push((key.key, value));
         }
+        self.entities += items.len();
+        self.transactions.push(LoggedTransaction { encoded, origin: Origin::Client, stamp: Some(stamp), items });
         Ok(written)
     }
 
-    /// An entity that the batch writes twice counts twice.
+    /// An entity that the group writes twice counts twice.
     pub(crate) fn entities(&self) -> usize {
-        self.batch.len()
+        self.entities
     }
 
     pub(crate) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
-    /// The batch becomes visible when it has been written.
-    pub(crate) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
-        if self.batch.is_empty() {
+    /// The group becomes visible when it has been written.
+    pub(crate) fn write(self, last_stamp: DateTime) -> Result<(), StorageError> {
+        if self.transactions.is_empty() {
             return Ok(());
         }
-        self.batch.insert(&self.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
-        let written = self.storage.write(self.batch.durability(Some(mode)));
-        self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
-        if written.is_ok() {
-            self.shared.visible_group.store(self.number, Ordering::Release);
-        }
-        written
+        self.shared.storage.write(self.transactions, Some(last_stamp), false)?;
+        self.shared.visible_group.store(self.number, Ordering::Release);
+        Ok(())
     }
 
     /// Looks up the entities that have not been looked up yet, or that have been written since. All of them are read
     /// before the first mutation is evaluated. An entity that cannot be read is therefore a fault, even if an earlier
-    /// mutation would have been refused.
-    fn look_up_changed(&self, transaction: &Transaction, prepared: &mut Prepared) -> Result<(), CommitError> {
-        let seen = prepared.seen;
+    /// mutation would have been refused. Returns whether any outcome is new.
+    fn look_up_changed(&self, transaction: &Transaction, prepared: &mut Prepared) -> Result<bool, CommitError> {
+        let (seen, mut has_changed) = (prepared.seen, false);
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let is_current = || !change.depends_on_existing || self.recent.is_unchanged_since(seen, &change.key);
             if change.outcome.is_some() && is_current() {
@@ -118,30 +115,26 @@ impl<'a> Group<'a> {
             let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
             let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
             change.outcome = Some(outcome(mutation, existing.as_deref()));
+            has_changed = true;
         }
-        Ok(())
+        Ok(has_changed)
     }
 
     /// Returns the entity in the state after the earlier transactions.
-    fn existing(&self, key: &HashedKey) -> fjall::Result<Option<UserValue>> {
+    fn existing(&self, key: &HashedKey) -> Result<Option<Value>, TreeError> {
         if self.recent.is_of_current_group(key)
             && let Some(known) = self.overlay.as_ref().and_then(|overlay| overlay.get(key))
         {
             return Ok(known.clone());
         }
-        self.storage.data.get(&key.key)
+        self.shared.storage.tree.latest(&key.key)
     }
 
-    fn push(&mut self, key: HashedKey, value: Option<UserValue>) {
-        self.recent.record(&key);
-        self.stored_bytes += key.key.len() + value.as_ref().map_or(0, |value| value.len());
-        let data = &self.storage.data;
-        match &value {
-            Some(value) => self.batch.insert(data, key.key.clone(), value.clone()),
-            None => self.batch.remove(data, key.key.clone()),
-        }
+    fn record(&mut self, key: &HashedKey, value: Option<&Value>) {
+        self.recent.record(key);
+        self.stored_bytes += key.key.len() + value.map_or(0, |value| value.len());
         if let Some(overlay) = &mut self.overlay {
-            overlay.insert(key, value);
+            overlay.insert(key.clone(), value.cloned());
         }
     }
 }

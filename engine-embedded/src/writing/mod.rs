@@ -1,4 +1,6 @@
 //! The path of a write: the memory of waiting writes, their queue, their preparation, and the committer.
+//!
+//! This folder must not know files: it reaches the disk through the folder `disk`.
 
 pub(crate) mod committer;
 pub(crate) mod fair_queue;

@@ -13,7 +13,9 @@
 //! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
 use crate::disk::layout::{self, TableId};
+use crate::disk::payload;
 use crate::hashed_key::{HashedKey, KeyHashes};
+use crate::log::group::EncodedTransaction;
 use crate::state::EmbeddedState;
 use crate::sync::atomic::Ordering;
 use byteview::ByteView;
@@ -38,6 +40,8 @@ pub(crate) struct Prepared {
     pub(crate) seen: u64,
     pub(crate) changes: Vec<Change>,
     pub(crate) written: Vec<MutationResult>,
+    /// The payload for the log, if every outcome is a change.
+    pub(crate) encoded: Option<EncodedTransaction>,
     pub(crate) bytes: usize,
 }
 
@@ -65,32 +69,36 @@ impl Prepared {
             depends_on_existing: mutation.expectation().depends_on_entity(),
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
-        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, bytes: 0 }
+        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, encoded: None, bytes: 0 }
     }
 
-    /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or there is not enough
-    /// memory. `reserve` receives the memory used so far, in bytes, and returns whether that much memory is available.
+    /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or the preparation was
+    /// stopped. After each mutation, `may_continue` receives the memory used so far, in bytes.
     pub(crate) fn new(
         shared: &EmbeddedState,
         table: &TableKey,
         transaction: &Transaction,
-        mut reserve: impl FnMut(usize) -> bool,
+        mut may_continue: impl FnMut(usize) -> bool,
     ) -> Option<Self> {
         // Read the group before the lookups: they may then see more than this group's writes, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
-        let storage = shared.storage().ok()?;
         let id = shared.catalog().get(table)?.table;
         let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
+        let latest = |key: &[u8]| shared.storage.tree.latest(key);
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
-            let existing = if change.depends_on_existing { storage.data.get(&change.key.key) } else { Ok(None) };
+            let read = || latest(&change.key.key);
+            let existing = if change.depends_on_existing { shared.timed(read) } else { Ok(None) };
             // The committer encounters the same error and reports it.
             let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
             change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
             // A few bytes may be merged into a large entity, so the size is not known before the lookup.
             prepared.bytes += change.memory_bytes();
-            if !reserve(prepared.bytes) {
+            if !may_continue(prepared.bytes) {
                 return None;
             }
+        }
+        if prepared.changes.iter().all(|change| matches!(change.outcome, Some(Ok(_)))) {
+            prepared.encoded = Some(encode(&prepared.changes));
         }
         Some(prepared)
     }
@@ -98,12 +106,27 @@ impl Prepared {
 
 impl Change {
     fn memory_bytes(&self) -> usize {
-        let value_bytes = match &self.outcome {
-            Some(Ok(Some(value))) => value.len(),
-            _ => 0,
-        };
-        size_of::<Self>() + self.key.key.len() + value_bytes
+        let value_bytes = self.value().map_or(0, <[u8]>::len);
+        // The payload for the log contains a copy.
+        size_of::<Self>() + self.key.key.len() + value_bytes + payload::operation_bytes(&self.key.key, value_bytes)
     }
+
+    fn value(&self) -> Option<&[u8]> {
+        match &self.outcome {
+            Some(Ok(Some(value))) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Encodes changes for the log. All of their outcomes are known, and none is an error.
+pub(crate) fn encode(changes: &[Change]) -> EncodedTransaction {
+    let bytes = |change: &Change| payload::operation_bytes(&change.key.key, change.value().map_or(0, <[u8]>::len));
+    let mut encoded = Vec::with_capacity(changes.iter().map(bytes).sum());
+    for change in changes {
+        payload::push_entity(&mut encoded, &change.key.key, change.value());
+    }
+    payload::encoded(encoded)
 }
 
 /// Computes the outcome of a mutation from the record of the existing entity.
@@ -142,8 +165,8 @@ impl RecentWrites {
         }
     }
 
-    /// Records that every entity may have changed, because the database was reopened: with the durability `Interval`,
-    /// writes that were visible before may be lost.
+    /// Records that every entity may have changed. After an outage, the committer then looks up again whatever was
+    /// prepared before its end.
     pub(crate) fn record_all(&mut self) {
         let group = self.begin_group();
         self.groups.fill(group);
@@ -168,10 +191,10 @@ fn counter(key: &HashedKey) -> usize {
 mod tests {
     use super::*;
     use crate::hashed_key::HashedKeyMap;
-    use fjall::UserKey;
+    use crate::tree::Key;
 
     fn key(hash: u64) -> HashedKey {
-        HashedKey { key: UserKey::from(hash.to_be_bytes()), hash }
+        HashedKey { key: Key::from(hash.to_be_bytes()), hash }
     }
 
     #[test]
@@ -199,7 +222,7 @@ mod tests {
 
     #[test]
     fn keys_with_one_hash_are_told_apart() {
-        let of = |bytes: [u8; 1]| HashedKey { key: UserKey::from(bytes), hash: 7 };
+        let of = |bytes: [u8; 1]| HashedKey { key: Key::from(bytes), hash: 7 };
         let mut map = HashedKeyMap::default();
         map.insert(of([1]), 1);
         map.insert(of([2]), 2);

@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 /// The levels of libraries: only warnings and errors, unless the filter requests more.
-const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
+const LIBRARIES: &str = "lsm_tree=warn,tokio_postgres=warn,deadpool=error";
 
 /// Starts the log on standard error, or appends to a file. Must be called at most once in a process.
 pub(crate) fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {

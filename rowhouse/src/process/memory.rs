@@ -1,7 +1,7 @@
 //! Keeps the memory of the process close to the amount in use.
 //!
 //! The allocator returns freed memory only after a delay, and only during another call. Without these settings, an idle
-//! server would keep the memory that it needed to read journals at startup or to handle a load peak.
+//! server would keep the memory that it needed to read the log at startup or to handle a load peak.
 
 use std::env;
 use std::hint::black_box;

@@ -8,7 +8,7 @@ use platform::process::{open_files_limit, set_open_files_limit};
 use tracing::warn;
 
 /// Files that are not client connections. The storage library keeps up to 900 open for reading; the others are files
-/// being written, journals, and connections to a database.
+/// being written, segments of the log, and connections to a database.
 const OTHER_FILES: u64 = 1100;
 
 /// Raises the limit on open files for the given number of connections, as far as the system allows. Returns how many

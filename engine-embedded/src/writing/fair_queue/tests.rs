@@ -261,3 +261,19 @@ proptest! {
         prop_assert!(waiting.iter().all(|waiting| waiting.requests.is_empty()));
     }
 }
+
+#[test]
+fn an_interruption_ends_one_wait_and_loses_no_request() {
+    let queue = Arc::new(FairQueue::<TestRequest>::new(LIMITS));
+    queue.interrupt();
+    assert!(matches!(queue.take(None), Next::Elapsed));
+    let consumer = std::thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || queue.take(None)
+    });
+    queue.interrupt();
+    assert!(matches!(consumer.join().unwrap(), Next::Elapsed));
+    queue.interrupt();
+    queue.push(request(0, 1, 1)).unwrap();
+    assert_eq!(numbers(&group(&queue)), [("account0", 1)]);
+}

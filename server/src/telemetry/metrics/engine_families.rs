@@ -52,7 +52,7 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     page.histogram("commit_group_entities", "Entities that each group wrote or removed", |family| {
         family.histogram(&[], &figures.group_entities)
     })?;
-    let help = "Time to write a group to the journal and, with --durability sync, to sync it to the disk";
+    let help = "Time to write a group to the log and, with --durability sync, to sync it to the disk";
     page.histogram("commit_write_seconds", help, |family| family.histogram_seconds(&[], &figures.write_nanoseconds))?;
     let help = "Time that the committer spent on groups, by phase; if it is close to one second per second, the committer is the bottleneck for writes";
     page.counters("commit_busy_seconds", help, |family| {
@@ -66,24 +66,17 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
 }
 
 fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
-    page.gauge("tree_disk_bytes", "Disk space used by sorted files and journals", figures.disk_bytes)?;
-    page.gauge(
-        "tree_journal_bytes",
-        "Disk space used by journals; at startup all of them are read",
-        figures.journal_bytes,
-    )?;
-    page.gauge("tree_journals", "Number of journals, the files to which commits are synced", figures.journals)?;
-    page.gauge(
-        "tree_sorted_files",
-        "Number of sorted files, which contain data that is no longer in a journal",
-        figures.sorted_files,
-    )?;
+    page.gauge("tree_disk_bytes", "Disk space used by sorted files and the log", figures.disk_bytes)?;
+    let help = "Disk space used by the log, to which commits are synced, with segments that wait for reuse";
+    page.gauge("log_bytes", help, figures.log_bytes)?;
+    page.gauge("log_segments", "Number of live segments of the log; all are read at startup", figures.log_segments)?;
+    page.gauge("tree_sorted_files", "Number of sorted files", figures.sorted_files)?;
     page.gauge(
         "tree_memtable_bytes",
-        "Memory of data that is in the journals but not yet in a sorted file",
+        "Memory of data that is in the log but not yet in a sorted file",
         figures.memtable_bytes,
     )?;
-    let help = "Memtables waiting to be flushed to sorted files; at 3, writers wait";
+    let help = "Memtables waiting to be flushed to sorted files; if there is one and the next is full, writers wait";
     page.gauge("tree_flushes_waiting", help, figures.flushes_waiting)?;
     page.gauge("tree_cache_bytes", "Memory of cached blocks", figures.cache_bytes)?;
     page.gauge(
@@ -111,12 +104,20 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
         family.count(&[("result", "hit")], figures.cache_hits)?;
         family.count(&[("result", "miss")], figures.cache_misses)
     })?;
+    let help =
+        "1 while single entities are read on blocking threads, because several recent reads had to wait for the disk";
+    page.gauge("entity_reads_moved", help, u64::from(figures.reads.are_moved))?;
+    let help = "Reads of single entities, for gets and for writes, by thread: request (the thread of the request) or blocking (a thread that may wait for the disk)";
+    page.counters("entity_reads", help, |family| {
+        family.count(&[("thread", "request")], figures.reads.in_place)?;
+        family.count(&[("thread", "blocking")], figures.reads.moved)
+    })?;
+    let help = "Reads of single entities that loaded blocks and took at least 0.25 ms";
+    page.counter("entity_reads_slow", help, figures.reads.slow)?;
     page.counter("tree_compactions", "Completed compactions", figures.compactions)?;
-    page.counters(
-        "tree_compaction_seconds",
-        "Total duration of compactions; several may run at the same time",
-        |family| family.count_seconds(&[], std::time::Duration::from_secs_f64(figures.compaction_seconds.max(0.0))),
-    )
+    page.counters("tree_compaction_seconds", "Total duration of compactions", |family| {
+        family.count_seconds(&[], std::time::Duration::from_secs_f64(figures.compaction_seconds.max(0.0)))
+    })
 }
 
 fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::Result {

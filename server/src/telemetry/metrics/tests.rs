@@ -5,7 +5,7 @@ use crate::limits::LimitFigures;
 use crate::request::EntityCounts;
 use engine::Figures;
 use engine::figures::{
-    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, TreeFigures, TreeMemory,
+    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, ReadFigures, TreeFigures, TreeMemory,
 };
 use model::AccountName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,8 +70,8 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     };
     let tree = TreeFigures {
         disk_bytes: 0,
-        journal_bytes: 0,
-        journals: 0,
+        log_bytes: 0,
+        log_segments: 0,
         sorted_files: 0,
         memtable_bytes: 0,
         flushes_waiting: 0,
@@ -80,6 +80,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         cache_hits: 0,
         cache_misses: 0,
         memory: TreeMemory::default(),
+        reads: ReadFigures::default(),
         compactions_running: 0,
         compactions: 0,
         compaction_seconds: 0.0,

@@ -161,7 +161,7 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
     }
 }
 
-/// Writing fails if the client is idle for too long, if the server stops, or if the server reopens its database.
+/// Writing fails if the client is idle for too long, or if the server stops.
 struct ClientWriter<'a> {
     stream: &'a Stream,
     stop: &'a AtomicBool,

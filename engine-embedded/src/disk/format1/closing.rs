@@ -1,13 +1,22 @@
-//! The record of the journals' state that a clean shutdown writes, and its comparison with the journals at the next
-//! startup.
+//! The record of the journals' state that a clean shutdown of format 1 left in `rowhouse.closed`, and its comparison
+//! with the journals.
 //!
-//! If a journal is empty or ends early, the library assumes that nothing more was written to it. After a crash, this
-//! may be true. After a clean shutdown, it is data loss, and only a record made at the shutdown reveals the loss.
-//!
-//! This module must not access files: it only formats and parses the record.
+//! If a journal is empty or ends early, nothing more was written to it, or it lost data. After a crash, the first may
+//! be true. After a clean shutdown, it is data loss, and only the record reveals the loss.
 
+use crate::disk::open_error::OpenError;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// Records that the database was closed cleanly.
+pub(crate) const CLOSED: &str = "rowhouse.closed";
+/// The same file while it was being written.
+pub(crate) const NEW_CLOSED: &str = "rowhouse.closed.new";
+/// The maximum size of the record in `CLOSED`, in bytes. Each journal takes at most 80.
+const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
 
 const FIRST_LINE: &str = "rowhouse closed";
 
@@ -20,6 +29,33 @@ pub(crate) struct ClosedJournal {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClosingRecord(pub(crate) Vec<ClosedJournal>);
+
+#[derive(Debug)]
+pub(crate) enum Closing {
+    /// Written by an earlier version, which recorded only that everything was synced.
+    Unrecorded,
+    Recorded(ClosingRecord),
+}
+
+impl Closing {
+    /// Reads the record in a data folder. Returns `None` if the database was not closed cleanly.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, OpenError> {
+        let path = folder.join(CLOSED);
+        let mut text = String::new();
+        match File::open(&path).and_then(|file| file.take(CLOSED_BYTES_MAX).read_to_string(&mut text)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                return Err(OpenError::io("read", &path, error));
+            }
+            Ok(0) => return Ok(Some(Self::Unrecorded)),
+            _ => {}
+        }
+        let what = "it is not the record that Rowhouse wrote when the database was closed; \
+                    to accept that the journals may have lost data since then, delete it";
+        let record = ClosingRecord::from_text(&text).ok_or_else(|| OpenError::damaged(&path, what))?;
+        Ok(Some(Self::Recorded(record)))
+    }
+}
 
 impl ClosingRecord {
     pub(crate) fn to_text(&self) -> String {

@@ -1,10 +1,8 @@
-//! Reads the journals of the storage library before the library does, and distinguishes an incomplete write from
-//! damage.
+//! Reads the journals of format 1, and distinguishes an incomplete write from damage.
 //!
-//! The library treats the first entry that it cannot read as the end of a journal, and truncates the file there. That
-//! is right for the last batch, which a power failure may have left half-written. After a damaged byte in the middle,
-//! however, the library would silently delete everything that follows, although all of it was acknowledged. Conversely,
-//! if the last batch has a wrong checksum, the library refuses to start, although no acknowledged data is missing.
+//! A journal consists of batches. A power failure may have left the last one half-written; such a rest was never
+//! acknowledged and does not count. After a damaged byte in the middle, however, everything that follows was
+//! acknowledged, and the journal must be refused.
 //!
 //! Unreadable bytes at the end of a journal are truncated, unless they contain a complete batch: in that case, the
 //! journal is damaged. However, an incomplete batch contains clients' bytes unchanged, and these bytes may look like a
@@ -22,33 +20,37 @@
 //!    value are present, and that value extends to the end of the file. A killed process, a full disk and most power
 //!    failures leave such a write.
 //! 3. The work is proportional to the number of bytes, even if a client crafted them.
-//! 4. A write that the library retries is never mistaken for damage. After a failed write, the library keeps its buffer
-//!    and writes it again later. The beginning of a batch, or the whole batch, is then followed by the same batch. Both
-//!    begin with the same sequence number, so this case cannot be confused with any other, and the batch was not
-//!    acknowledged.
+//! 4. A write that was repeated is never mistaken for damage. After a failed write, the former storage library kept its
+//!    buffer and wrote it again later. The beginning of a batch, or the whole batch, is then followed by the same
+//!    batch. Both begin with the same sequence number, so this case cannot be confused with any other, and the batch
+//!    was not acknowledged.
 //!
 //! One ambiguous case remains: a power failure that preserves later parts of a write, but not its start or an earlier
 //! item header. If a value in these later parts contains a batch, the write looks like damage. It is treated as damage,
 //! because treating damage as an incomplete write could lose data.
 //!
-//! This module must not access files: it examines bytes. `docs/embedded-engine.md` specifies the format of a journal.
+//! This module must not access files: it examines bytes. `docs/data-folder-format-1.md` specifies the format of a
+//! journal.
 
 use model::limits::ENTITY_BYTES_MAX;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
-const TAG_START: u8 = 1;
-const TAG_ITEM: u8 = 2;
-const TAG_END: u8 = 3;
+pub(super) const TAG_START: u8 = 1;
+pub(super) const TAG_ITEM: u8 = 2;
+pub(super) const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
-const TRAILER: &[u8] = b"FJL\x03";
+pub(super) const TRAILER: &[u8] = b"FJL\x03";
 
 /// The length of the start of a batch: tag, number of items, sequence number.
 const START_BYTES: usize = 1 + 4 + 8;
 /// The length of the fixed part of an item header after its tag: value type, compression, keyspace, three lengths.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
-/// The only compression that this engine lets the library use in journals.
+/// The only compression in journals.
 const COMPRESSION_NONE: u8 = 0;
+const TYPE_VALUE: u8 = 0;
+const TYPE_REMOVAL: u8 = 1;
+const TYPE_WEAK_REMOVAL: u8 = 2;
 const DATA_KEYSPACE: u64 = 1;
 const TABLE_ID_BYTES: usize = 8;
 const KEY_SEPARATOR: u8 = 0;
@@ -155,7 +157,7 @@ fn is_zero(bytes: &[u8]) -> bool {
     without_zeros_at_end(bytes).iter().all(|byte| *byte == 0)
 }
 
-/// Returns the bytes without the blocks of zeros at the end. The library creates journals with 64 MiB of zeros.
+/// Returns the bytes without the blocks of zeros at the end. Journals were created with 64 MiB of zeros.
 fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     const BLOCK: [u8; 4096] = [0; 4096];
     let zeros = bytes.rchunks(BLOCK.len()).take_while(|block| BLOCK.starts_with(block));
@@ -228,6 +230,55 @@ fn is_later(bytes: &[u8], last: Option<u64>) -> bool {
     Start::read(bytes).is_some_and(|start| last.is_none_or(|last| last < start.number))
 }
 
+/// An operation in a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Item<'a> {
+    pub(crate) key: &'a [u8],
+    /// `None` if the operation removes the key.
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+/// Returns the operations of each batch in the valid part of a journal, as far as they concern the engine's keyspace.
+/// Returns `None` for a batch that contains an operation that the engine never wrote.
+pub(crate) fn batches(valid: &[u8]) -> impl Iterator<Item = Option<Vec<Item<'_>>>> {
+    let mut rest = valid;
+    std::iter::from_fn(move || {
+        let batch = Batch::read(rest, &mut usize::MAX.clone())?;
+        rest = batch.after;
+        Some(items(batch.items))
+    })
+}
+
+fn items(mut bytes: &[u8]) -> Option<Vec<Item<'_>>> {
+    let mut items = Vec::new();
+    while !bytes.is_empty() {
+        if let Some(rest) = bytes.strip_prefix(&[TAG_CLEAR]) {
+            let (keyspace, rest) = rest.split_first_chunk()?;
+            if u64::from_le_bytes(*keyspace) == DATA_KEYSPACE {
+                return None;
+            }
+            bytes = rest;
+            continue;
+        }
+        let Head { value_type, keyspace, key, value_bytes, after } = Head::read(bytes)?;
+        let (value, rest) = after.split_at_checked(value_bytes)?;
+        bytes = rest;
+        if keyspace == DATA_KEYSPACE {
+            let value = match value_type {
+                TYPE_VALUE => Some(value),
+                TYPE_REMOVAL | TYPE_WEAK_REMOVAL if value.is_empty() => None,
+                _ => return None,
+            };
+            // Every key begins with a table ID.
+            if key.len() < TABLE_ID_BYTES {
+                return None;
+            }
+            items.push(Item { key, value });
+        }
+    }
+    Some(items)
+}
+
 struct Start<'a> {
     item_count: u32,
     number: u64,
@@ -240,7 +291,7 @@ impl<'a> Start<'a> {
         let (item_count, rest) = rest.split_first_chunk()?;
         let (number, after) = rest.split_first_chunk()?;
         let start = Self { item_count: u32::from_le_bytes(*item_count), number: u64::from_le_bytes(*number), after };
-        // The library writes no empty batches.
+        // No empty batches were written.
         (start.item_count > 0).then_some(start)
     }
 }
@@ -282,6 +333,7 @@ fn after_item(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 struct Head<'a> {
+    value_type: u8,
     keyspace: u64,
     key: &'a [u8],
     value_bytes: usize,
@@ -292,44 +344,35 @@ impl<'a> Head<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&[TAG_ITEM])?;
         let (header, rest) = rest.split_first_chunk::<ITEM_HEADER_BYTES>()?;
-        let [_value_type, compression, keyspace @ .., k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *header;
+        let [value_type, compression, keyspace @ .., k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *header;
         // Uncompressed values are stored with their original length.
         if compression != COMPRESSION_NONE || [v0, v1, v2, v3] != [s0, s1, s2, s3] {
             return None;
         }
         let (key, after) = rest.split_at_checked(usize::from(u16::from_le_bytes([k0, k1])))?;
         let value_bytes = usize::try_from(u32::from_le_bytes([v0, v1, v2, v3])).ok()?;
-        Some(Self { keyspace: u64::from_le_bytes(keyspace), key, value_bytes, after })
+        Some(Self { value_type, keyspace: u64::from_le_bytes(keyspace), key, value_bytes, after })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fjall::{CompressionType, Database, KeyspaceCreateOptions, PersistMode};
+    use crate::disk::format1::tests::{batch, item};
 
     /// The journal has no trailing zeros. Also returns the end position of each batch.
-    fn written(batches: usize) -> (Vec<u8>, Vec<usize>) {
-        let folder = tempfile::tempdir().unwrap();
-        let db = Database::builder(folder.path()).journal_compression(CompressionType::None).open().unwrap();
-        let keyspace = db.keyspace("k", KeyspaceCreateOptions::default).unwrap();
+    fn written(batches: u64) -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut ends) = (Vec::new(), vec![0]);
         for number in 0..batches {
-            let mut batch = db.batch().durability(Some(PersistMode::Buffer));
-            batch.insert(&keyspace, format!("key{number}"), vec![7; 5000]);
-            batch.remove(&keyspace, "gone");
-            batch.commit().unwrap();
+            let items = [item(0, format!("key{number}").as_bytes(), &[7; 5000]), item(1, b"gone", b"")];
+            bytes.extend(batch(number + 5, &items));
+            ends.push(bytes.len());
         }
-        let mut bytes = std::fs::read(folder.path().join("0.jnl")).unwrap();
-        let mut ends = vec![0];
-        while let Some(batch) = Batch::read(&bytes[ends[ends.len() - 1]..], &mut usize::MAX.clone()) {
-            ends.push(bytes.len() - batch.after.len());
-        }
-        bytes.truncate(ends[ends.len() - 1]);
         (bytes, ends)
     }
 
     #[test]
-    fn a_journal_of_the_library_is_read_to_its_end() {
+    fn a_journal_is_read_to_its_end() {
         let (mut bytes, ends) = written(5);
         assert_eq!(ends.len(), 6);
         let length = bytes.len();
@@ -403,20 +446,6 @@ mod tests {
 
     fn removal(row: &str) -> Vec<u8> {
         item(1, &[&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat(), b"")
-    }
-
-    fn item(value_type: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
-        let key_bytes = u16::try_from(key.len()).unwrap().to_le_bytes();
-        let value_bytes = u32::try_from(value.len()).unwrap().to_le_bytes();
-        let head = [&[TAG_ITEM, value_type, COMPRESSION_NONE][..], &DATA_KEYSPACE.to_le_bytes(), &key_bytes];
-        [&head.concat()[..], &value_bytes, &value_bytes, key, value].concat()
-    }
-
-    fn batch(number: u64, items: &[Vec<u8>]) -> Vec<u8> {
-        let count = u32::try_from(items.len()).unwrap().to_le_bytes();
-        let items = items.concat();
-        let checksum = xxh3_64(&items).to_le_bytes();
-        [&[TAG_START][..], &count, &number.to_le_bytes(), &items, &[TAG_END], &checksum, TRAILER].concat()
     }
 
     fn stamp() -> Vec<u8> {

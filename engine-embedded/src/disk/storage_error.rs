@@ -1,0 +1,91 @@
+//! The errors of an open database.
+
+use crate::log::errors::{DiskError, WriteError};
+use crate::tree::TreeError;
+use std::fmt;
+use std::io;
+
+/// The reason for which the stored data could not be read or written.
+#[derive(Debug)]
+pub struct StorageError(Cause);
+
+#[derive(Debug)]
+enum Cause {
+    Tree(TreeError),
+    Log(WriteError),
+    Disk(DiskError),
+    /// There is no room in memory, because sorted files could not be written or merged, or because the engine closes.
+    NoRoom,
+    /// A write panicked.
+    Interrupted,
+    /// An entry of the engine itself cannot be read.
+    Damaged(String),
+}
+
+impl StorageError {
+    pub(crate) const NO_ROOM: Self = Self(Cause::NoRoom);
+    pub(crate) const INTERRUPTED: Self = Self(Cause::Interrupted);
+
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self(Cause::Damaged(what.into()))
+    }
+
+    /// Returns the description of the damage, if an entry of the engine itself cannot be read.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        match &self.0 {
+            Cause::Damaged(what) => Some(what),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of the operating system, if it is the reason.
+    pub(crate) fn io(&self) -> Option<&io::Error> {
+        match &self.0 {
+            Cause::Tree(error) => error.io(),
+            Cause::Log(WriteError::Disk(error)) | Cause::Disk(error) => Some(&error.source),
+            Cause::Log(_) | Cause::NoRoom | Cause::Interrupted | Cause::Damaged(_) => None,
+        }
+    }
+}
+
+impl From<TreeError> for StorageError {
+    fn from(error: TreeError) -> Self {
+        Self(Cause::Tree(error))
+    }
+}
+
+impl From<WriteError> for StorageError {
+    fn from(error: WriteError) -> Self {
+        Self(Cause::Log(error))
+    }
+}
+
+impl From<DiskError> for StorageError {
+    fn from(error: DiskError) -> Self {
+        Self(Cause::Disk(error))
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Cause::Tree(error) => error.fmt(f),
+            Cause::Log(error) => error.fmt(f),
+            Cause::Disk(error) => error.fmt(f),
+            Cause::NoRoom => f.write_str("the memory for unflushed writes is full"),
+            Cause::Interrupted => f.write_str("a write panicked; see the log for its location, and restart the server"),
+            Cause::Damaged(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for StorageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Cause::Tree(error) => error.source(),
+            Cause::Log(error) => error.source(),
+            Cause::Disk(error) => error.source(),
+            Cause::NoRoom | Cause::Interrupted | Cause::Damaged(_) => None,
+        }
+    }
+}
