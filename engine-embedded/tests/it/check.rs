@@ -3,6 +3,7 @@
 //! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
 //! length.
 
+use crate::log_file::*;
 use engine::{CheckReport, Engine};
 use engine_contract::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
@@ -85,16 +86,16 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     drop(engine);
     for is_interrupted in [false, true] {
         if is_interrupted {
-            // Create the state after a crash, with an incomplete write and a file that is no longer needed.
-            fs::remove_file(folder.join("rowhouse.closed")).unwrap();
+            // Create the state after a crash, with an incomplete write and files that are no longer needed.
+            let [.., written, empty] = &segments(&folder)[..] else { panic!("a clean shutdown begins a segment") };
+            fs::remove_file(empty).unwrap();
+            let bytes = fs::read(written).unwrap();
+            fs::write(written, &bytes[..groups(&bytes).last().unwrap().end - 100]).unwrap();
+            fs::write(log(&folder).join("0000000000000000.prep"), [0; 5000]).unwrap();
             fs::remove_file(folder.join("rowhouse.lock")).unwrap();
-            let tables = folder.join("database/keyspaces/1/tables");
+            let tables = folder.join("tree/tables");
             let first = fs::read_dir(&tables).unwrap().next().unwrap().unwrap().path();
             fs::copy(first, tables.join("99999")).unwrap();
-            let journal = journals(&folder).pop().unwrap();
-            let bytes = fs::read(&journal).unwrap();
-            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-            fs::write(&journal, &bytes[..end - 100]).unwrap();
         }
         let before = content(&folder);
         let read = Cell::new(0);
@@ -115,14 +116,7 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     assert_eq!(all(&open(&folder), &table("Small")).await.len(), 1);
 }
 
-fn journals(folder: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(folder.join("database")).unwrap().map(|entry| entry.unwrap().path());
-    let mut journals: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "jnl")).collect();
-    journals.sort_by_key(|path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap());
-    journals
-}
-
-/// Omits the zeros with which a journal is created.
+/// Omits the zeros with which a segment is prepared.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for (path, _) in content(folder) {
@@ -133,6 +127,13 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
         }
     }
     found
+}
+
+/// Returns whether a byte of a file carries no information: it is padding in a segment, or in a file that waits for
+/// reuse.
+fn is_meaningless(path: &Path, bytes: &[u8], at: usize) -> bool {
+    let is_live = path.extension().is_some_and(|ending| ending == "log");
+    path.parent().unwrap().ends_with("log") && !(is_live && is_covered(bytes, at))
 }
 
 /// A superseded manifest is never read, and is removed at the next startup.
@@ -161,6 +162,11 @@ async fn every_flipped_bit_is_found_and_its_file_named() {
         let mut bytes = good.clone();
         bytes[at] ^= 1 << bit;
         fs::write(path, &bytes).unwrap();
+        if is_meaningless(path, &good, at) {
+            assert_well(&check(&folder).unwrap());
+            fs::write(path, &good).unwrap();
+            continue;
+        }
         let name = path.strip_prefix(&folder).unwrap().display();
         let found = match check(&folder) {
             Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
@@ -177,47 +183,68 @@ async fn every_flipped_bit_is_found_and_its_file_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
+async fn a_log_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("data");
     let engine = open(&folder);
     engine.create_table(&table("Small")).await.unwrap();
-    let journal = journals(&folder).pop().unwrap();
-    let earlier = fs::read(&journal).unwrap();
+    let (written, next) = (segment(&folder, 1), segment(&folder, 2));
+    let earlier = fs::read(&written).unwrap();
     for row in 0..50 {
         commit_one(&engine, &table("Small"), insert("p", &row.to_string(), 1)).await.unwrap();
     }
     engine.close().await.unwrap();
     drop(engine);
-    let good = fs::read(&journal).unwrap();
+    let (good, good_next) = (fs::read(&written).unwrap(), fs::read(&next).unwrap());
+    let last = *groups(&good).last().unwrap();
     let zeros = vec![0; good.len()];
-    for (what, bytes) in [("emptied", &[][..]), ("zeros", &zeros), ("an earlier state", &earlier)] {
-        fs::write(&journal, bytes).unwrap();
-        assert_refused(&folder, &journal, what);
+    let without_end = [&good[..last.start], &vec![0; last.end - last.start]].concat();
+    for (what, bytes) in [
+        ("emptied", &[][..]),
+        ("zeros", &zeros),
+        ("an earlier state", &earlier),
+        ("the last write", &good[..last.start]),
+        ("a part of the last write", &good[..last.end - 1]),
+        ("zeros in place of the last write", &without_end),
+    ] {
+        fs::write(&written, bytes).unwrap();
+        let said = assert_refused(&folder, &written, what);
+        if bytes.starts_with(&earlier) {
+            assert!(said.contains("to accept the loss"), "{what}: {said}");
+        }
     }
-    fs::write(&journal, &good).unwrap();
-    let next = journal.with_file_name("1.jnl");
-    fs::rename(&journal, &next).unwrap();
-    assert_refused(&folder, &journal, "deleted");
-    fs::rename(&next, &journal).unwrap();
-    let record = folder.join("rowhouse.closed");
-    fs::write(&record, [0; 100]).unwrap();
-    assert_refused(&folder, &record, "the record itself");
-    fs::remove_file(&record).unwrap();
-    fs::write(&journal, b"").unwrap();
-    open(&folder);
+    fs::write(&written, &good).unwrap();
+    // Without the first segment, nothing in the log shows that it was needed; the sorted files do.
+    fs::remove_file(&written).unwrap();
+    assert_refused(&folder, &next, "deleted");
+    fs::rename(&next, &written).unwrap();
+    assert_refused(&folder, &written, "replaced by the next one");
+    fs::remove_file(&written).unwrap();
+    assert_refused(&folder, &log(&folder), "everything deleted");
+    fs::remove_dir(log(&folder)).unwrap();
+    assert_refused(&folder, &log(&folder), "the folder deleted");
+    fs::create_dir(log(&folder)).unwrap();
+    fs::write(&written, &good).unwrap();
+    fs::write(&next, [0; 100]).unwrap();
+    assert_refused(&folder, &next, "the end itself");
+    fs::write(&next, &good_next).unwrap();
+    assert_eq!(check(&folder).unwrap().problems, []);
+    // What the message recommends.
+    fs::remove_file(&next).unwrap();
+    fs::write(&written, &good[..last.start]).unwrap();
+    assert_eq!(all(&open(&folder), &table("Small")).await.len(), 49);
 }
 
-/// Asserts that both the check and opening the folder name the file and explain how to accept the loss, without
-/// changing anything.
-fn assert_refused(folder: &Path, damaged: &Path, what: &str) {
+/// Asserts that both the check and opening the folder name the file, without changing anything. Returns what the check
+/// reports.
+fn assert_refused(folder: &Path, damaged: &Path, what: &str) -> String {
     let before = content(folder);
     let problems = check(folder).unwrap().problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let opened = Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS));
     let refusal = opened.err().unwrap_or_else(|| panic!("{what}: the folder was opened")).to_string();
-    for text in [problems, refusal] {
+    for text in [&problems, &refusal] {
         assert!(text.contains(damaged.to_str().unwrap()), "{what}: {text}");
-        assert!(text.contains("to accept") && text.contains("delete"), "{what}: {text}");
     }
     assert_eq!(content(folder), before, "{what}: the folder was changed");
+    problems
 }

@@ -1,5 +1,6 @@
 //! Tests that the embedded engine rejects folders that it must not open: it reports the reason and changes nothing.
 
+use crate::log_file::*;
 use engine::Engine;
 use engine_contract::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
@@ -8,19 +9,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";
-const CLOSED: &str = "rowhouse.closed";
 const CHILD_FOLDER: &str = "ROWHOUSE_TEST_CHILD_FOLDER";
+
+/// An interval after which nothing is synced while a test runs.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn open(folder: &Path) -> Result<Embedded, OpenError> {
     Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS))
 }
 
 fn open_with_interval(folder: &Path) -> Result<Embedded, OpenError> {
-    let durability = Durability::Interval(Duration::from_secs(1));
+    let durability = Durability::Interval(NEVER);
     Embedded::open(folder, &EmbeddedOptions { durability, ..EmbeddedOptions::default() }, ManualClock::at(START_TICKS))
 }
 
@@ -62,24 +65,66 @@ async fn filled() -> tempfile::TempDir {
     folder
 }
 
-/// Returns the folder of [`filled`] as a power failure leaves it: without a record that everything was synced.
+/// Returns the folder of [`filled`] as a crash leaves it: without the empty segment that names the end of the log.
 async fn interrupted() -> tempfile::TempDir {
     let folder = filled().await;
-    fs::remove_file(folder.path().join(CLOSED)).unwrap();
+    forget_shutdown(folder.path());
     folder
+}
+
+fn forget_shutdown(folder: &Path) {
+    let last = segments(folder).pop().unwrap();
+    assert_eq!(fs::metadata(&last).unwrap().len(), SEGMENT_HEADER_BYTES as u64, "a clean shutdown leaves no other");
+    fs::remove_file(last).unwrap();
+}
+
+/// Returns a folder whose entities are in a sorted file, and whose log was released. Also returns copies of the tree
+/// and the log from the time before that, when the log contained four transactions.
+async fn flushed() -> (tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>) {
+    const ENTITIES: usize = 1100;
+    let folder = filled().await;
+    let before = files(folder.path());
+    let engine = open(folder.path()).unwrap();
+    let rows: Vec<String> = (0..ENTITIES).map(|row| format!("{row:04}")).collect();
+    fill(&engine, &table("Entities"), "p", &rows).await;
+    let began = Instant::now();
+    while segments(folder.path()).len() > 1 || fs::read_dir(tables(folder.path())).unwrap().count() == 0 {
+        assert!(began.elapsed() < TIMEOUT, "an idle engine does not flush");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    engine.close().await.unwrap();
+    (folder, before)
+}
+
+fn tables(folder: &Path) -> PathBuf {
+    folder.join("tree/tables")
+}
+
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    content(folder)
+        .into_keys()
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect()
+}
+
+/// Replaces the files in the folder of the log.
+fn replace_log(folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
+    fs::remove_dir_all(log(folder)).unwrap();
+    fs::create_dir(log(folder)).unwrap();
+    for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with(log(folder))) {
+        fs::write(path, bytes).unwrap();
+    }
 }
 
 async fn found(engine: &Embedded) -> Vec<String> {
     names(&all(engine, &table("Entities")).await)
 }
 
-fn journal(folder: &Path) -> PathBuf {
-    folder.join("database/0.jnl")
-}
-
-fn place_in_journal(folder: &Path, text: &str) -> usize {
+/// Returns the position of an entity of [`filled`] in the first segment.
+fn place(folder: &Path, text: &str) -> usize {
     let needle = format!("the {text} needle").into_bytes();
-    let bytes = fs::read(journal(folder)).unwrap();
+    let bytes = fs::read(segment(folder, 1)).unwrap();
     bytes.windows(needle.len()).position(|window| window == needle).unwrap()
 }
 
@@ -89,15 +134,25 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Asserts that opening fails with a message that names the folder, and leaves every byte unchanged.
+/// Asserts that opening fails with a message that names the folder, and leaves every byte unchanged, with either
+/// durability. Before, adds files that opening would delete: those that an interrupted flush leaves behind.
 fn assert_refused(folder: &Path, why: &str) -> OpenError {
+    if tables(folder).is_dir() {
+        fs::write(tables(folder).join("99999"), "a sorted file that no list names").unwrap();
+        fs::write(folder.join("tree/v99999"), "a list that is not the current one").unwrap();
+    }
+    if log(folder).is_dir() {
+        fs::write(log(folder).join("0000000000099999.prep"), "a segment that is not live").unwrap();
+    }
     let before = content(folder);
     let error = refusal(open(folder));
     let text = error.to_string();
     assert_eq!(content(folder), before, "{why}: the folder was changed by: {text}");
     assert!(text.contains(folder.to_str().unwrap()), "{why}: {text}");
-    // A second attempt must find the same state.
+    // Other attempts must find the same state.
     assert_eq!(refusal(open(folder)).to_string(), text, "{why}");
+    assert_eq!(refusal(open_with_interval(folder)).to_string(), text, "{why}");
+    assert_eq!(content(folder), before, "{why}: the folder was changed with the durability interval");
     error
 }
 
@@ -108,7 +163,7 @@ async fn a_missing_folder_is_created_with_its_parents() {
     let engine = open(&folder).unwrap();
     engine.create_table(&table("Entities")).await.unwrap();
     let marker = fs::read_to_string(folder.join(MARKER)).unwrap();
-    assert!(marker.starts_with("rowhouse data folder\nformat 1\n"), "{marker}");
+    assert!(marker.starts_with("rowhouse data folder\nformat 2\n"), "{marker}");
 }
 
 #[tokio::test]
@@ -150,7 +205,7 @@ fn child_process() {
 
 #[test]
 fn a_folder_with_other_files_is_left_alone() {
-    for name in ["notes.txt", "database", ".hidden", "0.jnl"] {
+    for name in ["notes.txt", "tree", "log", ".hidden", "0000000000000001.log"] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(name), "mine").unwrap();
         let error = assert_refused(folder.path(), name);
@@ -178,10 +233,10 @@ fn the_root_of_a_file_system_counts_as_empty() {
 #[tokio::test]
 async fn a_newer_format_is_not_touched() {
     let folder = filled().await;
-    fs::write(folder.path().join(MARKER), "rowhouse data folder\nformat 2\nwhatever comes then\n").unwrap();
+    fs::write(folder.path().join(MARKER), "rowhouse data folder\nformat 3\nwhatever comes then\n").unwrap();
     fs::remove_file(folder.path().join("rowhouse.lock")).unwrap();
-    let error = assert_refused(folder.path(), "format 2");
-    assert!(matches!(error, OpenError::Newer { found: 2, .. }), "{error}");
+    let error = assert_refused(folder.path(), "format 3");
+    assert!(matches!(error, OpenError::Newer { found: 3, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -194,8 +249,8 @@ async fn a_damaged_marker_is_not_touched() {
         b"rowhouse data folder",
         b"rowhouse data folder\nformat \n",
         b"rowhouse data folder\nformat 0\n",
-        b"rowhouse data folder\nformat 1",
-        b"another program\nformat 1\n",
+        b"rowhouse data folder\nformat 2",
+        b"another program\nformat 2\n",
         b"\xFF\xFE\0\0",
         large.as_bytes(),
     ];
@@ -210,44 +265,57 @@ async fn a_damaged_marker_is_not_touched() {
 
 #[tokio::test]
 async fn a_first_start_that_was_interrupted_is_begun_again() {
-    let folder = interrupted().await;
-    // This is the state after a crash between creating the database and renaming the marker.
-    fs::rename(folder.path().join(MARKER), folder.path().join(NEW_MARKER)).unwrap();
-    fs::remove_dir_all(folder.path().join("database/keyspaces/1")).unwrap();
-    let engine = open(folder.path()).unwrap();
-    engine.create_table(&table("Entities")).await.unwrap();
-    assert!(found(&engine).await.is_empty());
+    for missing in ["tree", "tree/current", "tree/tables", "log", "log/0000000000000001.log"] {
+        let folder = interrupted().await;
+        // This is a state after a crash between creating the first part and renaming the marker.
+        fs::rename(folder.path().join(MARKER), folder.path().join(NEW_MARKER)).unwrap();
+        remove(&folder.path().join(missing));
+        let engine = open(folder.path()).unwrap();
+        engine.create_table(&table("Entities")).await.unwrap();
+        assert!(found(&engine).await.is_empty(), "{missing}");
+    }
+}
+
+fn remove(path: &Path) {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.unwrap();
+}
+
+/// Returns the file that lists the sorted files.
+fn manifest(folder: &Path) -> PathBuf {
+    let current = fs::read(folder.join("tree/current")).unwrap();
+    folder.join(format!("tree/v{}", u64::from_le_bytes(current[..8].try_into().unwrap())))
 }
 
 #[tokio::test]
-async fn a_missing_file_of_the_database_is_not_created_again() {
-    let files = [
-        "database",
-        "database/version",
-        "database/0.jnl",
-        "database/keyspaces",
-        "database/keyspaces/0",
-        "database/keyspaces/0/current",
-        "database/keyspaces/1/current",
-        "database/keyspaces/1/v0",
-        "database/keyspaces/1",
-    ];
-    for file in files {
+async fn a_missing_part_of_the_folder_is_not_created_again() {
+    for part in ["tree", "tree/current", "tree/v", "tree/tables", "log", "log/0000000000000001.log", "log/*"] {
         let folder = filled().await;
-        let path = folder.path().join(file);
-        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.unwrap();
-        let error = assert_refused(folder.path(), file);
-        assert!(matches!(error, OpenError::Damaged { .. }), "{file}: {error}");
+        let path = match part {
+            "tree/v" => manifest(folder.path()),
+            "log/*" => {
+                for segment in segments(folder.path()) {
+                    fs::remove_file(segment).unwrap();
+                }
+                log(folder.path())
+            }
+            _ => folder.path().join(part),
+        };
+        if part != "log/*" {
+            remove(&path);
+        }
+        let error = assert_refused(folder.path(), part);
+        assert!(matches!(error, OpenError::Damaged { .. }), "{part}: {error}");
+        let named = if part == "log/0000000000000001.log" { log(folder.path()) } else { path };
+        assert!(error.to_string().contains(named.to_str().unwrap()), "{part}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_missing_or_damaged_sorted_file_is_an_error() {
     for damage in ["missing", "cut", "zeros", "empty"] {
-        let folder = filled().await;
-        let tables = folder.path().join("database/keyspaces/0/tables");
-        let table = fs::read_dir(tables).unwrap().next().unwrap().unwrap().path();
+        let (folder, _) = flushed().await;
+        let table = fs::read_dir(tables(folder.path())).unwrap().next().unwrap().unwrap().path();
         match damage {
             "missing" => fs::remove_file(&table).unwrap(),
             "cut" => change(&table, |bytes| bytes.truncate(bytes.len() / 2)),
@@ -260,40 +328,64 @@ async fn a_missing_or_damaged_sorted_file_is_an_error() {
 
 #[tokio::test]
 async fn a_damaged_manifest_is_an_error() {
-    for damage in ["cut", "zeros", "empty"] {
-        let folder = filled().await;
-        let keyspace = folder.path().join("database/keyspaces/1");
-        let manifest = fs::read_dir(&keyspace).unwrap().map(|entry| entry.unwrap().path());
-        let manifest = manifest.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with('v')).last();
-        change(&manifest.unwrap(), |bytes| match damage {
-            "cut" => bytes.truncate(bytes.len() / 2),
-            "zeros" => bytes.fill(0),
-            _ => bytes.clear(),
-        });
-        assert_refused(folder.path(), damage);
+    for damage in ["cut", "zeros", "empty", "a bit"] {
+        for is_list in [false, true] {
+            let folder = filled().await;
+            let path = if is_list { manifest(folder.path()) } else { folder.path().join("tree/current") };
+            change(&path, |bytes| match damage {
+                "cut" => bytes.truncate(bytes.len() / 2),
+                "zeros" => bytes.fill(0),
+                "empty" => bytes.clear(),
+                _ => bytes[10] ^= 1,
+            });
+            let error = assert_refused(folder.path(), damage);
+            assert!(matches!(error, OpenError::Damaged { .. }), "{damage}: {error}");
+        }
     }
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_of_a_journal_does_not_discard_what_follows() {
-    // The library would mistake any of these changes for the end of the journal and truncate the file there.
+async fn a_tree_that_does_not_belong_to_the_log_is_not_touched() {
+    // Opening an older tree would delete the newer sorted files, which contain what the log no longer does.
+    let (folder, before) = flushed().await;
+    let after = files(folder.path());
+    let restore = |name: &str, files: &[(PathBuf, Vec<u8>)]| {
+        for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with(folder.path().join(name))) {
+            fs::write(path, bytes).unwrap();
+        }
+    };
+    restore("tree", &before);
+    let error = assert_refused(folder.path(), "an older tree").to_string();
+    assert!(error.contains("only transactions through 0 are stored elsewhere"), "{error}");
+    restore("tree", &after);
+    replace_log(folder.path(), &before);
+    let error = assert_refused(folder.path(), "an older log").to_string();
+    assert!(error.contains("it ends with transaction 4, but transactions through"), "{error}");
+    replace_log(folder.path(), &after);
+    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 1103);
+}
+
+#[tokio::test]
+async fn damage_in_the_middle_of_a_log_does_not_discard_what_follows() {
     let folder = interrupted().await;
-    let (first, second) = (place_in_journal(folder.path(), "first"), place_in_journal(folder.path(), "second"));
-    let good = fs::read(journal(folder.path())).unwrap();
-    let cases: [(&str, std::ops::Range<usize>); 4] = [
+    let path = segment(folder.path(), 1);
+    let (first, second) = (place(folder.path(), "first"), place(folder.path(), "second"));
+    let good = fs::read(&path).unwrap();
+    let cases: [(&str, std::ops::Range<usize>); 5] = [
         ("a byte of a value", second..second + 1),
         ("a block", first..first + 16),
-        ("everything between two batches", first + 30..second),
+        ("everything between two values", first + 30..second),
+        ("the first group", SEGMENT_HEADER_BYTES..first),
         ("the beginning", 0..first),
     ];
     for (what, range) in cases {
         let mut bytes = good.clone();
         bytes[range].iter_mut().for_each(|byte| *byte = !*byte);
-        fs::write(journal(folder.path()), &bytes).unwrap();
+        fs::write(&path, &bytes).unwrap();
         let error = assert_refused(folder.path(), what);
         assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error}");
     }
-    fs::write(journal(folder.path()), &good).unwrap();
+    fs::write(&path, &good).unwrap();
     assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second", "p/third"]);
 }
 
@@ -301,8 +393,8 @@ async fn damage_in_the_middle_of_a_journal_does_not_discard_what_follows() {
 async fn the_last_write_may_have_been_cut_off() {
     for (what, fill) in [("cut", None), ("zeros", Some(0)), ("other bytes", Some(0xAA))] {
         let folder = interrupted().await;
-        let third = place_in_journal(folder.path(), "third");
-        change(&journal(folder.path()), |bytes| match fill {
+        let third = place(folder.path(), "third");
+        change(&segment(folder.path(), 1), |bytes| match fill {
             None => bytes.truncate(third + 3),
             // Parts of the write are missing, but other parts, including its end, are present.
             Some(byte) => bytes[third..third + 5].fill(byte),
@@ -316,24 +408,12 @@ async fn the_last_write_may_have_been_cut_off() {
     }
 }
 
-/// The batch has one item: the removal of a key from a keyspace.
-fn batch(number: u64) -> Vec<u8> {
-    let key = b"forged";
-    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[6, 0], &[0; 8], key].concat();
-    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
-    [&[1, 1, 0, 0, 0][..], &number.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat()
-}
-
-/// The library never writes a batch without items.
-fn batch_of_nothing() -> Vec<u8> {
-    [&[1, 0, 0, 0, 0][..], &[0xFF; 7], &[0, 3], &xxhash_rust::xxh3::xxh3_64(b"").to_le_bytes(), b"FJL\x03"].concat()
-}
-
 const IN_VALUE: &[u8] = b"the client's own bytes";
 
-/// Returns the folder of [`interrupted`], except that the second-to-last write contains two entities whose values
-/// contain the given bytes.
-async fn interrupted_with(bytes: &[u8], folder: tempfile::TempDir) -> tempfile::TempDir {
+/// Returns the folder of [`filled`] after a crash, with a second segment. The segment's first write contains two
+/// entities whose values contain the given bytes.
+async fn interrupted_with(bytes: &[u8]) -> tempfile::TempDir {
+    let folder = filled().await;
     let engine = open(folder.path()).unwrap();
     let value = [IN_VALUE, bytes, &[0xEE; 1000]].concat();
     let mutation = |row| {
@@ -345,35 +425,47 @@ async fn interrupted_with(bytes: &[u8], folder: tempfile::TempDir) -> tempfile::
     engine.commit(&table("Entities"), transaction).await.unwrap();
     commit_one(&engine, &table("Entities"), upsert("p", "zzz", 1)).await.unwrap();
     engine.close().await.unwrap();
-    fs::remove_file(folder.path().join(CLOSED)).unwrap();
+    drop(engine);
+    forget_shutdown(folder.path());
     folder
 }
 
+fn places_in_values(segment: &[u8]) -> Vec<usize> {
+    let places = segment.windows(IN_VALUE.len()).enumerate().filter(|(_, window)| *window == IN_VALUE);
+    places.map(|(at, _)| at + IN_VALUE.len()).collect()
+}
+
+/// Returns bytes that look like groups, for the first value of [`interrupted_with`].
+async fn forged(length: usize) -> Vec<u8> {
+    // The layout does not depend on the bytes.
+    let folder = interrupted_with(&vec![0; length]).await;
+    let at = places_in_values(&fs::read(segment(folder.path(), 2)).unwrap())[0];
+    forged_groups(length, at, 2, 6)
+}
+
 #[tokio::test]
-async fn a_cut_off_write_of_values_that_look_like_batches_is_no_damage() {
-    let journal_of_another = {
+async fn a_cut_off_write_of_values_that_look_like_groups_is_no_damage() {
+    let another_segment = {
         let folder = filled().await;
-        let journal = fs::read(journal(folder.path())).unwrap();
-        journal[..=journal.iter().rposition(|byte| *byte != 0).unwrap()].to_vec()
+        fs::read(segment(folder.path(), 1)).unwrap()
     };
-    for (what, bytes) in [
-        ("no items", batch_of_nothing()),
-        ("one item", batch(u64::from(u32::MAX))),
-        ("many", batch(1000).repeat(100)),
-        ("a journal", journal_of_another),
-    ] {
-        let folder = interrupted_with(&bytes, filled().await).await;
-        let good = fs::read(journal(folder.path())).unwrap();
-        let values: Vec<usize> = (0..good.len()).filter(|at| good[*at..].starts_with(IN_VALUE)).collect();
-        let [first, second] = values[..] else { panic!("{what}: {values:?}") };
-        for cut in [first, second] {
-            let behind = cut + IN_VALUE.len() + bytes.len();
+    for (what, bytes) in
+        [("one group", forged(192).await), ("many", forged(8000).await), ("a segment", another_segment)]
+    {
+        let folder = interrupted_with(&bytes).await;
+        let good = files(folder.path());
+        let path = segment(folder.path(), 2);
+        let segment = fs::read(&path).unwrap();
+        let [first, second] = places_in_values(&segment)[..] else { panic!("{what}") };
+        for value in [first, second] {
+            let behind = value + bytes.len();
             for length in [behind - 9, behind, behind + 1, behind + 500] {
                 for is_filled in [false, true] {
-                    let mut cut = good.clone();
+                    let mut cut = segment.clone();
                     cut.truncate(length);
-                    cut.resize(if is_filled { good.len() + 100_000 } else { length }, 0);
-                    fs::write(journal(folder.path()), cut).unwrap();
+                    cut.resize(if is_filled { segment.len() + 100_000 } else { length }, 0);
+                    replace_log(folder.path(), &good);
+                    fs::write(&path, cut).unwrap();
                     let names = found(&open(folder.path()).unwrap()).await;
                     assert_eq!(names, ["p/first", "p/second", "p/third"], "{what}, cut to {length}, {is_filled}");
                 }
@@ -383,94 +475,203 @@ async fn a_cut_off_write_of_values_that_look_like_batches_is_no_damage() {
 }
 
 #[tokio::test]
-async fn values_that_look_like_batches_do_not_hide_damage() {
-    // Flip every byte of the batch with the values, except its sequence number, which another test covers.
-    let folder = interrupted_with(&batch(u64::from(u32::MAX)), filled().await).await;
-    let good = fs::read(journal(folder.path())).unwrap();
-    let first = good.windows(IN_VALUE.len()).position(|window| window == IN_VALUE).unwrap();
-    let begin = (0..first).rev().find(|at| good[*at..].starts_with(&[1, 3, 0, 0, 0])).unwrap();
-    for at in (begin..begin + 5).chain(begin + 13..begin + 300) {
+async fn values_that_look_like_groups_do_not_hide_damage() {
+    let folder = interrupted_with(&forged(192).await).await;
+    let path = segment(folder.path(), 2);
+    let good = fs::read(&path).unwrap();
+    let group = groups(&good)[0];
+    for at in (group.start..group.start + 400).chain([group.end_of_records - 1]) {
         for flipped in [0x01, 0x80, 0xFF] {
             let mut bytes = good.clone();
             bytes[at] ^= flipped;
-            fs::write(journal(folder.path()), &bytes).unwrap();
+            fs::write(&path, &bytes).unwrap();
             let error = refusal(open(folder.path())).to_string();
-            assert!(error.contains("--durability interval"), "byte {at}: {error}");
+            assert!(error.contains(path.to_str().unwrap()), "byte {at}: {error}");
+            assert!(error.contains("to accept the loss"), "byte {at}: {error}");
         }
     }
-    let engine = open_with_interval(folder.path()).unwrap();
+    assert_refused(folder.path(), "the last one");
+    change(&path, |bytes| bytes.truncate(group.start));
+    let engine = open(folder.path()).unwrap();
     assert_eq!(found(&engine).await, ["p/first", "p/second", "p/third"], "the remedy in the message works");
 }
 
 #[tokio::test]
 async fn after_a_stop_in_order_nothing_can_have_been_cut_off() {
-    let folder = filled().await;
-    let third = place_in_journal(folder.path(), "third");
-    change(&journal(folder.path()), |bytes| bytes[third] ^= 1);
-    let error = assert_refused(folder.path(), "the last batch");
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
-    assert!(matches!(refusal(open_with_interval(folder.path())), OpenError::Damaged { .. }));
-    // Deleting the record accepts the loss.
-    fs::remove_file(folder.path().join(CLOSED)).unwrap();
-    assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second"]);
+    type Damage = fn(&mut Vec<u8>, usize);
+    let damages: [(&str, Damage); 4] = [
+        ("a bit", |bytes, third| bytes[third] ^= 1),
+        ("cut off", |bytes, third| bytes.truncate(third)),
+        ("the last group is missing", |bytes, _| {
+            let start = groups(bytes).last().unwrap().start;
+            bytes.truncate(start);
+        }),
+        ("zeros", |bytes, third| bytes[third - 100..].fill(0)),
+    ];
+    for (what, damage) in damages {
+        let folder = filled().await;
+        let (path, third) = (segment(folder.path(), 1), place(folder.path(), "third"));
+        let start = groups(&fs::read(&path).unwrap()).last().unwrap().start;
+        change(&path, |bytes| damage(bytes, third));
+        let error = assert_refused(folder.path(), what);
+        assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error}");
+        let remedy = format!("delete the later segments and truncate this one to {start} bytes");
+        assert!(error.to_string().contains(&remedy), "{what}: {error}");
+        fs::remove_file(segment(folder.path(), 2)).unwrap();
+        change(&path, |bytes| bytes.truncate(start));
+        assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second"], "{what}");
+    }
 }
 
 #[tokio::test]
-async fn after_a_crash_the_record_of_an_earlier_stop_gives_no_false_alarm() {
+async fn after_a_crash_an_earlier_stop_gives_no_false_alarm() {
     let folder = filled().await;
     let engine = open(folder.path()).unwrap();
-    assert!(!folder.path().join(CLOSED).exists(), "it is removed before anything is written");
+    assert_eq!(segments(folder.path()).len(), 2, "the segment of the shutdown is continued");
     commit_one(&engine, &table("Entities"), insert("p", "fourth", 1)).await.unwrap();
     drop(engine);
-    assert!(!folder.path().join(CLOSED).exists(), "only a clean shutdown is recorded");
-    // This is the state after a crash while the record was being written.
-    fs::write(folder.path().join("rowhouse.closed.new"), b"rowhouse cl").unwrap();
+    // This is the state after a crash while a segment was being made: by the shutdown, and by the preparer.
+    fs::write(log(folder.path()).join("0000000000000003.prep"), b"RowhsLo").unwrap();
+    fs::write(log(folder.path()).join("0000000000000000.prep"), [0; 5000]).unwrap();
+    fs::write(log(folder.path()).join("0000000000000000.free"), b"any").unwrap();
     let engine = open(folder.path()).unwrap();
     assert_eq!(found(&engine).await.len(), 4);
+    let names = fs::read_dir(log(folder.path())).unwrap().map(|entry| entry.unwrap().path());
+    assert!(names.into_iter().all(|path| path.extension().unwrap() == "log"), "what is unfinished is deleted");
     engine.close().await.unwrap();
     drop(engine);
-    // This is the record of a version that recorded only that everything was synced.
-    fs::write(folder.path().join(CLOSED), b"").unwrap();
     assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 4);
 }
 
 #[tokio::test]
-async fn a_stop_in_order_is_recorded_once_the_last_reader_is_done() {
+async fn a_stop_in_order_is_recorded_although_a_reader_is_not_done() {
     let folder = filled().await;
     let engine = open(folder.path()).unwrap();
+    commit_one(&engine, &table("Entities"), insert("p", "fourth", 1)).await.unwrap();
     let snapshot = engine.snapshots().take().unwrap();
     engine.close().await.unwrap();
     drop(engine);
-    assert!(!folder.path().join(CLOSED).exists(), "the database is still open");
-    assert!(matches!(refusal(open(folder.path())), OpenError::Locked { .. }));
+    assert_eq!(segments(folder.path()).len(), 3, "the log ends with an empty segment");
+    assert!(matches!(refusal(open(folder.path())), OpenError::Locked { .. }), "the tree is still open");
     drop(snapshot);
-    assert!(folder.path().join(CLOSED).exists());
-    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 3);
+    let good = files(folder.path());
+    change(&segment(folder.path(), 2), |bytes| bytes.truncate(bytes.len() - 1));
+    assert_refused(folder.path(), "a loss after the shutdown");
+    replace_log(folder.path(), &good);
+    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 4);
 }
 
 #[tokio::test]
 async fn a_sequence_number_that_goes_back_is_damage() {
     let folder = interrupted().await;
-    let second = place_in_journal(folder.path(), "second");
-    change(&journal(folder.path()), |bytes| {
-        // The batch begins with a tag, the number of its items and its sequence number.
-        let start = (0..second).rev().find(|at| bytes[*at..].starts_with(&[1, 2, 0, 0, 0])).unwrap();
-        bytes[start + 5..start + 13].fill(0);
-    });
-    let error = assert_refused(folder.path(), "a sequence number");
-    assert!(error.to_string().contains("sequence numbers"), "{error}");
+    let path = segment(folder.path(), 1);
+    let good = fs::read(&path).unwrap();
+    let groups = groups(&good);
+    assert_eq!(
+        groups.iter().map(|group| (group.first, group.synced_through)).collect::<Vec<_>>(),
+        [(1, 0), (2, 1), (3, 2), (4, 3)]
+    );
+    for (index, number) in [(2, 1), (2, 4), (1, 1)] {
+        let mut bytes = good.clone();
+        forge_group_header(&mut bytes, &groups[index], &GROUP_FIRST, number);
+        fs::write(&path, &bytes).unwrap();
+        let error = assert_refused(folder.path(), "a sequence number");
+        let place = format!("it cannot be read at byte {}", groups[index].start);
+        assert!(error.to_string().contains(&place), "{error}");
+    }
+}
+
+/// Returns the folder of [`filled`] with one more write in each of two more segments, after a clean shutdown.
+async fn in_segments() -> tempfile::TempDir {
+    let folder = filled().await;
+    for row in ["fourth", "fifth"] {
+        let engine = open(folder.path()).unwrap();
+        commit_one(&engine, &table("Entities"), insert("p", row, 1)).await.unwrap();
+        engine.close().await.unwrap();
+    }
+    assert_eq!(segments(folder.path()).len(), 4);
+    folder
 }
 
 #[tokio::test]
-async fn the_durability_interval_accepts_the_loss_it_allows() {
-    let folder = interrupted().await;
-    let second = place_in_journal(folder.path(), "second");
-    change(&journal(folder.path()), |bytes| bytes[second..second + 5].fill(0));
-    assert_refused(folder.path(), "a hole before a later write");
+async fn segments_are_missing_or_out_of_order() {
+    type Damage = fn(&Path);
+    fn swap(folder: &Path, one: u64, other: u64) {
+        let [one, other] = [one, other].map(|id| segment(folder, id));
+        let [bytes, others] = [&one, &other].map(|path| fs::read(path).unwrap());
+        fs::write(&one, others).unwrap();
+        fs::write(&other, bytes).unwrap();
+    }
+    let damages: [(&str, u64, Damage); 8] = [
+        ("the first one is missing", 2, |folder| fs::remove_file(segment(folder, 1)).unwrap()),
+        ("one in the middle is missing", 2, |folder| fs::remove_file(segment(folder, 2)).unwrap()),
+        ("the last write is missing", 3, |folder| fs::remove_file(segment(folder, 3)).unwrap()),
+        ("two are exchanged", 2, |folder| swap(folder, 2, 3)),
+        ("one is renamed", 4, |folder| fs::rename(segment(folder, 4), segment(folder, 5)).unwrap()),
+        ("one is copied", 5, |folder| {
+            fs::copy(segment(folder, 4), segment(folder, 5)).unwrap();
+        }),
+        ("one begins too early", 3, |folder| {
+            change(&segment(folder, 3), |bytes| forge_segment_header(bytes, &SEGMENT_FIRST, 4));
+        }),
+        ("one begins too late", 2, |folder| {
+            change(&segment(folder, 3), |bytes| forge_segment_header(bytes, &SEGMENT_FIRST, 7));
+        }),
+    ];
+    for (what, named, damage) in damages {
+        let folder = in_segments().await;
+        damage(folder.path());
+        let error = assert_refused(folder.path(), what);
+        assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error}");
+        assert!(error.to_string().contains(segment(folder.path(), named).to_str().unwrap()), "{what}: {error}");
+    }
+    let folder = in_segments().await;
+    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 5);
+}
+
+#[tokio::test]
+async fn the_durability_interval_accepts_the_loss_it_allows_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
     let engine = open_with_interval(folder.path()).unwrap();
-    assert_eq!(found(&engine).await, ["p/first"]);
+    engine.create_table(&table("Entities")).await.unwrap();
+    for row in ["1", "2", "3"] {
+        commit_one(&engine, &table("Entities"), insert("p", row, 1)).await.unwrap();
+    }
+    // A change to a table is synced with everything before it.
+    engine.create_table(&table("Other")).await.unwrap();
+    for row in ["4", "5", "6"] {
+        commit_one(&engine, &table("Entities"), insert("p", row, 1)).await.unwrap();
+    }
+    // As after a crash, nothing records the end of the log.
     drop(engine);
-    assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first"]);
+    let good = files(folder.path());
+    let path = segment(folder.path(), 1);
+    let bytes = fs::read(&path).unwrap();
+    let groups = groups(&bytes);
+    assert_eq!(groups.iter().map(|group| group.synced_through).collect::<Vec<_>>(), [0, 1, 1, 1, 1, 5, 5, 5]);
+    for (index, kept) in [(0, None), (1, None), (3, None), (4, None), (5, Some(3)), (6, Some(4)), (7, Some(5))] {
+        for change in [|bytes: &mut [u8]| bytes.fill(0), |bytes: &mut [u8]| bytes[100] ^= 1] {
+            replace_log(folder.path(), &good);
+            let mut damaged = bytes.clone();
+            change(&mut damaged[groups[index].start..groups[index].end]);
+            fs::write(&path, damaged).unwrap();
+            let Some(kept) = kept else {
+                assert_refused(folder.path(), "something that was synced is missing");
+                continue;
+            };
+            for open in [open, open_with_interval] {
+                // The durability may have been changed since.
+                let engine = open(folder.path()).unwrap();
+                assert_eq!(found(&engine).await, &["p/1", "p/2", "p/3", "p/4", "p/5", "p/6"][..kept]);
+                drop(engine);
+            }
+            let engine = open_with_interval(folder.path()).unwrap();
+            commit_one(&engine, &table("Entities"), insert("p", "z", 1)).await.unwrap();
+            engine.close().await.unwrap();
+            drop(engine);
+            assert_eq!(found(&open(folder.path()).unwrap()).await.len(), kept + 1);
+        }
+    }
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     stored
 }
 
-/// Omits the zeros with which a journal is created.
+/// Omits the zeros with which a segment is prepared.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

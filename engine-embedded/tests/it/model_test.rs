@@ -5,6 +5,7 @@
 //! it. A program inherits the set of ignored signals from the shell that starts it, so the test runs as a child of a
 //! shell.
 
+use crate::log_file::*;
 use engine::{CommitError, Engine, Fault};
 use engine_contract::model_test::{EngineOpener, answers_as_the_memory_engine, reserved_table};
 use engine_contract::support::*;
@@ -51,7 +52,7 @@ fn an_outage_ends_whatever_was_being_written() {
         return run_as_child("model_test::an_outage_ends_whatever_was_being_written");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(outage_in_a_value_that_holds_a_batch());
+    runtime.block_on(outage_in_a_value_that_holds_a_group());
 }
 
 /// Returns a folder in memory if there is one with room. Other tests determine what survives a crash, and this test
@@ -85,31 +86,44 @@ fn limit_files(bytes: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-/// Tests a write that fails after client data that looks like a complete batch of the journal.
-async fn outage_in_a_value_that_holds_a_batch() {
+/// Tests a write that fails after client data that looks like complete groups of the log.
+async fn outage_in_a_value_that_holds_a_group() {
     const VALUE_BYTES: usize = 60_000;
     let folder = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions { min_free_bytes: 0, ..EmbeddedOptions::default() };
-    let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    let open = || Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    let engine = open();
     engine.create_table(&reserved_table()).await.unwrap();
     commit_one(&engine, &reserved_table(), upsert("p", "before", 1)).await.unwrap();
-    // A single item: the removal of an empty key.
-    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
-    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
-    let batch = [&[1, 1, 0, 0, 0][..], &1000_u64.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat();
+    let segment = std::fs::read(segment(folder.path(), 1)).unwrap();
+    let written = groups(&segment).last().unwrap().end;
+    // The bytes are in the right places of the file for each position that the value may have relative to the groups.
     let mut properties = RecordBuilder::default();
-    properties.push("value", EdmValue::Binary(&batch.repeat(VALUE_BYTES / batch.len())));
-    let written = std::fs::read(folder.path().join("database/0.jnl")).unwrap();
-    let written = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let forged = forged_groups(VALUE_BYTES, written, 1, 3);
+    for (name, shift) in [("a", 0), ("b", 21), ("c", 42)] {
+        properties.push(name, EdmValue::Binary(&forged[shift..VALUE_BYTES / 3]));
+    }
     limit_files(Some((written + VALUE_BYTES / 2) as u64));
     let mutation = Mutation::InsertOrReplace { key: key("p", "torn"), properties };
     let answer = commit_one(&engine, &reserved_table(), mutation).await;
     assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
+    // The outage lasts for several attempts to end it. Everything can be read in the meantime.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        assert_eq!(names(&all(&engine, &reserved_table()).await), ["p/before"]);
+        assert!(engine.get(&reserved_table(), &key("p", "before")).await.unwrap().is_some());
+        let refused = commit_one(&engine, &reserved_table(), upsert("p", "later", 1)).await;
+        assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
+    }
     limit_files(None);
     let began = Instant::now();
     while commit_one(&engine, &reserved_table(), upsert("p", "later", 1)).await.is_err() {
         assert!(began.elapsed() < TIMEOUT, "writes do not resume");
+        assert_eq!(names(&all(&engine, &reserved_table()).await), ["p/before"]);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(names(&all(&engine, &reserved_table()).await), ["p/before", "p/later"]);
+    assert_eq!(segments(folder.path()).len(), 2, "the file that could not be written is not written again");
+    drop(engine);
+    assert_eq!(names(&all(&open(), &reserved_table()).await), ["p/before", "p/later"]);
 }

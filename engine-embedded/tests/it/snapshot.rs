@@ -106,3 +106,15 @@ async fn a_snapshot_does_not_outlive_its_engine() {
     assert!(matches!(snapshot.entities(0, &mut |_, _| Ok(())), Err(SnapshotError::Fault(engine::Fault::Closed))));
     assert!(snapshots.take().is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_stays_locked_while_a_snapshot_reads_its_files() {
+    let place = tempfile::tempdir().unwrap();
+    let engine = open(place.path(), START_TICKS).unwrap();
+    let snapshot = engine.snapshots().take().unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+    assert!(matches!(open(place.path(), START_TICKS), Err(OpenError::Locked { .. })));
+    drop(snapshot);
+    open(place.path(), START_TICKS).unwrap();
+}
