@@ -1,5 +1,7 @@
 //! The engine's folder of the same name: its modules that threads share, and models of those that access files.
 
+pub(crate) mod checks;
+pub(crate) mod contents;
 pub(crate) mod folder;
 #[path = "../../../src/disk/guard.rs"]
 pub(crate) mod guard;
@@ -8,9 +10,14 @@ pub(crate) mod layout;
 #[path = "../../../src/disk/open_error.rs"]
 #[allow(unreachable_pub, reason = "the engine exports it")]
 pub(crate) mod open_error;
-pub(crate) mod preflight;
+#[path = "../../../src/disk/payload.rs"]
+pub(crate) mod payload;
 #[path = "../../../src/disk/space.rs"]
 pub(crate) mod space;
+#[path = "../../../src/disk/storage.rs"]
 pub(crate) mod storage;
-#[path = "../../../src/disk/visibility.rs"]
-pub(crate) mod visibility;
+#[path = "../../../src/disk/storage_error.rs"]
+#[allow(unreachable_pub, reason = "the engine exports it")]
+pub(crate) mod storage_error;
+
+mod survivors;
