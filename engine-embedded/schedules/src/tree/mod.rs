@@ -1,0 +1,64 @@
+//! The engine's folder of the same name: its modules that threads share, on a model of the library.
+
+mod config;
+#[path = "../../../src/tree/error.rs"]
+mod error;
+#[path = "../../../src/tree/flushing.rs"]
+mod flushing;
+mod library;
+mod memtable;
+#[path = "../../../src/tree/reading.rs"]
+mod reading;
+#[path = "../../../src/tree/registry.rs"]
+mod registry;
+#[path = "../../../src/tree/room.rs"]
+mod room;
+#[path = "../../../src/tree/sequence.rs"]
+mod sequence;
+#[path = "../../../src/tree/store.rs"]
+mod store;
+
+pub(crate) use config::TreeSettings;
+pub(crate) use error::TreeError;
+pub(crate) use memtable::FULL_MEMTABLE_ITEMS;
+pub(crate) use reading::{Range, Snapshot};
+pub(crate) use store::{Key, RESERVED_KEY, Tree, Value};
+
+const _: () = assert!(FULL_MEMTABLE_ITEMS * memtable::ITEM_BYTES == store::MEMTABLE_BYTES);
+
+impl Tree {
+    /// Merges all files, as the engine's method of this name does.
+    pub(crate) fn merge_everything(&self) -> Result<(), TreeError> {
+        let store = &*self.0;
+        let _merging = store::lock(&store.merging);
+        store.check_list_numbers()?;
+        let result = store.library.compact(store.registry.oldest().snapshot_number());
+        store.room.merge_ended(result.is_err(), store.library.l0_run_count());
+        result?;
+        store.release_or_warn();
+        Ok(())
+    }
+
+    /// Returns the number of lists of files that are kept for snapshots.
+    pub(crate) fn retained_lists(&self) -> usize {
+        self.0.library.get_version_history_lock().free_list_len()
+    }
+
+    pub(crate) fn open_snapshots(&self) -> usize {
+        self.0.registry.count()
+    }
+
+    pub(crate) fn sealed_memtables(&self) -> usize {
+        self.0.sealed().len()
+    }
+
+    /// Returns the number of items in memtables.
+    pub(crate) fn unflushed_items(&self) -> u64 {
+        let sealed: u64 = self.0.sealed().iter().map(|memtable| memtable.bytes).sum();
+        (sealed + self.0.active_memtable_bytes()) * FULL_MEMTABLE_ITEMS / store::MEMTABLE_BYTES
+    }
+
+    pub(crate) fn blocks_loaded(&self) -> u64 {
+        0
+    }
+}
