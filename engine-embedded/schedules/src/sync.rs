@@ -31,7 +31,7 @@ fn advance(duration: Duration) {
     ELAPSED.set(ELAPSED.get() + duration);
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Condvar(Arc<shuttle::sync::Condvar>);
 
 /// Replaces the result that tells whether the wait timed out, which the engine ignores.
@@ -76,6 +76,21 @@ impl Condvar {
         match woken {
             Ok(guard) => Ok((guard, Woken)),
             Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), Woken))),
+        }
+    }
+
+    /// Like [`Self::wait_timeout`], but returns at once if the duration is zero or the condition is false. A
+    /// notification may end the wait like a timeout, whether or not the condition has changed.
+    pub(crate) fn wait_timeout_while<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        duration: Duration,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<(MutexGuard<'a, T>, Woken)> {
+        if !duration.is_zero() && condition(&mut guard) {
+            self.wait_timeout(guard, duration)
+        } else {
+            Ok((guard, Woken))
         }
     }
 }

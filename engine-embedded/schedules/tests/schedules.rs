@@ -7,7 +7,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
-use rowhouse_engine_embedded_schedules::scenarios::{hand_over, outage, preparation, queue, queue_memory, visibility};
+use rowhouse_engine_embedded_schedules::scenarios::{
+    hand_over, log, outage, preparation, queue, queue_memory, room, snapshots,
+};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::env::var;
@@ -63,8 +65,11 @@ macro_rules! tests {
 }
 
 tests![
-    visibility::snapshots_show_whole_batches,
-    visibility::a_batch_ends_by_a_panic,
+    snapshots::snapshots_show_whole_transactions,
+    snapshots::nothing_is_retained_without_snapshots,
+    room::a_writer_that_waits_for_room_is_woken,
+    log::what_was_synced_survives,
+    log::sorted_files_are_never_ahead_of_the_log,
     queue::requests_are_delivered_once_and_in_order,
     queue_memory::memory_is_bounded_and_all_requests_are_granted,
     queue_memory::an_account_that_holds_nothing_is_not_passed_over,
@@ -73,5 +78,7 @@ tests![
     preparation::a_preparation_is_not_used_for_a_later_table,
     hand_over::every_accepted_request_is_served_once,
     outage::no_write_is_based_on_a_lost_one,
+    outage::a_panic_while_a_group_is_applied_stops_all_writes,
+    outage::the_catalog_is_that_of_the_log,
     outage::writes_resume_and_nothing_acknowledged_is_lost,
 ];

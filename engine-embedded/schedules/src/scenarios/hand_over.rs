@@ -1,7 +1,7 @@
 //! The path of a transaction from its caller through the queue's memory, the queue and the committer, and back.
 
 use super::running::{Callers, Running, Settings, TRANSACTION_BYTES, key, merge, property, stamp, table};
-use crate::disk::folder::Disk;
+use crate::disk::checks::Disk;
 use crate::disk::layout::{self, TableId};
 use crate::writing::committer::CatalogChange;
 use engine::{CatalogError, CommitError, Fault};

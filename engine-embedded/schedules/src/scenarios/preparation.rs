@@ -1,7 +1,8 @@
 //! Transactions that are prepared while others are committed.
 
 use super::running::{Callers, Running, Settings, key, merge, property, stamp, table};
-use crate::disk::folder::{Contents, Disk, properties};
+use crate::disk::checks::Disk;
+use crate::disk::contents::{Contents, properties};
 use crate::disk::layout::{self, TableId};
 use crate::writing::committer::CatalogChange;
 use engine::CommitError;

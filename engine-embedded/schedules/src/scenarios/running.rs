@@ -1,19 +1,22 @@
-//! The part of the engine that writers and readers use, on the model of the storage library.
+//! The part of the engine that writers and readers use, on the models of the disk and the library.
 
-use crate::disk::folder::{Contents, Disk, Folder, is_of_entity};
+use crate::disk::checks::Disk;
+use crate::disk::contents::{Contents, is_of_entity};
+use crate::disk::folder::Folder;
 use crate::disk::layout::{self, TableId};
-use crate::disk::preflight::IncompleteWrites;
+use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::FreeSpace;
 use crate::disk::storage::{OpenSettings, Storage};
+use crate::hardware::Crash;
+use crate::log::options::Durability;
 use crate::state::EmbeddedState;
-use crate::sync::reset_clock;
+use crate::sync::{reset_clock, sleep};
 use crate::writing::committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, Request};
 use crate::writing::fair_queue::{FairQueue, GroupLimits};
 use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
 use crate::writing::queue_memory::QueueMemory;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use fjall::PersistMode;
 use model::{
     AccountName, Clock, DateTime, EdmValue, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder,
     StoredAccessPolicies, TableName, Transaction,
@@ -24,6 +27,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub(super) type CommitResult = Result<Vec<MutationResult>, CommitError>;
@@ -58,6 +62,8 @@ pub(super) struct Settings {
     pub(super) is_sync: bool,
     pub(super) memory_bytes: usize,
     pub(super) clock_panics_at: Option<usize>,
+    /// Whether a thread flushes full memtables.
+    pub(super) flushes: bool,
     /// Whether callers prepare their transactions. Otherwise, the queue underestimates the size of a transaction by
     /// half, so that the committer puts some of them back.
     pub(super) prepares: bool,
@@ -66,7 +72,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(disk: &Arc<Disk>) -> Self {
         let disk = Arc::clone(disk);
-        Self { disk, is_sync: true, memory_bytes: 64 * 1024, clock_panics_at: None, prepares: true }
+        Self { disk, is_sync: true, memory_bytes: 64 * 1024, clock_panics_at: None, flushes: false, prepares: true }
     }
 }
 
@@ -82,32 +88,37 @@ pub(super) struct Callers {
 pub(super) struct Running {
     pub(super) callers: Callers,
     committer: JoinHandle<()>,
+    /// Threads that end when the engine closes.
+    others: Vec<JoinHandle<()>>,
 }
+
+const POLL: Duration = Duration::from_millis(100);
 
 impl Running {
     /// Opens an engine in which each of the tables exists.
     pub(super) fn open(settings: Settings, tables: &[TableKey]) -> Self {
         reset_clock();
-        let Settings { disk, is_sync, memory_bytes, clock_panics_at, prepares } = settings;
+        let Settings { disk, is_sync, memory_bytes, clock_panics_at, flushes, prepares } = settings;
         let limits = GroupLimits {
             group_bytes: if prepares { GROUP_LIMITS.group_bytes } else { GROUP_TRANSACTIONS * TRANSACTION_BYTES },
             group_requests: GROUP_TRANSACTIONS,
             ..GROUP_LIMITS
         };
         let mut id = TableId::FIRST;
-        let mut items = Vec::new();
+        let mut operations = Operations::default();
         for table in tables {
             let value = layout::catalog_value(table, id, DateTime::MIN, &StoredAccessPolicies::default());
-            items.push((layout::catalog_key(table), Some(value.into())));
+            operations.put(layout::catalog_key(table), value);
             id = id.next();
         }
-        disk.format(items);
-        let storage = Storage::open(&disk);
-        let recovered = storage.recover().unwrap();
-        let incomplete_writes = if is_sync { IncompleteWrites::LastBatch } else { IncompleteWrites::Everything };
-        let settings = OpenSettings { cache_bytes: 0, incomplete_writes };
+        operations.put(layout::NEXT_TABLE_ID, id.to_bytes());
         let folder = Folder::new(&disk);
-        let shared = EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties);
+        let durability = if is_sync { Durability::Sync } else { Durability::Interval };
+        let storage = Storage::create(&folder, OpenSettings { cache_bytes: 0, durability }).unwrap();
+        storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true).unwrap();
+        let recovered = storage.recover().unwrap();
+        let shared = EmbeddedState::new(folder, storage, recovered.catalog, recovered.properties);
+        disk.hardware.arm();
         let callers = Callers {
             shared: Arc::new(shared),
             queue: Arc::new(FairQueue::new(limits)),
@@ -121,12 +132,24 @@ impl Running {
             next_table_id: id,
             // There is no purger.
             purges: mpsc::channel().0,
-            persist_mode: if is_sync { PersistMode::SyncData } else { PersistMode::Buffer },
             space: FreeSpace::new(Path::new("/"), 0),
             recent: RecentWrites::new(),
             outage: None,
         };
-        Self { callers, committer: thread::spawn(|| committer.run()) }
+        let mut others = Vec::new();
+        if flushes {
+            others.push(thread::spawn({
+                let shared = Arc::clone(&callers.shared);
+                move || flush(&shared)
+            }));
+        }
+        if !is_sync {
+            others.push(thread::spawn({
+                let shared = Arc::clone(&callers.shared);
+                move || sync(&shared)
+            }));
+        }
+        Self { callers, committer: thread::spawn(|| committer.run()), others }
     }
 
     /// Closes the engine, and returns the entities that are certain to be on disk. All callers must have finished.
@@ -136,11 +159,37 @@ impl Running {
         self.committer.join().unwrap();
         assert_eq!(self.callers.queue.len(), 0, "the committer left a request in the queue");
         assert_eq!(self.callers.memory.held(), 0, "the memory of a request was not released");
-        drop(self.callers.shared.take_storage());
+        disk.hardware.disarm();
+        let storage = &self.callers.shared.storage;
+        storage.tree.end_waits();
+        for thread in self.others {
+            thread.join().unwrap();
+        }
+        storage.close().unwrap();
         disk.finish();
-        let mut synced = disk.synced();
-        synced.retain(|key, _| is_of_entity(key));
-        synced
+        let mut survivors = disk.survivors(Crash::Any);
+        assert!(survivors.is_clean, "the engine was not shut down cleanly");
+        survivors.contents.retain(|key, _| is_of_entity(key));
+        survivors.contents
+    }
+}
+
+/// Flushes memtables that are full, like the engine's flusher, and others, like its compactor. Pauses for no time after
+/// a failure.
+fn flush(shared: &EmbeddedState) {
+    while !shared.closing.is_cancelled() {
+        shared.storage.tree.wait_until_full(POLL);
+        // The committer tries again when it ends the outage.
+        let _ = shared.storage.flush_everything();
+        thread::yield_now();
+    }
+}
+
+/// Syncs the log at intervals.
+fn sync(shared: &EmbeddedState) {
+    while !shared.closing.is_cancelled() {
+        let _ = shared.storage.upkeep.sync();
+        sleep(POLL);
     }
 }
 
@@ -181,7 +230,7 @@ impl Callers {
 
     /// Returns the record of an entity.
     pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Option<Vec<u8>> {
-        let view = self.shared.view().unwrap();
+        let view = self.shared.storage.tree.snapshot();
         self.shared.get(&view, table, key).unwrap().map(|record| record.as_bytes().to_vec())
     }
 
