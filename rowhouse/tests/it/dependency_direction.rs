@@ -62,7 +62,7 @@ const RULES: [Rule; 18] = [
             "serde",
             "serde_json",
             "quick-xml",
-            "fjall",
+            "lsm-tree",
             "clap",
             "tracing",
             "anyhow",
@@ -86,7 +86,7 @@ const RULES: [Rule; 18] = [
             "http",
             "http-body",
             "http-body-util",
-            "fjall",
+            "lsm-tree",
             "clap",
             "toml",
             "tracing",
@@ -97,13 +97,13 @@ const RULES: [Rule; 18] = [
         package: PLATFORM,
         may_use: &[],
         // Only the system, nothing specific to Rowhouse.
-        must_not_use: &["hyper", "http", "serde", "fjall", "clap", "tracing", "anyhow"],
+        must_not_use: &["hyper", "http", "serde", "lsm-tree", "clap", "tracing", "anyhow"],
     },
     // No HTTP, no JSON, no authorization; the contract also without a storage library.
     Rule {
         package: ENGINE,
         may_use: &[MODEL],
-        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "fjall", "lsm-tree", "tokio-postgres"],
+        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "lsm-tree", "tokio-postgres"],
     },
     Rule {
         package: EMBEDDED,
@@ -114,18 +114,18 @@ const RULES: [Rule; 18] = [
     Rule {
         package: POSTGRES,
         may_use: &[MODEL, ENGINE],
-        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "fjall", "lsm-tree"],
+        must_not_use: &["hyper", "http", "serde_json", "ring", "clap", "anyhow", "lsm-tree"],
     },
     Rule {
         package: ENGINE_CONTRACT,
         may_use: &[MODEL, ENGINE, HISTORY, TEST_SUPPORT],
-        must_not_use: &["fjall", "tokio-postgres"],
+        must_not_use: &["lsm-tree", "tokio-postgres"],
     },
     Rule {
         package: HISTORY,
         // It must not share code with what it judges.
         may_use: &[],
-        must_not_use: &["fjall", "tokio-postgres", "hyper", "http"],
+        must_not_use: &["lsm-tree", "tokio-postgres", "hyper", "http"],
     },
     Rule {
         package: DERIVE,
@@ -137,13 +137,13 @@ const RULES: [Rule; 18] = [
         package: HTTP_CLIENT,
         may_use: &[],
         // Nothing of the Table protocol, no configuration, no command line.
-        must_not_use: &["serde_json", "quick-xml", "fjall", "clap", "toml", "anyhow"],
+        must_not_use: &["serde_json", "quick-xml", "lsm-tree", "clap", "toml", "anyhow"],
     },
     Rule {
         package: CLIENT,
         may_use: &[MODEL, WIRE, HTTP_CLIENT, DERIVE],
         // No storage, no configuration, no command line, and HTTP only through its own client.
-        must_not_use: &["hyper", "hyper-util", "fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
+        must_not_use: &["hyper", "hyper-util", "lsm-tree", "clap", "toml", "anyhow", "tracing-subscriber"],
     },
     Rule {
         package: EXPLORER,
@@ -155,18 +155,18 @@ const RULES: [Rule; 18] = [
         package: SERVER,
         may_use: &[MODEL, WIRE, HTTP_CLIENT, ENGINE, EXPLORER, PLATFORM],
         // No storage library, no command line.
-        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
+        must_not_use: &["lsm-tree", "tokio-postgres", "clap"],
     },
     Rule {
         package: TOOLS,
         may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM],
         // Neither the server nor its libraries.
-        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
+        must_not_use: &["lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
     },
     Rule {
         package: PROGRAM,
         may_use: &[MODEL, WIRE, HTTP_CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM, SERVER, TOOLS],
-        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
+        must_not_use: &["lsm-tree", "tokio-postgres", "hyper-util"],
     },
     Rule {
         package: TESTING,
@@ -174,7 +174,7 @@ const RULES: [Rule; 18] = [
         may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, SERVER],
         // No command line, and no client except the test's own.
         must_not_use: &[
-            "fjall",
+            "lsm-tree",
             "lsm-tree",
             "tokio-postgres",
             "hyper",
@@ -185,7 +185,7 @@ const RULES: [Rule; 18] = [
         ],
     },
     // It must not add a second copy of the code under test to a test.
-    Rule { package: TEST_SUPPORT, may_use: &[MODEL, WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
+    Rule { package: TEST_SUPPORT, may_use: &[MODEL, WIRE], must_not_use: &["lsm-tree", "tokio", "hyper"] },
 ];
 
 /// A dependency of any kind, including dependencies for tests and builds.

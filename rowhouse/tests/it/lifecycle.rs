@@ -63,7 +63,7 @@ fn folders_that_are_newer_damaged_or_foreign_are_refused_and_left_alone() {
     let newer = data_folder();
     let marker = newer.path().join("rowhouse.format");
     let text = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, text.replace("format 1\n", "format 99\n")).unwrap();
+    fs::write(&marker, text.replace("format 2\n", "format 99\n")).unwrap();
     let damaged = data_folder();
     fs::write(damaged.path().join("rowhouse.format"), "").unwrap();
     let foreign = tempfile::tempdir().unwrap();

@@ -86,17 +86,20 @@ fn a_check_counts_entities_and_reports_damage_by_its_exit_code() {
     assert_eq!(fs::read_dir(place.folder.path("")).unwrap().count(), 1, "only the data folder remains");
     let told = place.folder.run("check", &["--data", &place.data], &[]).stdout;
     assert!(told.contains("devstoreaccount1/Cars: 1,400 entities, "), "{told}");
-    let journal = before.iter().find(|(path, _)| path.ends_with("0.jnl")).unwrap();
     let needle = b"Text";
-    let at = journal.1.windows(needle.len()).position(|bytes| bytes == needle).unwrap();
-    let mut damaged = journal.1.clone();
+    let segments = before.iter().filter(|(path, _)| path.extension().is_some_and(|ending| ending == "log"));
+    let mut found = segments.filter_map(|(path, bytes)| {
+        Some((path, bytes, bytes.windows(needle.len()).position(|bytes| bytes == needle)?))
+    });
+    let (segment, good, at) = found.next().unwrap();
+    let mut damaged = good.clone();
     damaged[at] ^= 1;
-    fs::write(&journal.0, damaged).unwrap();
+    fs::write(segment, damaged).unwrap();
     let (code, report, ran) = check(&place, &["--data", &place.data]);
     assert_eq!(code, Some(1), "{ran:?}");
-    assert_eq!(report["problems"][0]["place"].as_str(), journal.0.to_str());
+    assert_eq!(report["problems"][0]["place"].as_str(), segment.to_str());
     // For repositories, the check is the verification.
-    fs::write(&journal.0, &journal.1).unwrap();
+    fs::write(segment, good).unwrap();
     place.back_up(&[]);
     let (code, report, ran) = check(&place, &["--backup", &place.repository]);
     assert_eq!((code, &report["backups"]), (Some(0), &1.into()), "{ran:?}");

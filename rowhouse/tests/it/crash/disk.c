@@ -12,6 +12,7 @@
  *   s  a sync fails; the data can still be read         e  a sync fails, and the data can no longer be read
  *   t  changing a size fails      c  creating or renaming fails      r  reading fails
  *   d  a write or sync takes `part` milliseconds, or with 0, until the order ends
+ *   b  the same for reading
  * `free` is the number of free bytes that the file system reports, or -1 for the real number. */
 
 #define _GNU_SOURCE
@@ -42,10 +43,18 @@ static const char *control;
 static int log_fd = -1;
 static uint64_t seed, draws;
 
-/* What was written to a file since its last sync. The server only ever appends to files. */
-static struct range {
+/* A part of a file that was written since the last sync, and the bytes that it had on disk before. What lies beyond the
+ * end of the file was not there. */
+struct piece {
+    struct piece *earlier;
+    off_t at;
+    size_t size, old_size;
+    char old[];
+};
+
+static struct unsynced {
     ino_t file;
-    off_t from, to;
+    struct piece *last;
 } unsynced[64];
 static unsigned unsynced_count;
 
@@ -177,12 +186,12 @@ static char fault(const char *kinds, const char *path, struct order *order)
 }
 
 /* Waits without the lock, so that only the calling thread is delayed. */
-static void stall(const char *path)
+static void stall(const char *kind, const char *path)
 {
     struct order order;
-    if (!fault("d", path, &order))
+    if (!fault(kind, path, &order))
         return;
-    for (long long waited = 0; order.part ? waited < order.part : ordered("d", &order); waited += 5)
+    for (long long waited = 0; order.part ? waited < order.part : ordered(kind, &order); waited += 5)
         usleep(5000);
 }
 
@@ -194,8 +203,17 @@ static long finish(long result, int error)
     return result;
 }
 
+static void forget(struct unsynced *entry)
+{
+    while (entry->last) {
+        struct piece *piece = entry->last;
+        entry->last = piece->earlier;
+        free(piece);
+    }
+}
+
 /* Returns what was written to a file since its last sync. Of the files that were used least recently, nothing is known. */
-static struct range *unsynced_of(int fd)
+static struct unsynced *unsynced_of(int fd)
 {
     struct stat file;
     if (fstat(fd, &file) != 0)
@@ -203,9 +221,27 @@ static struct range *unsynced_of(int fd)
     for (size_t i = 0; i < 64; i++)
         if (unsynced[i].file == file.st_ino)
             return &unsynced[i];
-    struct range *entry = &unsynced[unsynced_count++ % 64];
-    *entry = (struct range){file.st_ino, 0, 0};
+    struct unsynced *entry = &unsynced[unsynced_count++ % 64];
+    forget(entry);
+    entry->file = file.st_ino;
     return entry;
+}
+
+/* Returns the bytes that a write is about to replace. The descriptor may not be readable. */
+static struct piece *before_write(const char *path, off_t at, size_t size)
+{
+    struct stat file;
+    int fd = REAL(open)(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &file) != 0)
+        fail("opening a file that is written");
+    size_t old_size = file.st_size <= at ? 0 : file.st_size - at < (off_t)size ? (size_t)(file.st_size - at) : size;
+    struct piece *piece = malloc(sizeof *piece + old_size);
+    if (!piece || REAL(pread)(fd, piece->old, old_size, at) != (ssize_t)old_size)
+        fail("reading a file that is written");
+    close(fd);
+    piece->at = at;
+    piece->old_size = old_size;
+    return piece;
 }
 
 /* All ways to open a file come here. */
@@ -222,7 +258,7 @@ static int opened(int dir, const char *path, int flags, mode_t mode)
     int existed = stat(full, &before) == 0;
     int fd = REAL(openat)(dir, path, flags, mode), error = errno;
     if (fd >= 0 && (!existed || (flags & O_TRUNC))) {
-        unsynced_of(fd)->to = 0;
+        forget(unsynced_of(fd));
         record(existed ? TRUNCATE : CREATE, full, 0, NULL, 0);
     }
     return finish(fd, error);
@@ -289,7 +325,7 @@ static ssize_t put(int fd, const struct iovec *all, int count, off_t at)
     int moves = at < 0;
     if (!path_of(fd, path))
         return moves ? REAL(writev)(fd, all, count) : REAL(pwritev)(fd, all, count, at);
-    stall(path);
+    stall("d", path);
     struct iovec parts[count];
     size_t size = 0;
     for (int i = 0; i < count; i++)
@@ -314,13 +350,19 @@ static ssize_t put(int fd, const struct iovec *all, int count, off_t at)
     for (int i = 0; i < count; left -= parts[i++].iov_len)
         parts[i] = (struct iovec){all[i].iov_base, all[i].iov_len < left ? all[i].iov_len : left};
     ssize_t written = 0;
+    struct piece *piece = log_fd < 0 ? NULL : before_write(path, at, allowed);
     if (allowed > 0 || size == 0)
         written = moves ? REAL(writev)(fd, parts, count) : REAL(pwritev)(fd, parts, count, at);
     int error = errno;
     record_parts(path, parts, at, written);
-    struct range *range = unsynced_of(fd);
-    if (written > 0)
-        *range = (struct range){range->file, range->to && range->from < at ? range->from : at, at + written};
+    if (piece && written > 0) {
+        struct unsynced *entry = unsynced_of(fd);
+        piece->size = written;
+        piece->earlier = entry->last;
+        entry->last = piece;
+    } else {
+        free(piece);
+    }
     return kind == 'p' || (kind && allowed == 0) ? finish(-1, order.error) : finish(written, error);
 }
 
@@ -337,7 +379,10 @@ static int reading_fails(int fd)
 {
     char path[PATH_MAX];
     struct order order;
-    if (!control || !path_of(fd, path) || !ordered("r", &order))
+    if (!control || !path_of(fd, path))
+        return 0;
+    stall("b", path);
+    if (!ordered("r", &order))
         return 0;
     errno = order.error;
     return 1;
@@ -368,16 +413,19 @@ int ftruncate(int fd, off_t size)
 
 int ftruncate64(int fd, off64_t size) { return ftruncate(fd, size); }
 
-/* Replaces data that a failed sync has dropped by what is on disk: zeros. */
-static void evict(const char *path, struct range *range)
+/* Replaces data that a failed sync has dropped by what is on disk: what was there before, or zeros. */
+static void evict(const char *path, struct unsynced *entry)
 {
     static const char zeros[65536];
     int fd = REAL(open)(path, O_WRONLY | O_CLOEXEC);
-    while (fd >= 0 && range->from < range->to) {
-        size_t size = range->to - range->from < (off_t)sizeof zeros ? (size_t)(range->to - range->from) : sizeof zeros;
-        struct iovec part = {(void *)zeros, size};
-        record_parts(path, &part, range->from, REAL(pwrite)(fd, zeros, size, range->from));
-        range->from += size;
+    for (struct piece *piece = entry->last; fd >= 0 && piece; piece = piece->earlier) {
+        for (size_t done = 0, size; done < piece->size; done += size) {
+            int is_old = done < piece->old_size;
+            size_t left = (is_old && piece->old_size < piece->size ? piece->old_size : piece->size) - done;
+            size = left < sizeof zeros ? left : sizeof zeros;
+            struct iovec part = {is_old ? piece->old + done : (void *)zeros, size};
+            record_parts(path, &part, piece->at + done, REAL(pwrite)(fd, part.iov_base, size, piece->at + done));
+        }
     }
     if (fd >= 0)
         close(fd);
@@ -389,15 +437,15 @@ static int synced(int fd, int (*call)(int))
     struct order order;
     if (!path_of(fd, path))
         return call(fd);
-    stall(path);
+    stall("d", path);
     pthread_mutex_lock(&lock);
-    struct range *range = unsynced_of(fd);
+    struct unsynced *entry = unsynced_of(fd);
     char kind = fault("se", path, &order);
     int result = kind ? -1 : log_fd < 0 ? call(fd) : 0, error = kind ? order.error : errno;
     record(result == 0 ? SYNC : FAILED_SYNC, path, 0, NULL, 0);
     if (kind == 'e')
-        evict(path, range);
-    range->to = 0;
+        evict(path, entry);
+    forget(entry);
     return finish(result, error);
 }
 

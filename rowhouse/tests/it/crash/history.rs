@@ -18,6 +18,9 @@ const TEXT_CHARACTERS: usize = 30_000;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// A writer stops when it does not know this many outcomes.
 const UNKNOWN_MAX: usize = 20;
+/// The maximum number of rows in a write after the first one, of large and of other entities.
+const MORE_LARGE_ROWS_MAX: u64 = 3;
+const MORE_ROWS_MAX: u64 = 30;
 
 /// The time after the last write at which everything in memory is flushed and merged, with some reserve.
 pub(super) const IDLE: Duration = Duration::from_millis(900);
@@ -79,7 +82,9 @@ impl HistoryWriter {
         let random = Random::new(seed);
         let (before, current) = (Versions::new(), Versions::new());
         let (history, unknown) = (Vec::new(), BTreeSet::new());
-        Self { number, rows, bytes_max, random, next_version: 1, before, current, history, unknown }
+        let writer = Self { number, rows, bytes_max, random, next_version: 1, before, current, history, unknown };
+        assert!(rows >= UNKNOWN_MAX as u64 + writer.more_rows_max(), "no row might be left to write");
+        writer
     }
 
     /// Returns the number of acknowledged writes.
@@ -120,8 +125,7 @@ impl HistoryWriter {
 
     fn plan(&mut self, sent: u64) -> Write {
         let kind = self.random.below(16);
-        let most = if self.has_large_rows() { 3 } else { 30 };
-        let count = if kind < 3 { 2 + self.random.below(most) } else { 1 };
+        let count = if kind < 3 { 2 + self.random.below(self.more_rows_max()) } else { 1 };
         let mut rows = BTreeSet::new();
         while (rows.len() as u64) < count {
             rows.insert(self.random.below(self.rows));
@@ -160,6 +164,10 @@ impl HistoryWriter {
             return ("MERGE", json!({ "Version": version.to_string() }).to_string());
         }
         ("PUT", Value::from(self.properties(row, version)).to_string())
+    }
+
+    fn more_rows_max(&self) -> u64 {
+        if self.has_large_rows() { MORE_LARGE_ROWS_MAX } else { MORE_ROWS_MAX }
     }
 
     fn has_large_rows(&self) -> bool {

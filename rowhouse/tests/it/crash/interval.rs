@@ -1,12 +1,12 @@
 //! A test of the durability `interval`: a power loss loses only writes that were not synced.
 //!
 //! Timestamps increase in commit order, so what remains must be everything up to a certain Timestamp. The record of
-//! file operations gives the lower bound for that Timestamp: everything that was in a journal when it was synced must
-//! remain.
+//! file operations gives the lower bound for that Timestamp: everything that was in a segment of the log when the
+//! segment was synced must remain.
 
 use super::SEED;
 use super::power_loss::lose_power;
-use super::simulated_disk::SimulatedDisk;
+use super::simulated_disk::{EIO, SimulatedDisk};
 use crate::PROGRAM;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
@@ -122,4 +122,25 @@ fn the_interval_loses_only_writes_that_were_not_synced() {
     }
     println!("{kept} acknowledged inserts kept, {synced_count} of them certainly synced, {lost} lost");
     assert!(synced_count > 0 && lost > 0, "the test proves nothing");
+}
+
+/// No request follows the failure.
+#[test]
+fn what_could_not_be_synced_is_written_again_without_a_request() {
+    let mut random = Random::from_environment(SEED);
+    let disk = SimulatedDisk::recorded(random.number());
+    let [before, left] = ["before", "left"].map(|name| disk.path(name));
+    std::fs::create_dir(&before).unwrap();
+    let server = disk.start_with(&["--durability", "interval"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    disk.fail("s", EIO, None);
+    assert_eq!(client.request("POST", "/crash", &[], br#"{"PartitionKey":"p","RowKey":"r"}"#).status, 201);
+    server.wait_for_log("the log could not be synced");
+    disk.repair();
+    server.wait_for_log("the data folder accepts writes again");
+    server.kill9();
+    lose_power(&before, &disk.data, disk.log(), &left, &mut random);
+    let server = PROGRAM.start(&["--durability", "interval", "--data", left.to_str().unwrap()]);
+    assert_eq!(server.client().request("GET", "/crash(PartitionKey='p',RowKey='r')", &[], b"").status, 200);
 }

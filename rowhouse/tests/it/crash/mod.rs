@@ -15,6 +15,7 @@ mod interval;
 mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
+mod slow_reads;
 mod timeline;
 
 use crate::PROGRAM;

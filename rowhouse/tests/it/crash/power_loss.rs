@@ -18,7 +18,8 @@ use test_support::Random;
 /// The sizes of the parts of which a disk writes each completely or not at all, in bytes.
 const SECTOR_BYTES: [u64; 2] = [512, 4096];
 
-/// Copies a folder without sockets. Blocks of zeros take no space in the copy; a new journal consists of them.
+/// Copies a folder without sockets. Blocks of zeros take no space in the copy; a prepared segment of the
+/// log consists of them.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -47,14 +48,14 @@ fn copy_file(from: &Path, to: &Path) {
 }
 
 /// Writes to `after` what is left of `watched`, which was a copy of `before` when the log began. Returns the data that
-/// had been written to the journals and synced.
+/// had been written to the log and synced.
 pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path, random: &mut Random) -> Vec<u8> {
     let bytes = fs::read(log).unwrap();
     let mut disk = Disk::new(before, watched);
     for record in Records::new(&bytes) {
         disk.apply(&record);
     }
-    let synced = disk.synced_journals();
+    let synced = disk.synced_log();
     disk.settle(random);
     disk.write(after);
     synced
@@ -264,10 +265,10 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Returns the data that was written to the existing journals and synced, in no particular order of journals.
-    fn synced_journals(&self) -> Vec<u8> {
-        let journals = self.certain.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "jnl"));
-        let files = journals.filter_map(|(_, node)| match node {
+    /// Returns the data that was written to the files of live segments and synced, in no particular order of segments.
+    fn synced_log(&self) -> Vec<u8> {
+        let segments = self.certain.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "log"));
+        let files = segments.filter_map(|(_, node)| match node {
             Node::File(file) => Some(&self.files[*file]),
             Node::Folder => None,
         });

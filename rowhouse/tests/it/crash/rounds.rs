@@ -1,4 +1,5 @@
-//! Losses of power of a disk that also fails, at any moment of runs that rotate journals and merge sorted files.
+//! Losses of power of a disk that also fails, at any moment of runs that fill segments of the log, use their files
+//! again, and merge sorted files.
 //!
 //! A run is recorded once. A power loss is then computed for many positions of the record, and a server is started on
 //! what is left each time. Some losses follow a kill: the server is killed at the position, starts again on what the
@@ -8,19 +9,25 @@ use super::SEED;
 use super::history::{HistoryWriter, IDLE, Versions, work};
 use super::power_loss::{Disk, Records, copy_folder};
 use super::simulated_disk::SimulatedDisk;
-use super::timeline::{During, Timeline};
+use super::timeline::{During, Segments, Timeline, follows_full_segment};
 use crate::PROGRAM;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use test_support::Random;
 
 const LOSSES_PER_RUN: usize = 24;
-const ROTATIONS_PER_RUN: usize = 3;
+/// The number of segments that are full in a run. The second one is usually in a prepared file, and the next ones are
+/// in files of earlier segments.
+const FULL_SEGMENTS_PER_RUN: usize = 3;
+/// The time within which everything is flushed and merged and the log is retired, once the disk works again. After a
+/// failed flush or merge, the engine waits for thirty seconds before it tries again.
+const QUIET_TIME_MAX: Duration = Duration::from_secs(60);
 /// The number of the first writer to a server that was started after a kill.
 const LATE_WRITERS: u64 = 100;
 
@@ -36,11 +43,13 @@ struct Counts {
     runs: usize,
     losses: usize,
     during_rotations: usize,
+    during_releases: usize,
     during_merges: usize,
     after_kills: usize,
     checks: usize,
     acknowledged: usize,
     rotations: usize,
+    segments: Segments,
     flushes: usize,
     merges: usize,
     merged_levels: BTreeSet<usize>,
@@ -74,7 +83,7 @@ impl Rounds {
         let mut random = Random::from_environment(SEED);
         let disk = SimulatedDisk::recorded(random.number());
         // The first writers make enough entries for merges, and the others enough bytes for rotations.
-        let sizes = [(900, 300), (900, 300), (900, 3000), (8, 450_000), (8, 450_000)];
+        let sizes = [(900, 300), (900, 300), (900, 3000), (24, 450_000), (24, 450_000)];
         let writers = sizes.iter().zip(0..);
         let writers =
             writers.map(|((rows, bytes), number)| HistoryWriter::new(number, *rows, *bytes, random.number())).collect();
@@ -83,8 +92,8 @@ impl Rounds {
         Self { disk, before, left, writers, random, counts: Counts::default() }
     }
 
-    /// Lets the writers work through rotations and merges on a failing disk. Returns the length of the log at their
-    /// beginning.
+    /// Lets the writers work through rotations and merges on a failing disk. Returns the length of the disk's log at
+    /// their beginning.
     fn work(&mut self) -> u64 {
         copy_folder(&self.before, &self.disk.data);
         let server = self.disk.start();
@@ -92,23 +101,26 @@ impl Rounds {
             assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
         }
         let start = fs::metadata(self.disk.log()).unwrap().len();
-        let first = newest_journal(&self.disk.data);
+        let old = full_segments(&self.disk.data);
+        let mut full = BTreeSet::new();
         let (address, log) = (server.address.as_str(), self.disk.log());
         let is_over = AtomicBool::new(false);
         self.disk.order(ORDERS[self.random.index(ORDERS.len())]);
         thread::scope(|scope| {
             let writers = self.writers.iter_mut();
             let threads: Vec<_> = writers.map(|writer| scope.spawn(|| writer.write(address, log, &is_over))).collect();
-            while newest_journal(&self.disk.data) < first + ROTATIONS_PER_RUN {
+            while full.len() < FULL_SEGMENTS_PER_RUN {
                 assert!(!threads.iter().all(ScopedJoinHandle::is_finished), "all writers have stopped");
                 thread::sleep(Duration::from_millis(50));
+                full.extend(&full_segments(&self.disk.data) - &old);
             }
             thread::sleep(Duration::from_millis(self.random.below(1000)));
             is_over.store(true, Ordering::SeqCst);
         });
-        // Merges follow.
+        // Merges follow, and the log is retired.
         thread::sleep(IDLE);
         self.disk.repair();
+        wait_until_retired(&self.disk.data);
         let (status, log) = server.stop();
         assert!(status.success(), "{log:#?}");
         self.counts.outages += log.iter().filter(|line| line.contains("accepts no writes")).count();
@@ -120,7 +132,7 @@ impl Rounds {
     fn run(&mut self, losses: usize) {
         let start = self.work();
         let log = fs::read(self.disk.log()).unwrap();
-        let timeline = Timeline::new(&log, &self.before, &self.disk.data);
+        let timeline = Timeline::new(&log, &self.before, &self.disk.data, start);
         self.count(&timeline);
         let mut moments: Vec<_> = (0..losses).map(|_| timeline.moment(start, &mut self.random)).collect();
         moments.sort_unstable_by_key(|(position, _)| *position);
@@ -137,6 +149,7 @@ impl Rounds {
             }
             self.counts.losses += 1;
             self.counts.during_rotations += usize::from(during == During::Rotation);
+            self.counts.during_releases += usize::from(during == During::Release);
             self.counts.during_merges += usize::from(during == During::Merge);
             let restarted = self.lose_power(disk.clone(), position, during);
             let stored = self.verify(position, restarted.as_ref());
@@ -164,16 +177,24 @@ impl Rounds {
     fn count(&mut self, timeline: &Timeline) {
         let merged: BTreeSet<_> = timeline.merges.iter().flat_map(|merge| merge.from.union(&merge.into)).collect();
         println!(
-            "run {}: {} rotations, {} flushes, {} merges of levels {merged:?}, faults {:?}",
+            "run {}: {} rotations, {:?}, {} flushes, {} merges of levels {merged:?}, faults {:?}",
             self.counts.runs,
             timeline.rotations.len(),
+            timeline.segments,
             timeline.flushes,
             timeline.merges.len(),
             timeline.faults
         );
-        assert!(timeline.rotations.len() >= ROTATIONS_PER_RUN, "too few journals were rotated");
+        let Segments { filled, prepared, recycled, retired, .. } = timeline.segments;
+        assert!(filled >= FULL_SEGMENTS_PER_RUN, "too few segments were filled");
+        assert!(timeline.rotations.len() > FULL_SEGMENTS_PER_RUN, "the log was not retired");
+        // The file of a segment is not used again if a write or a sync of it failed.
+        let can_reuse = timeline.faults.is_empty();
+        assert!(!can_reuse || (prepared > 0 && recycled > 0 && retired > 0), "no file of the log was used again");
+        assert!(!timeline.releases.is_empty(), "no segment was released");
         assert!(merged.len() >= 2, "too few levels were merged: {:?}", timeline.merges);
         self.counts.rotations += timeline.rotations.len();
+        self.counts.segments.add(timeline.segments);
         self.counts.flushes += timeline.flushes;
         self.counts.merges += timeline.merges.len();
         self.counts.merged_levels.extend(merged);
@@ -248,10 +269,41 @@ impl Rounds {
     }
 }
 
-fn newest_journal(data: &Path) -> usize {
-    let names = fs::read_dir(data.join("database")).unwrap().map(|entry| entry.unwrap().file_name());
-    let numbers = names.filter_map(|name| name.to_str().unwrap().strip_suffix(".jnl")?.parse().ok());
-    numbers.max().unwrap()
+/// Returns the paths of the files of the log.
+fn log_files(data: &Path) -> Vec<PathBuf> {
+    fs::read_dir(data.join("log")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn is_live(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "log")
+}
+
+/// Returns the names of the live segments that follow a full one.
+fn full_segments(data: &Path) -> BTreeSet<PathBuf> {
+    let follows_full = |path: &PathBuf| {
+        let mut header = [0; 64];
+        // The segment may have been released.
+        let is_read = File::open(path).is_ok_and(|mut file| file.read_exact(&mut header).is_ok());
+        is_live(path) && is_read && follows_full_segment(&header)
+    };
+    log_files(data).into_iter().filter(follows_full).collect()
+}
+
+/// Waits until the log has given its disk space back: one live segment remains, which contains only its header, and no
+/// file waits for reuse.
+fn wait_until_retired(data: &Path) {
+    let began = Instant::now();
+    loop {
+        let size = |path: PathBuf| fs::metadata(&path).map_or(0, |file| file.len());
+        let files: Vec<_> = log_files(data).into_iter().map(|path| (path.clone(), size(path))).collect();
+        if let [(path, 4096)] = files.as_slice()
+            && is_live(path)
+        {
+            return;
+        }
+        assert!(began.elapsed() < QUIET_TIME_MAX, "the log was not retired: {files:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

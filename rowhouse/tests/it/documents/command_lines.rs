@@ -77,6 +77,7 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
         "ROWHOUSE_CRASH_ROUNDS",
         "ROWHOUSE_HISTORY_OPERATIONS",
         "ROWHOUSE_HISTORY_ROUNDS",
+        "ROWHOUSE_LOG_SEED",
         "ROWHOUSE_REVISION",
         "ROWHOUSE_SCHEDULES",
         "ROWHOUSE_SOAK_SECONDS",

@@ -60,9 +60,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// The maximum resident memory. After the disk was full, the database is reopened while readers still hold the previous
-/// one, and reads journals of up to 64 MiB.
-const PEAK_BYTES_MAX: u64 = memory_bytes_max(BODY_MIB) + 64 * 1024 * 1024;
+/// The maximum resident memory.
+const PEAK_BYTES_MAX: u64 = memory_bytes_max(BODY_MIB);
 
 impl Soak {
     fn start(&self) -> Server {

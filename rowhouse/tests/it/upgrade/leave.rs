@@ -27,7 +27,7 @@ pub(crate) fn files(release: &Path) {
     let data = place.path("data");
     write_sorted_files(&data);
     let mut server = PROGRAM.start(&["--data", &data]);
-    write_journal(&server);
+    write_late(&server);
     let mut attempts = 1;
     while !crash_in_a_purge(server, &place, &data) {
         assert!(attempts < ATTEMPTS_MAX, "the purge was always faster than the crash");
@@ -55,7 +55,7 @@ fn write_sorted_files(data: &str) {
     assert!(status.success(), "{log:?}");
 }
 
-fn write_journal(server: &Server) {
+fn write_late(server: &Server) {
     fill(server, "Late", 1, 40);
     put(&mut server.client(), "Late", "p00000", "00000", &json!({ "Changed": true }));
     // Later writes override data in the sorted files.
