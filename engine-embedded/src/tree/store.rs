@@ -64,7 +64,6 @@ pub(super) struct Store {
 struct Writer {
     /// The memtable that receives items. It is in the newest list of files, as the active memtable or a sealed one.
     memtable: Arc<Memtable>,
-    fill: Fill,
     /// The last sequence whose items have been inserted.
     applied: Sequence,
     /// The memtable to which the writer changes at the next publication.
@@ -115,8 +114,7 @@ impl Tree {
         let library = open_library(config::config(path, settings, &lists, &after_lists))?;
         let persisted = persisted_at_open(&library, path)?;
         lists.set(persisted.first_list_number());
-        let writer =
-            Writer { memtable: library.active_memtable(), fill: Fill::default(), applied: persisted, next: None };
+        let writer = Writer { memtable: library.active_memtable(), applied: persisted, next: None };
         let room = Room::default();
         room.merge_ended(false, library.l0_run_count());
         Ok(Self(Arc::new(Store {
@@ -143,18 +141,17 @@ impl Tree {
         assert!(sequence > writer.applied, "transactions are applied in the order of their sequences");
         writer.applied = sequence;
         let number = sequence.item_number();
-        let mut bytes = 0;
+        let fill_before = fill(writer.memtable.size());
         for (key, value) in items {
             debug_assert!(*key != *RESERVED_KEY, "the key is reserved");
             let item = match value {
                 Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
                 None => InternalValue::new_tombstone(key, number),
             };
-            bytes = writer.memtable.insert(item).1;
+            writer.memtable.insert(item);
         }
-        let fill = fill(bytes);
-        if fill > writer.fill {
-            writer.fill = fill;
+        let fill = fill(writer.memtable.size());
+        if fill != fill_before {
             self.0.room.memtable_is(fill);
         }
     }
@@ -243,7 +240,6 @@ impl Store {
         ));
         self.sealed().push_back(Sealed { last, bytes: writer.memtable.size() });
         writer.memtable = next;
-        writer.fill = Fill::default();
         self.room.memtable_was_sealed();
         self.changed_memtable.notify_all();
     }
