@@ -21,7 +21,7 @@ pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storag
     // Judge everything before anything is changed: the library deletes the sorted files that the manifest does not
     // list. If an older manifest was restored, they may contain what the log no longer does.
     let persisted = persisted_in_files(&folder.tree())?;
-    inspect_log(&folder.log(), settings.durability, Some(persisted))?;
+    inspect_log(&folder.log(), Some(persisted))?;
     folder.sync_names()?;
     let storage = Storage::open(folder, settings)?;
     if let Err(error) = folder.remove_remains() {

@@ -22,7 +22,7 @@ use crate::log::errors::OpenLogError;
 use crate::log::format::Record;
 use crate::log::group::Group;
 use crate::log::inspection::{Inspected, inspect};
-use crate::log::options::{Durability, Options};
+use crate::log::options::{Durability, Options, READ_BYTES};
 use crate::log::real_disk::RealDisk;
 use crate::log::recovery::{Known, open};
 use crate::log::upkeep::Upkeep;
@@ -125,8 +125,7 @@ impl Storage {
     pub(crate) fn open_read_only(tree: &Path, log: &Path) -> Result<Tree, OpenError> {
         let opened = guarded_tree(tree, || Tree::open(tree, TreeSettings { cache_bytes: CHECK_CACHE_BYTES }))?;
         let persisted = opened.persisted();
-        let options = Options::new(Durability::Sync);
-        let inspected = inspect(&RealDisk::new(log), &options, Some(persisted), &mut |record| apply(&opened, record))
+        let inspected = inspect(&RealDisk::new(log), READ_BYTES, Some(persisted), &mut |record| apply(&opened, record))
             .map_err(|error| log_error(log, error))?;
         opened.publish(inspected.map_or(opened.persisted(), |log| log.last));
         Ok(opened)
@@ -319,16 +318,11 @@ fn apply(tree: &Tree, record: &Record<'_>) -> Result<(), String> {
 
 /// Reads the whole log without changing anything. `persisted` is the last transaction in the sorted files; if it is not
 /// known, a log that begins too late or ends too early may look complete.
-pub(crate) fn inspect_log(
-    path: &Path,
-    durability: Durability,
-    persisted: Option<Sequence>,
-) -> Result<Inspected, OpenError> {
+pub(crate) fn inspect_log(path: &Path, persisted: Option<Sequence>) -> Result<Inspected, OpenError> {
     if !path.try_exists().map_err(|error| OpenError::io("look for", path, error))? {
         return Err(OpenError::damaged(path, "it is missing"));
     }
-    let (disk, options) = (RealDisk::new(path), Options::new(durability));
-    let inspected = inspect(&disk, &options, persisted, &mut |record| decode(record).map(drop));
+    let inspected = inspect(&RealDisk::new(path), READ_BYTES, persisted, &mut |record| decode(record).map(drop));
     let inspected = inspected.map_err(|error| log_error(path, error))?;
     inspected.ok_or_else(|| OpenError::damaged(path, "there is no segment"))
 }

@@ -3,15 +3,12 @@
 use crate::log::disk::Disk;
 use crate::log::errors::OpenLogError;
 use crate::log::judgement::{self, Reading, Visitor};
-use crate::log::options::Options;
 use crate::log::recovery::Cut;
 use crate::sequence::Sequence;
 
 /// What a log contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Inspected {
-    pub(crate) segments: usize,
-    pub(crate) first: Sequence,
     pub(crate) last: Sequence,
     /// The number of transactions in all segments, with those that are persisted elsewhere.
     pub(crate) transactions: u64,
@@ -25,14 +22,12 @@ pub(crate) struct Inspected {
 /// segment. Without `persisted`, a log that ends too early may look complete.
 pub(crate) fn inspect<D: Disk>(
     disk: &D,
-    options: &Options,
+    read_bytes: usize,
     persisted: Option<Sequence>,
     visit: Visitor<'_>,
 ) -> Result<Option<Inspected>, OpenLogError> {
-    let judged = judgement::judge(disk, options, Reading { persisted, everything: true }, visit)?;
+    let judged = judgement::judge(disk, read_bytes, Reading { persisted, everything: true }, visit)?;
     Ok(judged.map(|judged| Inspected {
-        segments: judged.segments.len(),
-        first: judged.segments.front().map_or(judged.header.first, |segment| segment.first),
         last: judged.end.last,
         transactions: judged.transactions_read,
         is_clean: judged.is_clean(),

@@ -4,7 +4,6 @@ use crate::log::disk::{Disk, DiskFile};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, Record, SegmentHeader};
 use crate::log::group::Group;
-use crate::log::options::Options;
 use crate::log::reading::{Rest, SegmentReader};
 use crate::log::segments::{LiveSegment, Name};
 use crate::log::tail::Position;
@@ -41,10 +40,10 @@ pub(crate) struct Judged {
     pub(crate) transactions_read: u64,
 }
 
-/// Returns `None` if there is no segment.
+/// `read_bytes` is the number of bytes that are read at a time. Returns `None` if there is no segment.
 pub(crate) fn judge<D: Disk>(
     disk: &D,
-    options: &Options,
+    read_bytes: usize,
     reading: Reading,
     visit: Visitor<'_>,
 ) -> Result<Option<Judged>, OpenLogError> {
@@ -68,13 +67,13 @@ pub(crate) fn judge<D: Disk>(
     for pair in headers.windows(2) {
         let [header, next] = pair else { continue };
         if reading.everything || next.first.previous() > reading.persisted.unwrap_or_default() {
-            judge.sealed_segment(SegmentReader::open(disk, header.id, options.read_bytes)?, header, next)?;
+            judge.sealed_segment(SegmentReader::open(disk, header.id, read_bytes)?, header, next)?;
         }
     }
     let segments =
         headers.iter().map(|header| LiveSegment { id: header.id, first: header.first, has_failed: false }).collect();
     let Some(last) = headers.pop() else { return Ok(None) };
-    let reader = SegmentReader::open(disk, last.id, options.read_bytes)?;
+    let reader = SegmentReader::open(disk, last.id, read_bytes)?;
     judge.last_segment(reader, last, segments).map(Some)
 }
 

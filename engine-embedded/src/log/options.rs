@@ -2,6 +2,8 @@
 
 /// The segment size of a real log, in bytes.
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// The number of bytes that are read from a real log at a time.
+pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
@@ -44,7 +46,7 @@ impl Options {
             prepare_bytes_per_second: 64 * 1024 * 1024,
             spares_max: 2,
             unsynced_bytes_max: 8 * 1024 * 1024,
-            read_bytes: 1024 * 1024,
+            read_bytes: READ_BYTES,
         }
     }
 }

@@ -40,7 +40,6 @@ pub(crate) struct Recovered {
     pub(crate) cut: Option<Cut>,
     /// The number of transactions that were written again because they might not have been on disk.
     pub(crate) rewritten: u64,
-    pub(crate) transactions_read: u64,
 }
 
 /// The place where a log ends although its segment continues.
@@ -76,7 +75,7 @@ pub(crate) fn open<D: Disk>(
     if planted(Mutant::ChangeBeforeJudging) {
         spares(&disk, &options)?;
     }
-    let judged = judgement::judge(&disk, &options, reading, visit)?;
+    let judged = judgement::judge(&disk, options.read_bytes, reading, visit)?;
     if judged.is_none() && !known.may_be_missing {
         return Err(OpenLogError::damaged("", "there is no segment"));
     }
@@ -107,7 +106,7 @@ fn begin_log<D: Disk>(
         groups: &mut [],
         file: SegmentFile::New,
     })?;
-    let recovered = Recovered { last: persisted, is_clean: true, cut: None, rewritten: 0, transactions_read: 0 };
+    let recovered = Recovered { last: persisted, is_clean: true, cut: None, rewritten: 0 };
     Ok((Writer::new(segments, begun), recovered))
 }
 
@@ -122,7 +121,6 @@ fn continue_log<D: Disk>(
         is_clean: judged.is_clean(),
         cut: judged.cut(),
         rewritten: judged.end.last.get() - judged.certain.last.get(),
-        transactions_read: judged.transactions_read,
     };
     files.live = std::mem::take(&mut judged.segments);
     if recovered.is_clean || planted(Mutant::AppendAfterCut) {

@@ -12,7 +12,6 @@ use crate::disk::manifest::{self, Manifest, TABLES};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{Storage, inspect_log};
 use crate::disk::storage_error::StorageError;
-use crate::log::options::Durability;
 use crate::tree::Tree;
 use crate::upkeep::walk;
 use engine::check::CheckReport;
@@ -112,7 +111,7 @@ impl Files {
     fn judge(folder: &Folder, report: &mut CheckReport) -> Result<Self, OpenError> {
         if folder.kind() == Kind::Complete {
             let (tree, log) = (folder.tree(), folder.log());
-            let inspected = inspect_log(&log, Durability::Sync, None)?;
+            let inspected = inspect_log(&log, None)?;
             report.notes.extend(inspected.cut.map(|cut| {
                 format!(
                     "{}: the log ends at byte {} of segment {}; what follows is ignored at startup: an incomplete \

@@ -5,7 +5,6 @@ use crate::hardware::{Log, Remains, read};
 use crate::log::disk::{Disk, DiskFile};
 use crate::log::format::SEGMENT_HEADER_BYTES;
 use crate::log::inspection::inspect;
-use crate::log::options::{Durability, Options};
 use crate::sequence::Sequence;
 use crate::tree::RESERVED_KEY;
 use std::io;
@@ -24,8 +23,7 @@ impl Survivors {
         let mark = contents.remove(RESERVED_KEY);
         let persisted = mark.map_or(0, |mark| u64::from_le_bytes(mark[..].try_into().unwrap()));
         let persisted = Sequence::new(persisted);
-        let options = Options { read_bytes: SEGMENT_HEADER_BYTES, ..Options::new(Durability::Sync) };
-        let found = inspect(&CrashedDisk(log), &options, Some(persisted), &mut |record| {
+        let found = inspect(&CrashedDisk(log), SEGMENT_HEADER_BYTES, Some(persisted), &mut |record| {
             apply(&mut contents, &items_of(record.payload, record.header.stamp));
             Ok(())
         });

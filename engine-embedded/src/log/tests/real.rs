@@ -68,8 +68,9 @@ fn a_log_is_written_closed_and_opened() {
     assert_eq!((recovered.is_clean, recovered.rewritten, stamps), (false, 100, (10..100).collect()));
     append(&mut writer, 100..200);
     writer.close().unwrap();
-    let inspected =
-        inspect(&RealDisk::new(folder.path()), &options, Some(Sequence::ZERO), &mut |_| Ok(())).unwrap().unwrap();
+    let inspected = inspect(&RealDisk::new(folder.path()), options.read_bytes, Some(Sequence::ZERO), &mut |_| Ok(()))
+        .unwrap()
+        .unwrap();
     assert_eq!((inspected.transactions, inspected.is_clean, inspected.cut), (200, true, None));
     let (mut writer, recovered, stamps) = open(folder.path(), options, Sequence::ZERO);
     assert_eq!((recovered.is_clean, stamps), (true, (0..200).collect()));
