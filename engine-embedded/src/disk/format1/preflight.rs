@@ -11,7 +11,7 @@
 //! 3. Before the migration begins, everything that it reads is on disk. If it is interrupted, it therefore finds the
 //!    same batches again.
 
-use crate::disk::folder::sync_folders;
+use crate::disk::folder::{self, sync_folders};
 use crate::disk::format1::closing::{CLOSED, ClosedJournal, Closing, ClosingRecord};
 use crate::disk::format1::journal::{self, Item, Journal, Tail};
 use crate::disk::manifest::Manifest;
@@ -245,10 +245,7 @@ fn journal_path(database: &Path, number: u64) -> PathBuf {
 
 /// Returns the numbers of the journals, from the oldest to the active one.
 fn journal_numbers(database: &Path) -> Result<Vec<u64>, OpenError> {
-    let list = || -> io::Result<Vec<String>> {
-        fs::read_dir(database)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-    };
-    let names = list().map_err(|error| OpenError::io("read the folder", database, error))?;
+    let names = folder::names(database).map_err(|error| OpenError::io("read the folder", database, error))?;
     let mut ids = Vec::new();
     for name in names.iter().filter_map(|name| name.strip_suffix(".jnl")) {
         let id = name.parse::<u64>();
