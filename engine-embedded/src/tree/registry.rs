@@ -6,8 +6,8 @@
 //! locked its shard earlier is found there.
 //!
 //! Every get opens a snapshot. Each shard has its own lock, so readers seldom wait for each other. Opening and closing
-//! a snapshot takes 25 to 47 ns of one thread, and the cost does not grow with the number of threads (measured with
-//! `registry_speed` on two busy cores).
+//! a snapshot takes 25 to 47 ns of one thread, and the cost does not grow with the number of threads (measured with up
+//! to four threads on two busy cores).
 
 use crate::sequence::Sequence;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -130,9 +130,7 @@ fn shard_of_thread() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::hint::black_box;
     use std::sync::atomic::AtomicBool;
-    use std::time::Instant;
     use test_support::Random;
 
     #[test]
@@ -188,23 +186,5 @@ mod tests {
             }
         });
         assert_eq!(registry.count(), 0);
-    }
-
-    /// Prints the time of opening and closing a snapshot.
-    #[test]
-    #[ignore = "a measurement; run it with --release"]
-    #[allow(clippy::print_stdout, reason = "the result of the measurement")]
-    fn registry_speed() {
-        const ROUNDS: u32 = 2_000_000;
-        for threads in [1, 2, 4] {
-            let registry = Registry::new(Sequence::new(1));
-            let began = Instant::now();
-            std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(|| (0..ROUNDS).for_each(|_| registry.close(&black_box(registry.open()))));
-                }
-            });
-            println!("{threads} threads: {:?} per snapshot and thread", began.elapsed() / ROUNDS);
-        }
     }
 }
