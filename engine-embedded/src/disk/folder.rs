@@ -13,7 +13,7 @@
 use crate::disk::format1::closing::{CLOSED, NEW_CLOSED};
 use crate::disk::layout::FORMAT;
 use crate::disk::open_error::OpenError;
-use platform::files::{exposure_warning, private_folder, sync_folder};
+use platform::files::{exposure_warning, private_folder, rename, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -204,7 +204,7 @@ impl Folder {
     /// is a link to another file system.
     pub(crate) fn probe_rename(&self) -> Result<(), OpenError> {
         let (from, to) = (self.database().join(PROBE), self.path.join(PROBE));
-        let renamed = File::create(&from).and_then(|_| fs::rename(&from, &to));
+        let renamed = File::create(&from).and_then(|_| rename(&from, &to));
         // The first file exists only if it could not be renamed.
         let removed = remove_if_there(&from).and_then(|()| remove_if_there(&to));
         renamed.and(removed).map_err(|error| OpenError::io("move a file to the data folder from", &from, error))
@@ -220,7 +220,7 @@ impl Folder {
     /// Moves the sorted files of format 1 to their new place.
     pub(crate) fn move_tree(&self) -> Result<(), OpenError> {
         let from = self.database_tree();
-        fs::rename(&from, self.tree())
+        rename(&from, &self.tree())
             .and_then(|()| sync_folder(&self.path))
             .and_then(|()| from.parent().map_or(Ok(()), sync_folder))
             .map_err(|error| OpenError::io("move to `tree`", &from, error))
@@ -252,7 +252,7 @@ impl Folder {
     fn replace_marker(&self, text: &str) -> Result<(), OpenError> {
         let new = self.path.join(NEW_MARKER);
         write_synced(&new, text)
-            .and_then(|()| fs::rename(&new, self.path.join(MARKER)))
+            .and_then(|()| rename(&new, &self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))
     }
@@ -260,7 +260,7 @@ impl Folder {
     /// Marks the log and the tree as completely created.
     pub(crate) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.path)
-            .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
+            .and_then(|()| rename(&self.path.join(NEW_MARKER), &self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
         self.kind = Kind::Complete;

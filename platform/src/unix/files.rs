@@ -85,7 +85,7 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// Renames a file, and replaces a file with the new name.
+/// Renames a file or folder. Replaces a file with the new name.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }

@@ -70,7 +70,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames a file, and replaces a file with the new name. Waits for up to a second while another program uses the file.
+/// Renames a file or folder. Replaces a file with the new name. Waits for up to a second while another program
+/// uses it.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     while_in_use(|| std::fs::rename(from, to))
 }

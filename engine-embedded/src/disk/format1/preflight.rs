@@ -17,6 +17,7 @@ use crate::disk::format1::journal::{self, Item, Journal, Tail};
 use crate::disk::manifest::Manifest;
 use crate::disk::open_error::OpenError;
 use crate::log::options::Durability;
+use platform::files::rename;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -141,7 +142,7 @@ fn rewrite(JournalFile { path, journal, .. }: &JournalFile) -> Result<(), OpenEr
         let mut file = File::create(&copy)?;
         file.write_all(bytes.get(..journal.valid_bytes).unwrap_or_default())?;
         file.sync_all()?;
-        fs::rename(&copy, path)
+        rename(&copy, path)
     };
     replace().map_err(|error| OpenError::io("rewrite", path, error))
 }
