@@ -181,6 +181,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         secondary: args.secondary.map_or(default.secondary, Secondary::from),
         stats_on_primary: args.stats_on_primary.unwrap_or(default.stats_on_primary),
         explorer: args.explorer.unwrap_or(has_explorer_by_default),
+        extensions: args.extensions.unwrap_or(default.extensions),
         connections_max: args.max_connections.unwrap_or(default.connections_max),
         connections_per_address_max: args.max_connections_per_address,
         requests_max: args.max_requests.unwrap_or(default.requests_max),

@@ -263,7 +263,8 @@ impl<E: Engine> Service<E> {
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
         options.check().map_err(Failure::query)?;
-        let resource = target.resource().map_err(Failure::query)?;
+        let resource = if self.settings.extensions { target.extended_resource() } else { target.resource() };
+        let resource = resource.map_err(Failure::query)?;
         let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
         let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
@@ -277,6 +278,8 @@ impl<E: Engine> Service<E> {
         self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
+            // Only errors are written in this format.
+            PayloadKind::Text => expected.unwrap_or(Format::Json(MetadataLevel::Minimal)),
             // The client does not choose the format of XML.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,

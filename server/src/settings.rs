@@ -37,6 +37,8 @@ pub struct Settings {
     pub stats_on_primary: bool,
     /// Whether the explorer is served, below `/_rowhouse/`.
     pub explorer: bool,
+    /// Whether the server offers what the cloud service does not have.
+    pub extensions: bool,
     /// The maximum number of concurrent connections.
     pub connections_max: usize,
     /// The maximum number of connections from one address; `None` for no limit.
@@ -69,6 +71,7 @@ impl Default for Settings {
             secondary: Secondary::Mirror,
             stats_on_primary: false,
             explorer: false,
+            extensions: false,
             connections_max: 10_000,
             connections_per_address_max: None,
             requests_max: 1024,

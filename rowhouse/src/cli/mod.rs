@@ -280,6 +280,12 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_EXPLORER", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
     pub explorer: Option<bool>,
 
+    /// Offer what the cloud service does not have, such as counts (docs/extensions.md)
+    ///
+    /// Without this option, requests for extensions fail as they do in the cloud.
+    #[arg(long, env = "ROWHOUSE_EXTENSIONS")]
+    pub extensions: Option<bool>,
+
     /// Maximum duration of a query before the server responds with a continuation token, in seconds [default: 5]
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub query_seconds: Option<u64>,

@@ -5,6 +5,7 @@
 //! must not depend on engines, throttling, quotas, or how a response becomes HTTP.
 
 mod batch;
+mod count_entities;
 mod create_table;
 mod delete_entity;
 mod delete_table;

@@ -8,23 +8,22 @@
 use crate::clock;
 use crate::failure::Failure;
 use crate::request::OperationContext;
+use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
 use engine::{Engine, EntitySink, Scan, SinkDecision};
 use http::{HeaderMap, HeaderName};
 use model::limits::PAGE_BODY_BYTES_MAX;
-use model::plan::plan;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView, KeyRange, Position};
+use model::{AccountName, DateTime, EntityView};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
 use wire::size::{EntityBounds, UnwrittenEntity};
-use wire::target::Resource;
-use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
+use wire::{Format, Select, Version};
 
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
@@ -34,17 +33,15 @@ pub(super) async fn run<E: Engine>(
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
-    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(filter_failure)?;
+    let selection = Selection::new(context)?;
     let select = context.select().map_err(Failure::service)?;
-    let from = position(options)?;
-    let plan = plan(filter.as_ref());
-    let kind = plan.kind;
-    let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
-    let range_count = ranges.len();
-    let cost = context.headers.explain.then(|| (QueryCost::new(&ranges), clock::instant()));
+    let from = selection::position(options)?;
+    let (kind, range_count) = (selection.plan, selection.ranges.len());
+    let cost = context.headers.explain.then(|| (QueryCost::new(&selection.ranges), clock::instant()));
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
+    let Selection { ranges, filter, .. } = selection;
     let scan = Scan { ranges, from, filter, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
@@ -58,56 +55,13 @@ pub(super) async fn run<E: Engine>(
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
-        continuation: next.as_ref().map_or_else(Vec::new, tokens),
+        continuation: next.as_ref().map_or_else(Vec::new, selection::tokens),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
 }
 
 const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
-
-/// Restricts ranges to the partition in the URL, if there is one (02 §1).
-fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
-    let Resource::Partition { partition, .. } = resource else { return ranges };
-    let bound = Some((partition.as_ref(), None));
-    let own = KeyRange::pairs(bound, bound);
-    ranges.iter().map(|range| range.intersect(&own)).filter(|range| !range.is_empty()).collect()
-}
-
-/// Returns the failure for an invalid filter. A filter function that the service does not support is rejected where
-/// operations are executed.
-fn filter_failure(error: filter::FilterError) -> Failure {
-    match error.code {
-        filter::FilterErrorCode::InvalidInput => Failure::query(error),
-        filter::FilterErrorCode::NotImplemented => Failure::service(error),
-    }
-}
-
-/// Returns the position at which the client continues.
-///
-/// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the service's
-/// form.
-fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
-    let malformed = || Failure::query(ErrorCode::InvalidInput);
-    let key = |token: &str| {
-        Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
-    };
-    let row = options.next_row_key.as_deref();
-    let Some(partition) = options.next_partition_key.as_deref() else {
-        return if row.is_some() { Err(malformed()) } else { Ok(None) };
-    };
-    let (partition, row) = (key(partition)?, row.map(key).transpose()?);
-    Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
-}
-
-fn tokens(next: &Position) -> Vec<(&'static str, String)> {
-    next.keys().map_or_else(Vec::new, |keys| {
-        vec![
-            ("x-ms-continuation-nextpartitionkey", continuation::encode(&keys.partition)),
-            ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
-        ]
-    })
-}
 
 /// The size at which a segment of a page is closed, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;

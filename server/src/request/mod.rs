@@ -16,6 +16,7 @@ mod operation;
 mod operation_context;
 mod request_id;
 mod route;
+pub(crate) mod selection;
 
 pub(crate) use connection_info::ConnectionInfo;
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};

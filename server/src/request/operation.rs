@@ -18,6 +18,8 @@ pub(crate) enum Address {
     Table,
     /// `/name` and `/name()`
     Entities,
+    /// `/name/$count` and `/name()/$count`
+    EntityCount,
     /// `/name?comp=acl`
     TablePolicies,
     /// `/name(PartitionKey='…',RowKey='…')`
@@ -40,6 +42,8 @@ pub(crate) enum PayloadKind {
     Negotiated,
     /// Service XML, whatever the client accepts (specification 10).
     Xml,
+    /// Plain text, whatever the client accepts.
+    Text,
     /// The parts of a batch, each in its own format.
     Parts,
 }
@@ -117,6 +121,10 @@ macro_rules! operation_table {
             QueryEntities "QueryEntities" query_entities {
                 route: ["GET"] Entities Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
+            }
+            CountEntities "CountEntities" count_entities {
+                route: ["GET"] EntityCount Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
+                request: Nothing, response: Text, has_preference: false, unit: Entity,
             }
             InsertEntity "InsertEntity" insert_entity {
                 route: ["POST"] Entities Any, action: |table| Some(entities(table, EntityAccess::Insert)), is_write: true,
@@ -270,7 +278,7 @@ impl OperationKind {
 impl OperationKind {
     /// Returns true if the operation concerns many entities or tables and may therefore take long.
     pub(crate) fn is_long_running(self) -> bool {
-        matches!(self, Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction)
+        matches!(self, Self::QueryTables | Self::QueryEntities | Self::CountEntities | Self::EntityGroupTransaction)
     }
 }
 
@@ -326,6 +334,7 @@ mod tests {
                 Address::Tables => "/Tables",
                 Address::Table => "/Tables('TABLE')",
                 Address::Entities => "/TABLE",
+                Address::EntityCount => "/TABLE/$count",
                 Address::TablePolicies => "/TABLE?comp=acl",
                 Address::Entity => "/TABLE(PartitionKey='P',RowKey='R')",
                 Address::Batch => "/$batch",
@@ -337,6 +346,7 @@ mod tests {
                 PayloadKind::Nothing => "none",
                 PayloadKind::Negotiated => "JSON or Atom",
                 PayloadKind::Xml => "XML",
+                PayloadKind::Text => "text",
                 PayloadKind::Parts => "multipart",
             };
             let methods = route.methods.join(", ");

@@ -105,6 +105,7 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     match resource {
         Resource::Table(table)
         | Resource::Entities(table)
+        | Resource::EntityCount(table)
         | Resource::Entity { table, .. }
         | Resource::Partition { table, .. }
         | Resource::Nested { table, .. } => Some(table),

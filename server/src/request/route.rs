@@ -70,6 +70,7 @@ fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -
         (Resource::Tables, ..) => Ok(Address::Tables),
         (Resource::Table(_), ..) => Ok(Address::Table),
         (Resource::Entities(_) | Resource::Partition { .. }, ..) => Ok(Address::Entities),
+        (Resource::EntityCount(_), ..) => Ok(Address::EntityCount),
         (Resource::Entity { .. }, ..) => Ok(Address::Entity),
         (Resource::Nested { has_key, .. }, ..) => Ok(if *has_key { Address::Entity } else { Address::Entities }),
         (Resource::Batch, ..) => Ok(Address::Batch),

@@ -36,6 +36,8 @@ pub enum Resource<'a> {
     Table(Cow<'a, str>),
     /// All entities of a table; the name may be any string.
     Entities(Cow<'a, str>),
+    /// The number of entities of a table, an extension; the name may be any string.
+    EntityCount(Cow<'a, str>),
     /// The entities of one partition, in the URL format of the table design guide. All fields may be any string.
     Partition {
         /// The table.
@@ -97,6 +99,15 @@ impl<'a> Target<'a> {
     /// Returns the resource that the path after the endpoint identifies.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
         Resource::parse(self.resource)
+    }
+
+    /// Returns the resource that the path after the endpoint identifies, on a server with extensions.
+    pub fn extended_resource(&self) -> Result<Resource<'a>, ServiceError> {
+        let counted = self.resource.strip_suffix("/$count").or_else(|| self.resource.strip_suffix("/%24count"));
+        match counted.map(Resource::parse) {
+            Some(Ok(Resource::Entities(table))) => Ok(Resource::EntityCount(table)),
+            _ => self.resource(),
+        }
     }
 
     /// Returns the paths that a signature may cover, starting with the path as sent (07 §6, §7).
@@ -171,6 +182,7 @@ impl<'a> Resource<'a> {
             Self::Tables => Resource::Tables,
             Self::Table(name) => Resource::Table(own(name)),
             Self::Entities(table) => Resource::Entities(own(table)),
+            Self::EntityCount(table) => Resource::EntityCount(own(table)),
             Self::Partition { table, partition } => {
                 Resource::Partition { table: own(table), partition: own(partition) }
             }

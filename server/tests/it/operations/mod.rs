@@ -1,6 +1,7 @@
 //! Tests of the operations, one file for each.
 
 mod batch;
+mod count_entities;
 mod create_table;
 mod delete_entity;
 mod delete_table;

@@ -1,0 +1,69 @@
+//! The entities of a table that a request selects: a filter, the URL and the credential determine the key ranges, and a
+//! continuation token the position from which they are read (specification 04).
+
+use super::OperationContext;
+use crate::failure::Failure;
+use model::plan::{PlanKind, plan};
+use model::{Filter, KeyRange, Position};
+use wire::target::Resource;
+use wire::{ErrorCode, QueryOptions, continuation, filter};
+
+pub(crate) struct Selection {
+    pub(crate) ranges: Vec<KeyRange>,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) plan: PlanKind,
+}
+
+impl Selection {
+    pub(crate) fn new(context: &OperationContext<'_>) -> Result<Self, Failure> {
+        let text = context.options.filter.as_deref().unwrap_or_default();
+        let filter = filter::parse_optional(text).map_err(filter_failure)?;
+        let plan = plan(filter.as_ref());
+        let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
+        Ok(Self { ranges, filter, plan: plan.kind })
+    }
+}
+
+/// Restricts ranges to the partition in the URL, if there is one (02 §1).
+fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    let Resource::Partition { partition, .. } = resource else { return ranges };
+    let bound = Some((partition.as_ref(), None));
+    let own = KeyRange::pairs(bound, bound);
+    ranges.iter().map(|range| range.intersect(&own)).filter(|range| !range.is_empty()).collect()
+}
+
+/// Returns the failure for an invalid filter. A filter function that the service does not support is rejected where
+/// operations are executed.
+fn filter_failure(error: filter::FilterError) -> Failure {
+    match error.code {
+        filter::FilterErrorCode::InvalidInput => Failure::query(error),
+        filter::FilterErrorCode::NotImplemented => Failure::service(error),
+    }
+}
+
+/// Returns the position at which the client continues.
+///
+/// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the service's
+/// form.
+pub(crate) fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
+    let malformed = || Failure::query(ErrorCode::InvalidInput);
+    let key = |token: &str| {
+        Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
+    };
+    let row = options.next_row_key.as_deref();
+    let Some(partition) = options.next_partition_key.as_deref() else {
+        return if row.is_some() { Err(malformed()) } else { Ok(None) };
+    };
+    let (partition, row) = (key(partition)?, row.map(key).transpose()?);
+    Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
+}
+
+/// Returns the headers from which the next request continues.
+pub(crate) fn tokens(next: &Position) -> Vec<(&'static str, String)> {
+    next.keys().map_or_else(Vec::new, |keys| {
+        vec![
+            ("x-ms-continuation-nextpartitionkey", continuation::encode(&keys.partition)),
+            ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
+        ]
+    })
+}
