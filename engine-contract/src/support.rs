@@ -2,8 +2,8 @@
 
 use engine::{CommitError, Engine, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
-    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, ETag, EdmValue, Entity, EntityKey, EntityView,
-    KeyRange, KeyText,
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
+    KeyText,
 };
 use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub fn delete(partition: &str, row: &str) -> Mutation {
 
 /// Returns the condition that an entity has the ETag of a Timestamp.
 pub fn if_match(stamp: DateTime) -> Condition {
-    Condition::parse(&ETag::from_timestamp(stamp).to_string()).unwrap()
+    Condition::from_timestamp(stamp)
 }
 
 /// Returns an update that sets one CORS rule, for an origin.

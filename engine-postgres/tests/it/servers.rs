@@ -4,8 +4,7 @@
 use engine::{CatalogError, CommitError, Engine, ReadError};
 use engine_contract::support::*;
 use model::{
-    AccountName, Condition, DateTime, ETag, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy,
-    Transaction,
+    AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
 use model::{MutationResult, ServiceProperties};
 use rowhouse_engine_postgres::PROPERTIES_VISIBLE_WITHIN;
@@ -131,7 +130,7 @@ async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_
     let mut last = stamp(commit_one(&*servers[2], &table, insert("p", "r", 1)).await.unwrap());
     let mut slots = [None; 3];
     for round in 0..9 {
-        let condition = Condition::parse(&ETag::from_timestamp(last).to_string()).unwrap();
+        let condition = Condition::from_timestamp(last);
         let (key, properties) = (key("p", "r"), properties(&[("value", 2)]));
         let replace = Mutation::Replace { key, properties, condition };
         let now = stamp(commit_one(&*servers[round % 3], &table, replace).await.unwrap());
@@ -142,8 +141,7 @@ async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_
     }
     assert_eq!(BTreeSet::from(slots).len(), 3, "{slots:?}");
     // A Timestamp that no entity has does not advance the stamps of the server.
-    let condition =
-        Condition::parse(&ETag::from_timestamp(DateTime::parse("9000-01-01T00:00:00Z").unwrap()).to_string()).unwrap();
+    let condition = Condition::from_timestamp(DateTime::parse("9000-01-01T00:00:00Z").unwrap());
     let replace = Mutation::Replace { key: key("p", "r"), properties: properties(&[]), condition };
     let refused = commit_one(&*servers[0], &table, replace).await;
     assert!(matches!(refused, Err(CommitError::Refused(0, MutationError::ConditionNotMet))), "{refused:?}");

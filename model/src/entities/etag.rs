@@ -52,6 +52,12 @@ pub enum ConditionError {
 }
 
 impl Condition {
+    /// Returns the condition that an entity still has the version of the given Timestamp.
+    pub fn from_timestamp(timestamp: DateTime) -> Self {
+        let etag = ETag::from_timestamp(timestamp).to_string();
+        Self::parse(&etag).expect("an ETag is a condition")
+    }
+
     /// Parses an `If-Match` value (01 §8).
     pub fn parse(header: &str) -> Result<Self, ConditionError> {
         if header == "*" {
@@ -111,6 +117,7 @@ mod tests {
         assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));
         assert!(!Condition::parse(&current).unwrap().holds_for(timestamp.next()));
         assert_eq!(Condition::parse(&current).unwrap().timestamp(), Some(timestamp));
+        assert_eq!(Condition::parse(&current), Ok(Condition::from_timestamp(timestamp)));
         for never in [
             "*",
             "W/\"datetime'2021-03-04T05:06:07.0801Z'\"",

@@ -13,8 +13,8 @@ use model::limits::{
 };
 use model::service_properties::RetentionDays;
 use model::{
-    AccountName, Condition, DateTime, ETag, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation,
-    MutationError, TableName, Transaction,
+    AccountName, Condition, DateTime, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation, MutationError,
+    TableName, Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -81,8 +81,7 @@ fn mutations(
             Some((timestamp, stored)) => {
                 let mut sum = stored.clone();
                 sum.merge(totals);
-                let condition =
-                    Condition::parse(&ETag::from_timestamp(*timestamp).to_string()).expect("an ETag is a condition");
+                let condition = Condition::from_timestamp(*timestamp);
                 Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
             }
         }
