@@ -53,6 +53,21 @@ pub const PAGE_RESULTS_MAX: usize = 1000;
 pub const PAGE_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Default time after which a query returns a continuation token, in seconds (04 §6).
 pub const QUERY_EXECUTION_SECONDS_DEFAULT: u64 = 5;
+/// Maximum number of entities that one step of a deletion by filter collects before they are deleted. In most tables,
+/// they are deleted in a hundred transactions.
+pub const DELETION_STEP_ENTITIES_MAX: usize = 100 * TRANSACTION_OPERATIONS_MAX;
+/// Size of the collected keys at which a step of a deletion by filter ends, in bytes. It limits the step's memory.
+pub const DELETION_STEP_KEY_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum duration of the scan in one step of a deletion by filter, in milliseconds. It limits the work that is lost
+/// if the deadline passes before the step's entities are deleted.
+pub const DELETION_STEP_MILLISECONDS: u64 = 250;
+/// Number of deletions in flight at which a deletion by filter begins no further transaction. Engines sync several
+/// transactions together, so this determines how often they sync.
+pub const DELETION_ENTITIES_IN_FLIGHT_MAX: usize = 40 * TRANSACTION_OPERATIONS_MAX;
+/// Maximum number of transactions in flight in one deletion by filter. It matters if partitions are small.
+pub const DELETION_TRANSACTIONS_IN_FLIGHT_MAX: usize = 256;
+/// Maximum number of times that a deletion by filter reads an entity that is being changed at the same time.
+pub const DELETION_READS_MAX: u32 = 10;
 /// Maximum and default timeout for a request, in seconds (02 §9).
 pub const REQUEST_TIMEOUT_SECONDS_MAX: u64 = 30;
 /// Maximum number of properties in `$select` (04 §4).

@@ -269,7 +269,9 @@ impl<E: Engine> Service<E> {
         let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
         context.is_front_end = is_of_front_end(&resource, restype, comp);
-        let kind = route(&method, &resource, (restype, comp), headers.if_match.is_some()).map_err(Failure::query)?;
+        let has_if_match = headers.if_match.is_some();
+        let kind = route(&method, &resource, (restype, comp), has_if_match, self.settings.extensions);
+        let kind = kind.map_err(Failure::query)?;
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();

@@ -7,7 +7,6 @@ use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use bytes::Bytes;
 use engine::{Engine, EntitySink, Scan, SinkDecision};
 use model::EntityView;
 
@@ -21,11 +20,7 @@ pub(super) async fn run<E: Engine>(
     let deadline = context.query_deadline;
     let scan = Scan { ranges, from, filter, limit: usize::MAX, bytes_expected: usize::MAX, deadline };
     let (EveryEntity, end) = tables.scan(context.table(), scan, EveryEntity).await?;
-    let count = Bytes::from(end.accepted.to_string());
-    Ok(OperationResponse {
-        continuation: end.next.as_ref().map_or_else(Vec::new, selection::tokens),
-        ..OperationResponse::ok("text/plain;charset=utf-8", vec![count])
-    })
+    Ok(OperationResponse::number(end.accepted, end.next.as_ref().map_or_else(Vec::new, selection::tokens)))
 }
 
 struct EveryEntity;

@@ -7,6 +7,7 @@
 mod batch;
 mod count_entities;
 mod create_table;
+mod delete_entities;
 mod delete_entity;
 mod delete_table;
 mod get_entity;

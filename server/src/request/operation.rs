@@ -154,6 +154,10 @@ macro_rules! operation_table {
                 route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
                 request: Nothing, response: Nothing, has_preference: false, unit: Entity,
             }
+            DeleteEntities "DeleteEntities" delete_entities {
+                route: ["DELETE"] Entities Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
+                request: Nothing, response: Text, has_preference: false, unit: Entity,
+            }
             // Whether a batch writes is known only after it has been read.
             EntityGroupTransaction "EntityGroupTransaction" batch {
                 route: ["POST"] Batch Any, action: |_| None, is_write: false,
@@ -261,8 +265,8 @@ impl OperationKind {
     }
 
     /// Returns the operation for a method and a URL, with or without `If-Match`.
-    pub(super) fn find(method: &Method, address: Address, has_if_match: bool) -> Option<Self> {
-        Self::find_all(address).find(|kind| {
+    pub(super) fn find(method: &Method, address: Address, has_if_match: bool, extensions: bool) -> Option<Self> {
+        Self::find_all(address).filter(|kind| extensions || !kind.is_extension()).find(|kind| {
             kind.info().route.is_some_and(|route| {
                 route.methods.contains(&method.as_str())
                     && match route.if_match {
@@ -278,7 +282,15 @@ impl OperationKind {
 impl OperationKind {
     /// Returns true if the operation concerns many entities or tables and may therefore take long.
     pub(crate) fn is_long_running(self) -> bool {
-        matches!(self, Self::QueryTables | Self::QueryEntities | Self::CountEntities | Self::EntityGroupTransaction)
+        match self {
+            Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction => true,
+            _ => self.is_extension(),
+        }
+    }
+
+    /// Returns true if the cloud service does not have the operation.
+    pub(super) fn is_extension(self) -> bool {
+        matches!(self, Self::CountEntities | Self::DeleteEntities)
     }
 }
 

@@ -27,12 +27,14 @@ pub(crate) fn effective_method<'h>(
     }
 }
 
-/// `restype` and `comp` are the query options with these names.
+/// `restype` and `comp` are the query options with these names. `extensions` determines whether the server offers what
+/// the cloud service does not have.
 pub(crate) fn route(
     method: &Method,
     resource: &Resource<'_>,
     (restype, comp): (Option<&str>, Option<&str>),
     has_if_match: bool,
+    extensions: bool,
 ) -> Result<OperationKind, ServiceError> {
     if !METHODS.contains(&method.as_str()) {
         return Err(ErrorCode::InvalidHttpVerb.into());
@@ -41,7 +43,9 @@ pub(crate) fn route(
     if matches!(resource, Resource::Partition { .. }) && method != Method::GET {
         return Err(ServiceError::malformed_address());
     }
-    OperationKind::find(method, address, has_if_match).ok_or_else(|| {
+    // Extensions have no operations on URLs below a table.
+    let extensions = extensions && !matches!(resource, Resource::Nested { .. });
+    OperationKind::find(method, address, has_if_match, extensions).ok_or_else(|| {
         let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
         let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
         code.into()
@@ -110,7 +114,7 @@ mod tests {
     #[test]
     fn methods_on_resources() {
         let name = |verb: &str, resource: Resource<'static>, has_if_match| {
-            route(&method(verb), &resource, (None, None), has_if_match)
+            route(&method(verb), &resource, (None, None), has_if_match, false)
                 .map(OperationKind::name)
                 .map_err(|error| error.code)
         };
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(name("DELETE", nested(false), false), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(name("DELETE", nested(true), false), Ok("DeleteEntity"));
         let service = |verb, restype, comp| {
-            let kind = route(&method(verb), &Resource::Service, (restype, comp), false);
+            let kind = route(&method(verb), &Resource::Service, (restype, comp), false, false);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
         for (verb, restype, comp, expected) in [
@@ -174,8 +178,20 @@ mod tests {
         ] {
             assert_eq!(service(verb, restype, comp), expected, "{verb} {restype:?} {comp:?}");
         }
+        let extended = |verb, resource| {
+            route(&method(verb), &resource, (None, None), false, true)
+                .map(OperationKind::name)
+                .map_err(|error| error.code)
+        };
+        let count = || Resource::EntityCount("t".into());
+        assert_eq!(extended("GET", count()), Ok("CountEntities"));
+        assert_eq!(extended("DELETE", Resource::Entities("t".into())), Ok("DeleteEntities"));
+        assert_eq!(extended("DELETE", count()), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(extended("DELETE", partition()), Err(ErrorCode::InvalidInput));
+        assert_eq!(extended("DELETE", nested(false)), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(extended("DELETE", entity()), Ok("DeleteEntity"));
         let comp = |verb, comp| {
-            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false);
+            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, false);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
         assert_eq!(comp("GET", "nonsense"), Err(ErrorCode::InvalidQueryParameterValue));

@@ -46,6 +46,11 @@ impl OperationResponse {
         Self::ok("application/xml", vec![Bytes::from(document)])
     }
 
+    /// Returns 200 with a number as text, and the continuation tokens of what was not counted.
+    pub(crate) fn number(number: u64, continuation: Vec<(&'static str, String)>) -> Self {
+        Self { continuation, ..Self::ok("text/plain;charset=utf-8", vec![Bytes::from(number.to_string())]) }
+    }
+
     pub(crate) fn accepted() -> Self {
         Self { status: 202, ..Self::default() }
     }

@@ -2,7 +2,7 @@
 
 use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
 use crate::failure::Failure;
-use crate::limits::quota::AccountQuota;
+use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
@@ -10,7 +10,7 @@ use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, Sca
 use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MetricsTable, MutationError, MutationResult, Record, ServiceProperties,
+    AccountName, EntityKey, MetricsTable, Mutation, MutationError, MutationResult, Record, ServiceProperties,
     ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::pin::pin;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::ErrorCode;
 
 pub(crate) struct AccountTables<'a, E> {
-    engine: &'a E,
+    pub(super) engine: &'a E,
     account: &'a AccountName,
     /// `None` if nothing is throttled.
     throttle: Option<&'a Throttle>,
@@ -77,7 +77,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         EntityCounts { examined: read(examined), returned: read(returned), written: read(written) }
     }
 
-    fn count_read(&self, examined: u64, returned: u64) {
+    pub(super) fn count_read(&self, examined: u64, returned: u64) {
         self.entities.examined.fetch_add(examined, Ordering::Relaxed);
         self.entities.returned.fetch_add(returned, Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Err(Failure::query(ErrorCode::TableNotFound))
     }
 
-    fn table_or_metrics(&self, name: &str) -> Result<TableKey, Failure> {
+    pub(super) fn table_or_metrics(&self, name: &str) -> Result<TableKey, Failure> {
         self.metrics_table(name).map_or_else(|| self.table(name), |name| Ok(self.key_of(name)))
     }
 
@@ -200,17 +200,27 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     }
 
     pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
-        let table = self.table_or_metrics(name)?;
+        let (sink, end) = self.examine(&self.table_or_metrics(name)?, scan, sink).await?;
+        self.count_read(end.examined, end.accepted);
+        Ok((sink, end))
+    }
+
+    /// Scans a table if throttling allows it.
+    pub(super) async fn examine<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> Result<(S, ScanEnd), Failure> {
         let admitted = match self.throttle {
-            Some(throttle) => Some(throttle.admit_query(&table, &scan.ranges)?),
+            Some(throttle) => Some(throttle.admit_query(table, &scan.ranges)?),
             None => None,
         };
         // A metrics table may not exist yet.
-        if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
+        if table.name.is_metrics_table() && self.engine.table(table).await?.is_none() {
             return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0 }));
         }
-        let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
-        self.count_read(end.examined, end.accepted);
+        let (sink, end) = step("scan", pin!(self.engine.scan(table, scan, sink))).await?;
         if let Some(admitted) = admitted {
             admitted.count_examined(end.examined);
         }
@@ -234,20 +244,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         if let Some(throttle) = self.throttle {
             throttle.admit_mutations(&table, mutations).map_err(CommitFailure::Fault)?;
         }
-        let reservation = match &self.quota {
-            Some(quota) if !is_metrics_table => {
-                quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?
-            }
-            _ => None,
-        };
-        let count = mutations.len() as u64;
-        let committed = step("commit", pin!(self.engine.commit(&table, transaction))).await;
-        if let Some(reservation) = reservation {
-            reservation.settle(&committed);
-        }
-        if committed.is_ok() {
-            self.entities.written.fetch_add(count, Ordering::Relaxed);
-        }
+        let reservation = self.reserve(&table, mutations).map_err(|failure| refused(0, failure))?;
+        let committed = step("commit", pin!(self.write(&table, transaction, reservation))).await;
         committed.map_err(|error| match error {
             // To clients, the metrics tables always exist, so only the entity is missing.
             CommitError::TableNotFound if is_metrics_table => CommitFailure::Refused {
@@ -263,5 +261,46 @@ impl<'a, E: Engine> AccountTables<'a, E> {
                 CommitFailure::Refused { index, failure: error.into(), was_executed: true }
             }
         })
+    }
+
+    /// Deletes entities of one partition. They are counted against throttling's targets, but not refused. Returns their
+    /// number.
+    pub(super) async fn write_deletions(&self, table: &TableKey, deletions: Transaction) -> Result<u64, CommitError> {
+        let (mutations, count) = (deletions.mutations(), deletions.mutations().len() as u64);
+        let partition_key = mutations.first().map(|first| first.key().clone());
+        let reservation = self.reserve(table, mutations);
+        // A quota does not refuse deletions.
+        self.write(table, deletions, reservation.ok().flatten()).await?;
+        if let (Some(throttle), Some(key)) = (self.throttle, partition_key) {
+            throttle.count_deletions(table, &key, count);
+        }
+        Ok(count)
+    }
+
+    fn reserve<'t>(&self, table: &'t TableKey, mutations: &[Mutation]) -> Result<Option<QuotaReservation<'t>>, Failure>
+    where
+        'a: 't,
+    {
+        match &self.quota {
+            Some(quota) if !table.name.is_metrics_table() => quota.reserve(table, mutations),
+            _ => Ok(None),
+        }
+    }
+
+    async fn write(
+        &self,
+        table: &TableKey,
+        transaction: Transaction,
+        reservation: Option<QuotaReservation<'_>>,
+    ) -> Result<Vec<MutationResult>, CommitError> {
+        let count = transaction.mutations().len() as u64;
+        let committed = self.engine.commit(table, transaction).await;
+        if let Some(reservation) = reservation {
+            reservation.settle(&committed);
+        }
+        if committed.is_ok() {
+            self.entities.written.fetch_add(count, Ordering::Relaxed);
+        }
+        committed
     }
 }

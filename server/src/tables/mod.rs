@@ -6,6 +6,8 @@
 //! depend on any of this. Code in this folder must not depend on HTTP, formats or credentials.
 
 mod account_tables;
+mod deletion;
 mod metrics_tables;
 
 pub(crate) use account_tables::{AccountTables, CommitFailure};
+pub(crate) use deletion::Deletion;

@@ -109,6 +109,11 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
+    /// Returns true if the client limits the number of results.
+    pub fn has_top(&self) -> bool {
+        self.top.is_some()
+    }
+
     /// Returns the timeout of the request, from the option `timeout` in seconds. 30 is both the maximum and the default
     /// (02 §9). UNVERIFIED (02 §9): the error code for a value that is not a number.
     pub fn timeout(&self) -> Result<Duration, ServiceError> {

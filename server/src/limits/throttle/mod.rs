@@ -111,6 +111,11 @@ impl Throttle {
         self.admit(self.entity_keys(table, first.key()), entities, clock::instant())
     }
 
+    /// Counts entities of one partition that were deleted without admission.
+    pub(crate) fn count_deletions(&self, table: &TableKey, entity: &EntityKey, entities: u64) {
+        self.add(self.entity_keys(table, entity), entities, clock::instant());
+    }
+
     /// Admits the read of one entity, which counts once for now; the rest of its size is added later.
     pub(crate) fn admit_get(&self, table: &TableKey, key: &EntityKey) -> Result<AdmittedRead<'_>, Failure> {
         let keys = self.entity_keys(table, key);

@@ -105,7 +105,7 @@ impl<'a> Part<'a> {
         let overrides = overrides.map(|value| value.as_bytes());
         let method = effective_method(&method, overrides).map_err(Failure::query)?;
         let has_condition = request.headers.if_match.is_some();
-        let kind = route(&method, &resource, (None, None), has_condition).map_err(Failure::query)?;
+        let kind = route(&method, &resource, (None, None), has_condition, false).map_err(Failure::query)?;
         Ok((kind, resource))
     }
 

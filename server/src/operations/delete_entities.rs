@@ -1,0 +1,49 @@
+//! Delete Entities, an extension: deletes the entities that match a filter.
+//!
+//! Like a query, a deletion ends at its deadline with a continuation token. The client adds the numbers of all responses.
+
+use crate::failure::Failure;
+use crate::request::OperationContext;
+use crate::request::selection::{self, Selection};
+use crate::response::OperationResponse;
+use crate::tables::{AccountTables, Deletion};
+use engine::Engine;
+use model::Condition;
+use model::limits::{DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
+use wire::{ErrorCode, ServiceError};
+
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
+    let deletion = decode(context)?;
+    // The keys of two steps take at most as much as a page.
+    context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
+    // Boxed, so that the future of every request does not reserve space for it.
+    let end = Box::pin(tables.delete_matching(context.table(), deletion)).await?;
+    Ok(OperationResponse::number(end.deleted, end.next.as_ref().map_or_else(Vec::new, selection::tokens)))
+}
+
+fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
+    let refused = |message: &'static str| Failure::query(ServiceError::invalid_input(message));
+    // An option that is ignored here would let the request delete more than its sender intended.
+    if context.options.has_top() {
+        return Err(refused("A deletion by filter does not support $top."));
+    }
+    if context.condition("DELETE").map_err(Failure::query)?.is_some_and(|condition| condition != Condition::Any) {
+        return Err(refused("A deletion by filter does not support an ETag in If-Match."));
+    }
+    let Selection { ranges, filter, .. } = Selection::new(context)?;
+    if filter.is_none() {
+        let message = "Deleting the entities of a table requires $filter. To delete all of them, specify $filter=true.";
+        return Err(Failure::query(ServiceError::new(ErrorCode::MissingRequiredQueryParameter, message)));
+    }
+    Ok(Deletion {
+        ranges,
+        filter,
+        from: selection::position(context.options)?,
+        deadline: context.query_deadline,
+        transactions_in_flight_max: DELETION_TRANSACTIONS_IN_FLIGHT_MAX,
+    })
+}
