@@ -22,8 +22,8 @@ const NODE: Tool = tool("Node.js", "on Debian the package nodejs", Probe::Progra
 const NPM: Tool = tool("npm", "on Debian the package npm", Probe::Program(&["npm"]));
 const CHROMIUM: Tool = tool(
     "Chromium",
-    "on Debian the package chromium",
-    Probe::Program(&["chromium", "chromium-browser", "google-chrome"]),
+    "on Debian the package chromium-headless-shell",
+    Probe::Program(&["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]),
 );
 const GO: Tool = tool(
     "Go 1.23",
