@@ -3,6 +3,9 @@
 # These inputs are in fuzz/corpus, which is initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
+#        scripts/fuzz.sh --build
+#
+# --build  only build the targets
 #
 # Needs a C++ compiler and stable Rust, whose coverage pass feeds libFuzzer. If a target crashes, hangs or fails an
 # assertion, the script fails and leaves the input in fuzz/artifacts. To reproduce the failure, pass that file to the
@@ -31,6 +34,7 @@ flags=(
 unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 folder=${FUZZ_TARGET_DIR:-fuzz/target}
 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$folder"
+if [ "$seconds" = --build ]; then exit; fi
 
 [ -d fuzz/corpus ] || tar -xzf fuzz/corpus.tar.gz -C fuzz
 log=$(mktemp)

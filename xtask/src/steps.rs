@@ -92,6 +92,9 @@ const LEGACY_2018: Install = Install::Python {
     requirements: "conformance/legacy_python/cosmosdb/requirements-2018.txt",
 };
 
+/// The step that builds the programs which only tests use.
+const TEST_PROGRAMS: &str = "test-programs";
+
 const IN_MEMORY: &str = "{program} serve --listen 127.0.0.1:0 --in-memory";
 const EMBEDDED: &str = "{program} serve --listen 127.0.0.1:0 --data {data}";
 const ON_POSTGRES: &str = "{program} serve --listen 127.0.0.1:0 --store {store}";
@@ -99,11 +102,21 @@ const ON_CITUS: &str = "{program} serve --listen 127.0.0.1:0 --store {store} --d
 
 /// Returns all steps. A step stands below those that it uses.
 pub(crate) fn all() -> Vec<Step> {
-    [checks(), rust(), python(), recordings(), javascript(), packages(), go_and_rust(), client(), comparison(), java()]
-        .into_iter()
-        .flatten()
-        .chain([fuzz()])
-        .collect()
+    // The suites in Java run one after the other, so they start early. Otherwise, they would run alone at the end.
+    let groups = [
+        checks(),
+        rust(),
+        builds(),
+        java(),
+        python(),
+        recordings(),
+        javascript(),
+        packages(),
+        go_and_rust(),
+        client(),
+        vec![comparison(), fuzz()],
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 fn checks() -> Vec<Step> {
@@ -169,9 +182,30 @@ fn rust() -> Vec<Step> {
         Step::new("crate-packages", "The packages of the client library and of the test server")
             .count(Count::Closing)
             .run("scripts/test_crates.sh"),
+    ]
+}
+
+/// The programs that other steps run. A compiler uses all processors, and steps that share the machine must not.
+fn builds() -> Vec<Step> {
+    vec![
         Step::new(PROGRAM, "The release build of the server")
             .count(Count::Nothing)
             .run("cargo build --quiet --release --locked --package rowhouse-tables"),
+        // With all packages, Cargo enables the same features as for the step `crates`, and compiles nothing again.
+        Step::new("client-build", "The suite of the client library")
+            .count(Count::Nothing)
+            .run("cargo test --quiet --locked --workspace --test suite --no-run"),
+        // With the tests of all packages, Cargo enables the same features as for the step `crates`.
+        Step::new(TEST_PROGRAMS, "The programs that only tests use")
+            .count(Count::Nothing)
+            .run("cargo build --quiet --locked --workspace --tests --bin rowhouse-history --bin rowhouse-bench --example encryption_exchange"),
+        Step::new("rust-client-build", "The cases for the Rust client of the service")
+            .count(Count::Nothing)
+            .run("cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
+        Step::new("fuzz-build", "The fuzz targets")
+            .needs(&[CXX])
+            .count(Count::Nothing)
+            .run("scripts/fuzz.sh --build"),
     ]
 }
 
@@ -354,16 +388,12 @@ fn go_and_rust() -> Vec<Step> {
         go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go").rowhouse(EMBEDDED),
         Step::new("history-judge", "Sample histories, judged by the checker and by an independent judge")
             .needs(&[GO])
+            .after(&[TEST_PROGRAMS])
             .on_one_processor()
-            // With the tests of all packages, Cargo enables the same features as for the step `crates`.
-            .run("cargo build --quiet --locked --workspace --tests --bin rowhouse-history")
             .run("{target}/debug/rowhouse-history simulate {data} 1000")
             .shell_in("history/porcupine", "test -z \"$(gofmt -l .)\"")
             .run_in("history/porcupine", "go vet ./...")
             .run_in("history/porcupine", "go run . {data}"),
-        Step::new("rust-client-build", "The cases for the Rust client of the service")
-            .count(Count::Nothing)
-            .run("cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
         Step::new("rust-client", "The Rust client of the service, embedded engine")
             .after(&["rust-client-build"])
             .on_one_processor()
@@ -375,8 +405,8 @@ fn go_and_rust() -> Vec<Step> {
 
 /// The client library's suite against a service. It also runs in memory, in the step `crates`.
 fn client_suite(name: &'static str, title: &'static str) -> Step {
-    // With all packages, Cargo enables the same features as for the step `crates`, and compiles nothing again.
     Step::new(name, title)
+        .after(&["client-build"])
         .on_one_processor()
         .count(Count::Rust)
         .variable(
@@ -393,38 +423,24 @@ fn client() -> Vec<Step> {
         is_checked: false,
     };
     vec![
-        Step::new("client-build", "The suite of the client library")
-            .count(Count::Nothing)
-            .run("cargo test --quiet --locked --workspace --test suite --no-run"),
-        client_suite("client-embedded", "The client library, embedded engine")
-            .after(&["client-build"])
-            .rowhouse(EMBEDDED),
+        client_suite("client-embedded", "The client library, embedded engine").rowhouse(EMBEDDED),
         client_suite("client-postgres", "The client library, PostgreSQL")
-            .after(&["client-build"])
             .database(Database::Postgres, POSTGRES)
             .rowhouse(ON_POSTGRES),
-        client_suite("client-citus", "The client library, Citus")
-            .after(&["client-build"])
-            .database(Database::Citus, CITUS)
-            .rowhouse(ON_CITUS),
+        client_suite("client-citus", "The client library, Citus").database(Database::Citus, CITUS).rowhouse(ON_CITUS),
         client_suite("client-emulator", "The client library, emulator")
-            .after(&["client-build"])
             .needs(&[EMULATOR])
             .variable("TABLES_SERVER", "azurite")
             .server(AZURITE),
     ]
 }
 
-fn comparison() -> Vec<Step> {
-    vec![
-        Step::new("comparison", "Rowhouse and the emulator, measured with 100 entities")
-            .needs(&[PYTHON, NODE, NPM])
-            .after(&[PROGRAM])
-            .install(Install::Npm("conformance/emulator"))
-            // With the tests of all packages, Cargo enables the same features as for the step `crates`.
-            .run("cargo build --quiet --locked --workspace --tests --bin rowhouse-bench")
-            .run("bench/comparison/test_run.sh {data} {program} {target}/debug/rowhouse-bench conformance/emulator/node_modules/.bin/azurite-table"),
-    ]
+fn comparison() -> Step {
+    Step::new("comparison", "Rowhouse and the emulator, measured with 100 entities")
+        .needs(&[PYTHON, NODE, NPM])
+        .after(&[PROGRAM, TEST_PROGRAMS])
+        .install(Install::Npm("conformance/emulator"))
+        .run("bench/comparison/test_run.sh {data} {program} {target}/debug/rowhouse-bench conformance/emulator/node_modules/.bin/azurite-table")
 }
 
 fn java() -> Vec<Step> {
@@ -449,12 +465,12 @@ fn java() -> Vec<Step> {
             .run_in("conformance/java", TEST),
         Step::new("encryption", "Encrypted entities between the client libraries, embedded engine")
             .needs(&[JDK, MAVEN, PYTHON, VENV])
+            .after(&[TEST_PROGRAMS])
             .lock("maven")
             .on_one_processor()
             .install(LEGACY_2018)
             .rowhouse(EMBEDDED)
             .count(Count::Closing)
-            .run("cargo build --quiet --locked --workspace --tests --example encryption_exchange")
             .run_in(
                 "conformance/encryption/java",
                 "mvn --quiet --batch-mode -Dstyle.color=never dependency:build-classpath -Dmdep.outputFile=target/classpath",
@@ -470,6 +486,8 @@ fn java() -> Vec<Step> {
 fn fuzz() -> Step {
     Step::new("fuzz", "Every fuzz target, for FUZZ_SECONDS (3 by default)")
         .needs(&[CXX])
+        .after(&["fuzz-build"])
+        .on_one_processor()
         .count(Count::Fuzz)
         .shell_in(".", "scripts/fuzz.sh \"${FUZZ_SECONDS:-3}\"")
 }
