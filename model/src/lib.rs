@@ -17,7 +17,7 @@ mod service;
 
 pub use access::{grant, permissions, policy, roles};
 pub use entities::{edm, entity, etag, mutation, record, transaction};
-pub use keys::{key, range};
+pub use keys::{key, prefix, range};
 pub use queries::{filter, plan};
 pub use service::{cors, service_properties};
 

@@ -15,7 +15,6 @@
 mod bag;
 mod key_property;
 mod operand;
-mod prefix;
 mod projection;
 mod property;
 
@@ -23,6 +22,7 @@ use crate::entity::derive_support::read_timestamp;
 use crate::entity::{DateTime, EntityError};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::name::TIMESTAMP;
+use model::prefix::successor;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr, Bound, Not};
@@ -185,7 +185,7 @@ impl<E> Filter<E> {
 
     fn prefix(property: &PropertyName, prefix: &str) -> Self {
         let literal = |text: &str| Ok(Literal::String(Box::from(text)));
-        let end = prefix::successor(prefix);
+        let end = successor(prefix);
         let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(literal(&end)));
         Self::between(property, Bound::Included(literal(prefix)), end)
     }

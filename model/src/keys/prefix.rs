@@ -7,7 +7,7 @@
 
 /// Returns the least string that sorts after every string with this prefix. Returns `None` if the prefix is empty or
 /// consists only of the last character, because no such string exists.
-pub(super) fn successor(prefix: &str) -> Option<String> {
+pub fn successor(prefix: &str) -> Option<String> {
     let mut characters = prefix.chars();
     while let Some(last) = characters.next_back() {
         if let Some(next) = next_character(last) {
@@ -29,7 +29,7 @@ fn next_character(c: char) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::edm::compare_ordinal;
+    use crate::edm::compare_ordinal;
     use proptest::prelude::*;
 
     fn text() -> impl Strategy<Value = String> {
