@@ -15,7 +15,9 @@ use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-const EXAMINED_BETWEEN_CHECKS: u64 = 64;
+/// The maximum number of entities and KiB of records, added up, that are examined between two checks of the deadline. A
+/// long filter can take half a second for an entity with a long string, which `contains` may search many times.
+const WORK_BETWEEN_CHECKS: usize = 64;
 
 /// Returns the non-empty parts of a scan's ranges from the scan's position on, in order.
 pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
@@ -35,6 +37,8 @@ pub struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     accepted: usize,
     examined: u64,
+    /// The number of entities and KiB of records examined since the last check of the deadline.
+    unchecked: usize,
     /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
@@ -51,6 +55,7 @@ impl<S: EntitySink> PageBuilder<S> {
             cancellations,
             accepted: 0,
             examined: 0,
+            unchecked: 0,
             full: scan.limit == 0,
             next: None,
         }
@@ -62,6 +67,7 @@ impl<S: EntitySink> PageBuilder<S> {
             return Ok(self.end_before(key));
         }
         self.examined += 1;
+        self.unchecked += 1 + record.len() / 1024;
         let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
         if let Some(filter) = &self.filter
             && !filter.matches(&entity).map_err(|_| damaged(key))?
@@ -91,12 +97,15 @@ impl<S: EntitySink> PageBuilder<S> {
         ControlFlow::Break(())
     }
 
-    fn must_stop(&self) -> bool {
+    fn must_stop(&mut self) -> bool {
         if self.examined == 0 {
             return self.is_cancelled();
         }
-        let is_due = self.examined == 1 || self.examined.is_multiple_of(EXAMINED_BETWEEN_CHECKS);
-        is_due && (self.is_cancelled() || monotonic::now() >= self.deadline)
+        if self.examined > 1 && self.unchecked < WORK_BETWEEN_CHECKS {
+            return false;
+        }
+        self.unchecked = 0;
+        self.is_cancelled() || monotonic::now() >= self.deadline
     }
 
     fn is_cancelled(&self) -> bool {
@@ -108,4 +117,43 @@ impl<S: EntitySink> PageBuilder<S> {
 pub fn damaged(key: &[u8]) -> Fault {
     tracing::error!(key = %key.escape_ascii(), "an entity cannot be read because it is damaged");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{DateTime, EdmValue, EntityKey, Record, RecordBuilder};
+    use std::time::Duration;
+
+    struct Counting;
+
+    impl EntitySink for Counting {
+        fn entity(&mut self, _entity: &EntityView<'_>) -> SinkDecision {
+            SinkDecision::Accepted
+        }
+    }
+
+    fn record(bytes: usize) -> Record {
+        let mut builder = RecordBuilder::default();
+        builder.push("P", EdmValue::Binary(&vec![0; bytes]));
+        builder.finish(DateTime::MIN)
+    }
+
+    #[test]
+    fn the_deadline_is_checked_after_64_small_entities_or_64_kib() {
+        for (bytes, examined) in [(1, 65), (1024, 33), (10_000, 8), (64 * 1024, 2)] {
+            let (cancellation, record) = (Cancellation::default(), record(bytes));
+            let deadline = Instant::now() + Duration::from_secs(3600);
+            let ranges = vec![KeyRange::all()];
+            let scan = Scan { ranges, from: None, filter: None, limit: 1000, bytes_expected: 0, deadline };
+            let mut page = PageBuilder::new(scan, Counting, vec![cancellation.clone()]);
+            let key = EntityKey::new("p", "r").unwrap().encode();
+            let mut visit = || page.visit(&key, record.as_bytes()).unwrap();
+            assert!(visit().is_continue() && visit().is_continue());
+            // Cancellation is checked together with the deadline.
+            cancellation.cancel();
+            while visit().is_continue() {}
+            assert_eq!(page.finish().1.examined, examined, "{bytes}");
+        }
+    }
 }
