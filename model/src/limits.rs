@@ -74,7 +74,7 @@ pub const REQUEST_TIMEOUT_SECONDS_MAX: u64 = 30;
 pub const SELECT_PROPERTIES_MAX: usize = 255;
 /// Maximum length of a filter, in bytes (04 §2 limits its size, not the number of comparisons).
 pub const FILTER_TEXT_BYTES_MAX: usize = 32 * 1024;
-/// Maximum nesting depth of a filter expression, counting parentheses and `not` (04 §2).
+/// Maximum nesting depth of a filter expression, counting parentheses, `not` and calls (04 §2).
 pub const FILTER_DEPTH_MAX: usize = 256;
 /// Maximum number of separate key ranges in a query plan. Beyond this number, the plan falls back to one range that
 /// covers all of them.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use engine::{Scan, TableKey};
-use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::{Condition, DateTime, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use test_support::Random;
@@ -39,10 +39,13 @@ impl Choices {
 
     fn properties(&mut self) -> RecordBuilder {
         let mut builder = RecordBuilder::default();
-        for name in ["value", "other", "text"] {
+        for name in ["value", "other"] {
             if self.one_in(2) {
                 builder.push(name, EdmValue::Int64(i64::try_from(self.below(4)).unwrap()));
             }
+        }
+        if self.one_in(2) {
+            builder.push("text", EdmValue::String(&self.row()));
         }
         if self.one_in(20) {
             builder.push("large", EdmValue::Binary(&vec![7; 20_000]));
@@ -121,11 +124,24 @@ impl Choices {
         match self.below(kinds) {
             0 if self.one_in(8) => Filter::Constant(self.one_in(2)),
             0 if self.one_in(4) => Filter::IsTrue(PropertyName::Custom("value".into())),
+            0 | 1 if self.one_in(3) => Filter::Call(self.call()),
             0 | 1 => Filter::Compare(self.comparison()),
             2 => Filter::Not(Box::new(self.filter(depth - 1))),
             3 => Filter::Or((0..2 + self.below(2)).map(|_| self.filter(depth - 1)).collect()),
             _ => Filter::And((0..2 + self.below(2)).map(|_| self.filter(depth - 1)).collect()),
         }
+    }
+
+    fn call(&mut self) -> Call {
+        let key = self.entity();
+        let (property, text) = match self.below(4) {
+            0 | 1 => (PropertyName::PartitionKey, key.partition.as_str()),
+            2 => (PropertyName::RowKey, key.row.as_str()),
+            _ => (PropertyName::Custom(self.one(&["text", "value", "absent"]).into()), key.row.as_str()),
+        };
+        let functions = [&StringFunction::StartsWith, &StringFunction::EndsWith, &StringFunction::Contains];
+        let text = text.chars().take(self.below(3)).collect();
+        Call { function: *self.one(&functions), property, text }
     }
 
     fn comparison(&mut self) -> Comparison {

@@ -28,6 +28,8 @@ pub enum Filter {
     IsTrue(PropertyName),
     /// The literal `true` or `false` without a comparison.
     Constant(bool),
+    /// A string function, which the service does not have (`docs/extensions.md`).
+    Call(Call),
 }
 
 /// A comparison of a property with a literal. The parser mirrors comparisons that have the literal on the left.
@@ -82,6 +84,29 @@ impl Operator {
             Self::GreaterThanOrEqual => Self::LessThan,
         }
     }
+}
+
+/// A string function of a property and a literal. True if the property exists, is a string and contains the literal where
+/// the function requires it. Strings are compared ordinally: by UTF-8 bytes, which is the same as by UTF-16 code unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The function.
+    pub function: StringFunction,
+    /// The property.
+    pub property: PropertyName,
+    /// The literal; every string contains the empty string everywhere.
+    pub text: Box<str>,
+}
+
+/// A function that looks for a literal in a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StringFunction {
+    /// `startswith`
+    StartsWith,
+    /// `endswith`
+    EndsWith,
+    /// `contains`, or `substringof` with the arguments in the other order.
+    Contains,
 }
 
 /// The name of a property in a filter. System properties are recognized once, when the filter is parsed.

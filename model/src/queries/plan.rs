@@ -7,15 +7,16 @@
 //! 2. The ranges are ascending, disjoint and not empty.
 //!
 //! A filter is treated as a set of areas. An area is the product of an interval of partition keys and an interval of
-//! row keys. A part of the filter that does not compare a key with a string does not restrict keys, so it becomes the
-//! area of all keys.
+//! row keys. A part of the filter that neither compares a key with a string nor requires it to start with one does not
+//! restrict keys, so it becomes the area of all keys.
 //!
 //! This module must not depend on storage.
 
 use crate::edm::compare_ordinal;
-use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
+use crate::filter::{Call, Comparison, Filter, Literal, Operator, PropertyName, StringFunction, TABLE_NAME};
 use crate::key::KEY_SEPARATOR;
 use crate::limits::PLAN_RANGES_MAX;
+use crate::prefix::successor;
 use crate::range::KeyRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -137,27 +138,22 @@ enum Axis {
     Row,
 }
 
-/// A function that returns the key that a comparison bounds, and the string that bounds it.
-type KeyBound = for<'f> fn(&'f Comparison) -> Option<(Axis, Cow<'f, str>)>;
+/// A function that returns the key that a condition on a property bounds, and the string that bounds it: the literal of
+/// the condition in the form in which keys are ordered.
+type KeyBound = for<'f> fn(&PropertyName, &'f str) -> Option<(Axis, Cow<'f, str>)>;
 
-/// Returns the bound of a comparison on an entity's key. A comparison of a key with a literal of a different type gives
-/// no bound (UNVERIFIED, 04 §3.6).
-fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
-    match (&comparison.property, &comparison.literal) {
-        (PropertyName::PartitionKey, Literal::String(text)) => Some((Axis::Partition, Cow::Borrowed(text))),
-        (PropertyName::RowKey, Literal::String(text)) => Some((Axis::Row, Cow::Borrowed(text))),
-        _ => None,
+/// Returns the bound of a condition on an entity's key.
+fn entity_bound<'f>(property: &PropertyName, text: &'f str) -> Option<(Axis, Cow<'f, str>)> {
+    match property {
+        PropertyName::PartitionKey => Some((Axis::Partition, Cow::Borrowed(text))),
+        PropertyName::RowKey => Some((Axis::Row, Cow::Borrowed(text))),
+        PropertyName::Timestamp | PropertyName::Custom(_) => None,
     }
 }
 
-/// Returns the bound of a comparison on a table's name. Table names are treated as partition keys.
-fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
-    match &comparison.literal {
-        Literal::String(text) if comparison.property.as_str() == TABLE_NAME => {
-            Some((Axis::Partition, Cow::Owned(text.to_ascii_lowercase())))
-        }
-        _ => None,
-    }
+/// Returns the bound of a condition on a table's name. Table names are treated as partition keys.
+fn table_bound<'f>(property: &PropertyName, text: &'f str) -> Option<(Axis, Cow<'f, str>)> {
+    (property.as_str() == TABLE_NAME).then(|| (Axis::Partition, Cow::Owned(text.to_ascii_lowercase())))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,6 +188,21 @@ impl<'f> Interval<'f> {
             Operator::GreaterThan => vec![above(Bound::Excluded(text))],
             Operator::GreaterThanOrEqual => vec![above(Bound::Included(text))],
         }
+    }
+
+    /// Returns the intervals of all keys that start with a prefix, or if `wanted` is false, of all other keys.
+    fn starting_with(prefix: Cow<'f, str>, wanted: bool) -> Vec<Self> {
+        // No key contains the bytes that structure encoded keys.
+        if prefix.contains(['\0', '\u{1}']) {
+            return if wanted { Vec::new() } else { vec![Self::ALL] };
+        }
+        let end = successor(&prefix).map(Cow::Owned);
+        if wanted {
+            let upper = end.map_or(Bound::Unbounded, Bound::Excluded);
+            return vec![Self { lower: Bound::Included(prefix), upper }];
+        }
+        let after = end.map(|end| Self { lower: Bound::Included(end), upper: Bound::Unbounded });
+        [Self { lower: Bound::Unbounded, upper: Bound::Excluded(prefix) }].into_iter().chain(after).collect()
     }
 
     fn intersect(&self, other: &Self) -> Option<Self> {
@@ -299,28 +310,39 @@ fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
 
 /// Returns areas that contain every entity for which the filter evaluates to `wanted`. The areas of a negation are not
 /// the complement of the filter's areas, because areas may contain more than the matches. A negation is therefore
-/// pushed down to the comparisons. Those are exact for keys, because every entity has both keys.
+/// pushed down to the conditions. Those are exact for keys, because every entity has both keys.
 fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
     match filter {
         Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
         Filter::Or(operands) if !wanted => intersection(operands, wanted, key_bound),
         Filter::And(operands) | Filter::Or(operands) => union(operands, wanted, key_bound),
         Filter::Not(operand) => areas(operand, !wanted, key_bound),
-        Filter::Compare(comparison) => {
-            let Some((axis, text)) = key_bound(comparison) else {
-                return vec![Area::ALL];
-            };
-            let operator = if wanted { comparison.operator } else { comparison.operator.negated() };
-            let area = |interval| match axis {
-                Axis::Partition => Area { partitions: interval, rows: Interval::ALL },
-                Axis::Row => Area { partitions: Interval::ALL, rows: interval },
-            };
-            Interval::matching(operator, text).into_iter().map(area).collect()
+        // A comparison of a key with a literal of a different type gives no bound (UNVERIFIED, 04 §3.6).
+        Filter::Compare(Comparison { property, operator, literal: Literal::String(text) }) => {
+            let operator = if wanted { *operator } else { operator.negated() };
+            areas_along(key_bound(property, text), |text| Interval::matching(operator, text))
         }
-        Filter::IsTrue(_) => vec![Area::ALL],
+        Filter::Call(Call { function: StringFunction::StartsWith, property, text }) => {
+            areas_along(key_bound(property, text), |text| Interval::starting_with(text, wanted))
+        }
+        Filter::Compare(_) | Filter::Call(_) | Filter::IsTrue(_) => vec![Area::ALL],
         Filter::Constant(value) if *value == wanted => vec![Area::ALL],
         Filter::Constant(_) => Vec::new(),
     }
+}
+
+/// Returns the areas in which a key lies in one of the intervals for a string, or the area of all keys if there is no
+/// bound.
+fn areas_along<'f>(
+    bound: Option<(Axis, Cow<'f, str>)>,
+    intervals: impl FnOnce(Cow<'f, str>) -> Vec<Interval<'f>>,
+) -> Vec<Area<'f>> {
+    let Some((axis, text)) = bound else { return vec![Area::ALL] };
+    let area = |interval| match axis {
+        Axis::Partition => Area { partitions: interval, rows: Interval::ALL },
+        Axis::Row => Area { partitions: Interval::ALL, rows: interval },
+    };
+    intervals(text).into_iter().map(area).collect()
 }
 
 fn union(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {

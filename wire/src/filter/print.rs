@@ -7,11 +7,12 @@
 use super::lex::{INFINITY, NOT_A_NUMBER};
 use crate::number::write_double;
 use model::Filter;
-use model::filter::{Comparison, Literal, Operator};
+use model::filter::{Call, Comparison, Literal, Operator, StringFunction};
 use std::fmt::Write;
 
-/// Returns a filter in the form that every implementation of the service accepts: literals on the right, and
-/// parentheses around the operand of `not`. Other parentheses are written only where the tree needs them.
+/// Returns a filter in the form that every implementation of the service accepts, unless the filter contains a call:
+/// literals on the right, and parentheses around a comparison after `not`. Other parentheses are written only where the
+/// tree needs them.
 ///
 /// An `And` or `Or` with fewer than two operands has no textual form, so its value is printed instead.
 pub fn print(filter: &Filter) -> String {
@@ -34,6 +35,7 @@ fn write_filter(out: &mut String, filter: &Filter) {
         Filter::Compare(comparison) => write_comparison(out, comparison),
         Filter::IsTrue(property) => out.push_str(property.as_str()),
         Filter::Constant(value) => out.push_str(if *value { "true" } else { "false" }),
+        Filter::Call(call) => write_call(out, call),
     }
 }
 
@@ -91,9 +93,24 @@ fn write_comparison(out: &mut String, comparison: &Comparison) {
     write_literal(out, &comparison.literal);
 }
 
+fn write_call(out: &mut String, call: &Call) {
+    let name = match call.function {
+        StringFunction::StartsWith => "startswith",
+        StringFunction::EndsWith => "endswith",
+        StringFunction::Contains => "contains",
+    };
+    for part in [name, "(", call.property.as_str(), ",", &quoted(&call.text), ")"] {
+        out.push_str(part);
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 fn write_literal(out: &mut String, literal: &Literal) {
     let written = match literal {
-        Literal::String(text) => write!(out, "'{}'", text.replace('\'', "''")),
+        Literal::String(text) => write!(out, "{}", quoted(text)),
         Literal::Binary(bytes) => {
             out.push_str("X'");
             bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")).and_then(|()| out.write_char('\''))

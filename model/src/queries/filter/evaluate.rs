@@ -3,7 +3,7 @@
 //! Logic is two-valued: a comparison with a missing property is false for every operator, and so its negation is true
 //! (04 §3.1).
 
-use super::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
+use super::{Call, Comparison, Filter, Literal, Operator, PropertyName, StringFunction, TABLE_NAME};
 use crate::EntityView;
 use crate::edm::{EdmType, EdmValue, compare_ordinal};
 use crate::record::{DamagedRecord, Property};
@@ -32,6 +32,7 @@ impl Filter {
             Self::Compare(comparison) => table_comparison_holds(comparison, folded_name),
             Self::IsTrue(_) => false,
             Self::Constant(value) => *value,
+            Self::Call(call) => table_call_holds(call, folded_name),
         }
     }
 
@@ -40,7 +41,9 @@ impl Filter {
         match self {
             Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::uses_only_table_name),
             Self::Not(operand) => operand.uses_only_table_name(),
-            Self::Compare(Comparison { property, .. }) | Self::IsTrue(property) => property.as_str() == TABLE_NAME,
+            Self::Compare(Comparison { property, .. }) | Self::IsTrue(property) | Self::Call(Call { property, .. }) => {
+                property.as_str() == TABLE_NAME
+            }
             Self::Constant(_) => true,
         }
     }
@@ -67,6 +70,7 @@ impl Filter {
             Self::Compare(comparison) => comparison.holds(lookup),
             Self::IsTrue(property) => lookup.is_true(property),
             Self::Constant(value) => Ok(*value),
+            Self::Call(call) => call.holds(lookup),
         }
     }
 }
@@ -104,6 +108,27 @@ impl Comparison {
             Relation::NotANumber => not_a_number_holds(self.operator),
             Relation::TypeMismatch => type_mismatch_holds(self.operator),
         }
+    }
+}
+
+impl Call {
+    fn holds<'f>(&'f self, lookup: &mut Lookup<'f, '_>) -> Result<bool, DamagedRecord> {
+        let entity = lookup.entity;
+        let value = match &self.property {
+            PropertyName::PartitionKey => entity.key.partition.as_bytes(),
+            PropertyName::RowKey => entity.key.row.as_bytes(),
+            PropertyName::Timestamp => return Ok(false),
+            PropertyName::Custom(name) => match lookup.custom(name)? {
+                Some(property) if property.edm_type() == EdmType::String => property.value_bytes(),
+                _ => return Ok(false),
+            },
+        };
+        Ok(match self.function {
+            StringFunction::StartsWith => value.starts_with(self.text.as_bytes()),
+            StringFunction::EndsWith => value.ends_with(self.text.as_bytes()),
+            // The search in a `str` takes linear time, whatever the strings are.
+            StringFunction::Contains => str::from_utf8(value).map_err(|_| DamagedRecord)?.contains(&*self.text),
+        })
     }
 }
 
@@ -174,6 +199,18 @@ fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
         }
         _ => type_mismatch_holds(comparison.operator),
     }
+}
+
+fn table_call_holds(call: &Call, folded_name: &str) -> bool {
+    let (name, text) = (folded_name.as_bytes(), call.text.as_bytes());
+    let contains_at =
+        |start: usize| name.get(start..start + text.len()).is_some_and(|part| part.eq_ignore_ascii_case(text));
+    call.property.as_str() == TABLE_NAME
+        && match call.function {
+            StringFunction::StartsWith => contains_at(0),
+            StringFunction::EndsWith => name.len().checked_sub(text.len()).is_some_and(contains_at),
+            StringFunction::Contains => (0..=name.len()).any(contains_at),
+        }
 }
 
 struct Lookup<'f, 'e> {

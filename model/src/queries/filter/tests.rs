@@ -16,8 +16,15 @@ pub(crate) const OPERATORS: [Operator; 6] = [
     Operator::GreaterThanOrEqual,
 ];
 
+pub(crate) const STRING_FUNCTIONS: [StringFunction; 3] =
+    [StringFunction::StartsWith, StringFunction::EndsWith, StringFunction::Contains];
+
 pub(crate) fn compare(property: &str, operator: Operator, literal: Literal) -> Filter {
     Filter::Compare(Comparison { property: PropertyName::new(property), operator, literal })
+}
+
+pub(crate) fn call(function: StringFunction, property: &str, text: &str) -> Filter {
+    Filter::Call(Call { function, property: PropertyName::new(property), text: Box::from(text) })
 }
 
 pub(crate) fn text(text: &str) -> Literal {
@@ -198,6 +205,47 @@ fn system_properties_are_properties() {
 }
 
 #[test]
+fn string_functions_look_for_the_literal_where_they_say() {
+    let properties = [("S", EdmValue::String("aé😀a")), ("Empty", EdmValue::String("")), ("I", EdmValue::Int32(1))];
+    let entity = entity("partition", "row", &properties);
+    // The results of startswith, endswith and contains.
+    for (property, text, expected) in [
+        ("S", "", "111"),
+        ("S", "a", "111"),
+        ("S", "aé", "101"),
+        ("S", "😀a", "011"),
+        ("S", "é😀", "001"),
+        ("S", "aé😀a", "111"),
+        ("S", "aé😀aa", "000"),
+        ("S", "A", "000"),
+        ("S", "\u{FFFD}", "000"),
+        ("Empty", "", "111"),
+        ("Empty", "a", "000"),
+        ("PartitionKey", "part", "101"),
+        ("PartitionKey", "ition", "011"),
+        ("PartitionKey", "", "111"),
+        ("RowKey", "row", "111"),
+        ("RowKey", "o", "001"),
+        ("RowKey", "R", "000"),
+        // A missing property and one of another type have no strings, not even the empty one.
+        ("Missing", "", "000"),
+        ("s", "", "000"),
+        ("I", "", "000"),
+        ("I", "1", "000"),
+        ("Timestamp", "", "000"),
+        ("Timestamp", "2024", "000"),
+    ] {
+        let answers = STRING_FUNCTIONS.map(|function| {
+            let call = call(function, property, text);
+            let answer = matches(&call, &entity);
+            assert_ne!(matches(&not(call), &entity), answer, "{property} {text} {function:?}");
+            if answer { '1' } else { '0' }
+        });
+        assert_eq!(answers.iter().collect::<String>(), expected, "{property} {text}");
+    }
+}
+
+#[test]
 fn only_what_decides_is_read() {
     let mut builder = RecordBuilder::default();
     builder.push("A", EdmValue::Int32(1));
@@ -227,6 +275,9 @@ fn a_stored_string_that_is_not_utf8_never_panics() {
     let view = EntityView::from_parts(&key, &record).unwrap();
     assert_eq!(compare("S", Operator::Equal, text("abc")).matches(&view), Ok(false));
     assert_eq!(compare("S", Operator::LessThan, text("abc")).matches(&view), Err(DamagedRecord));
+    assert_eq!(call(StringFunction::StartsWith, "S", "ab").matches(&view), Ok(true));
+    assert_eq!(call(StringFunction::EndsWith, "S", "c").matches(&view), Ok(false));
+    assert_eq!(call(StringFunction::Contains, "S", "ab").matches(&view), Err(DamagedRecord));
 }
 
 #[test]
@@ -242,6 +293,16 @@ fn tables_are_compared_without_regard_to_case() {
         (compare("TableName", Operator::Equal, Literal::Int32(1)), false),
         (compare("TableName", Operator::NotEqual, Literal::Int32(1)), true),
         (Filter::IsTrue(PropertyName::new("TableName")), false),
+        (call(StringFunction::StartsWith, "TableName", "mYt"), true),
+        (call(StringFunction::StartsWith, "TableName", "yt"), false),
+        (call(StringFunction::StartsWith, "TableName", "É"), false),
+        (call(StringFunction::EndsWith, "TableName", "BLE"), true),
+        (call(StringFunction::EndsWith, "TableName", "mytab"), false),
+        (call(StringFunction::EndsWith, "TableName", "amytable"), false),
+        (call(StringFunction::Contains, "TableName", "TAB"), true),
+        (call(StringFunction::Contains, "TableName", "mytable"), true),
+        (call(StringFunction::Contains, "TableName", "ta b"), false),
+        (Filter::And(STRING_FUNCTIONS.map(|function| call(function, "TableName", "")).to_vec()), true),
         (Filter::And(vec![name(Operator::GreaterThan, "m"), not(name(Operator::Equal, "x"))]), true),
         (Filter::Or(vec![name(Operator::Equal, "a"), name(Operator::Equal, "b")]), false),
     ] {
@@ -253,6 +314,8 @@ fn tables_are_compared_without_regard_to_case() {
         assert!(!other.matches_table("mytable"));
         let filter = Filter::And(vec![name(Operator::Equal, "mytable"), not(other)]);
         assert!(!filter.uses_only_table_name(), "{property}");
+        let other = call(StringFunction::Contains, property, "");
+        assert!(!other.matches_table("mytable") && !other.uses_only_table_name(), "{property}");
     }
 }
 
@@ -262,12 +325,18 @@ pub(crate) fn key_text() -> impl Strategy<Value = String> {
     proptest::collection::vec(character, 0..3).prop_map(|characters| characters.into_iter().collect())
 }
 
-fn literal() -> impl Strategy<Value = Literal> {
+fn literal_text() -> impl Strategy<Value = String> {
     prop_oneof![
-        4 => key_text().prop_map(|key| text(&key)),
+        4 => key_text(),
         // A literal may contain characters that are not allowed in keys.
         1 => (key_text(), prop_oneof![Just('\0'), Just('\u{1}'), Just('\u{2}'), Just('/')], key_text())
-            .prop_map(|(head, character, tail)| text(&format!("{head}{character}{tail}"))),
+            .prop_map(|(head, character, tail)| format!("{head}{character}{tail}")),
+    ]
+}
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        5 => literal_text().prop_map(|value| text(&value)),
         1 => prop_oneof![Just(1), Just(2)].prop_map(Literal::Int32),
         1 => any::<bool>().prop_map(Literal::Boolean),
     ]
@@ -283,8 +352,11 @@ fn leaf() -> impl Strategy<Value = Filter> {
         1 => Just("partitionkey"),
     ];
     let operator = proptest::sample::select(OPERATORS.to_vec());
+    let function = proptest::sample::select(STRING_FUNCTIONS.to_vec());
     prop_oneof![
-        12 => (name, operator, literal()).prop_map(|(name, operator, literal)| compare(name, operator, literal)),
+        12 => (name.clone(), operator, literal())
+            .prop_map(|(name, operator, literal)| compare(name, operator, literal)),
+        6 => (name, function, literal_text()).prop_map(|(name, function, text)| call(function, name, &text)),
         1 => Just(Filter::IsTrue(PropertyName::new("Custom"))),
         1 => any::<bool>().prop_map(Filter::Constant),
     ]

@@ -1,7 +1,7 @@
 //! Tests that plans scan no more than necessary and never miss a match.
 
 use super::*;
-use crate::filter::tests::{OPERATORS, any_entity, compare, filter, matches, not, text};
+use crate::filter::tests::{OPERATORS, any_entity, call, compare, entity, filter, matches, not, text};
 use Operator::{Equal, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, NotEqual};
 use proptest::prelude::*;
 
@@ -11,6 +11,10 @@ fn partition(operator: Operator, key: &str) -> Filter {
 
 fn row(operator: Operator, key: &str) -> Filter {
     compare("RowKey", operator, text(key))
+}
+
+fn starts_with(property: &str, prefix: &str) -> Filter {
+    call(StringFunction::StartsWith, property, prefix)
 }
 
 fn other() -> Filter {
@@ -77,6 +81,26 @@ fn one_range_is_as_tight_as_the_keys_allow() {
             KeyRange::partitions(Bound::Excluded("p"), Bound::Unbounded),
         ),
         (
+            and([starts_with("PartitionKey", "ab"), other()]),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Bound::Included("ab"), Bound::Excluded("ac")),
+        ),
+        (
+            starts_with("PartitionKey", "a\u{10FFFF}"),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Bound::Included("a\u{10FFFF}"), Bound::Excluded("a\u{E000}")),
+        ),
+        (
+            starts_with("PartitionKey", "\u{FFFF}"),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Bound::Included("\u{FFFF}"), Bound::Unbounded),
+        ),
+        (
+            not(or([not(starts_with("RowKey", "r")), partition(NotEqual, "p")])),
+            PlanKind::RowRange,
+            KeyRange::rows("p", Bound::Included("r"), Bound::Excluded("s")),
+        ),
+        (
             or([
                 and([partition(Equal, "p"), row(LessThan, "m")]),
                 and([partition(Equal, "p"), row(GreaterThanOrEqual, "m")]),
@@ -107,6 +131,12 @@ fn what_says_nothing_about_keys_scans_the_table() {
         or([partition(Equal, "p"), other()]),
         not(and([not(partition(Equal, "p")), other()])),
         partition(NotEqual, "a\0"),
+        starts_with("PartitionKey", ""),
+        not(starts_with("PartitionKey", "a\u{1}")),
+        starts_with("Timestamp", "2"),
+        starts_with("Age", "3"),
+        not(call(StringFunction::EndsWith, "PartitionKey", "p")),
+        call(StringFunction::Contains, "PartitionKey", "p"),
     ] {
         assert_eq!(
             plan(Some(&filter)),
@@ -125,6 +155,10 @@ fn contradictions_match_nothing() {
         and([partition(LessThan, ""), other()]),
         partition(Equal, "a\0"),
         not(partition(NotEqual, "a\u{1}b")),
+        starts_with("PartitionKey", "\0"),
+        not(starts_with("PartitionKey", "")),
+        and([starts_with("PartitionKey", "ab"), starts_with("PartitionKey", "b")]),
+        and([starts_with("PartitionKey", "ab"), not(starts_with("PartitionKey", "a"))]),
     ] {
         assert_eq!(plan(Some(&filter)), Plan { ranges: Vec::new(), kind: PlanKind::Nothing }, "{filter:?}");
     }
@@ -194,6 +228,12 @@ fn tables_are_bounded_by_their_folded_name() {
         (or([table(Equal, "c"), other()]), range("", None)),
         (Filter::Constant(false), range("", Some(""))),
         (partition(Equal, "a"), range("", None)),
+        (starts_with("TableName", "AbZ"), range("abz", Some("ab{"))),
+        (starts_with("TableName", ""), range("", None)),
+        (not(starts_with("TableName", "b")), range("", None)),
+        (and([not(starts_with("TableName", "b")), table(GreaterThanOrEqual, "b")]), range("c", None)),
+        (call(StringFunction::EndsWith, "TableName", "b"), range("", None)),
+        (call(StringFunction::Contains, "TableName", "b"), range("", None)),
     ] {
         assert_eq!(plan_tables(Some(&filter)), expected, "{filter:?}");
     }
@@ -209,8 +249,15 @@ fn about_tables(filter: Filter) -> Filter {
         Filter::Compare(comparison) if comparison.property != PropertyName::RowKey => {
             compare("TableName", comparison.operator, comparison.literal)
         }
+        Filter::Call(of) if of.property != PropertyName::RowKey => call(of.function, "TableName", &of.text),
         leaf => leaf,
     }
+}
+
+/// Strings of the characters before and after which the order of code points and of UTF-16 code units differs.
+fn edge_text() -> impl Strategy<Value = String> {
+    let edge = ['a', 'b', '\u{D7FF}', '\u{E000}', '\u{FFFE}', '\u{FFFF}', '\u{10000}', char::MAX];
+    proptest::collection::vec(proptest::sample::select(edge.to_vec()), 0..4).prop_map(|text| text.into_iter().collect())
 }
 
 proptest! {
@@ -243,6 +290,17 @@ proptest! {
         let filter = partition(operator, &key);
         let covered = plan(Some(&filter)).ranges.iter().any(|range| range.contains(&entity.key.encode()));
         prop_assert_eq!(covered, matches(&filter, &entity));
+    }
+
+    #[test]
+    fn one_prefix_of_a_partition_key_is_exact(prefix in edge_text(), other in edge_text(), row in edge_text()) {
+        for key in [&prefix, &other, &format!("{prefix}{other}")] {
+            let entity = entity(key, &row, &[]);
+            for filter in [starts_with("PartitionKey", &prefix), not(starts_with("PartitionKey", &prefix))] {
+                let covered = plan(Some(&filter)).ranges.iter().any(|range| range.contains(&entity.key.encode()));
+                prop_assert_eq!(covered, matches(&filter, &entity), "{:?} {:?}", filter, entity.key);
+            }
+        }
     }
 
     #[test]
