@@ -204,6 +204,7 @@ fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
     use wire::entity_body::KeyLocation;
+    use wire::filter::Grammar;
     use wire::json::read_entity;
 
     #[test]
@@ -230,8 +231,8 @@ mod tests {
 
     #[test]
     fn the_filters_select_one_percent_and_nothing() {
-        let filter = wire::filter::parse(ONE_PERCENT_FILTER).unwrap();
-        let empty = wire::filter::parse(EMPTY_FILTER).unwrap();
+        let filter = wire::filter::parse(ONE_PERCENT_FILTER, Grammar::Service).unwrap();
+        let empty = wire::filter::parse(EMPTY_FILTER, Grammar::Service).unwrap();
         for entities in [7, 8, 100, 1000, 1008] {
             let dataset = Dataset::new(entities, 100);
             let selected = (0..entities).filter(|number| {

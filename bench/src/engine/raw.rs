@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
+use wire::filter::Grammar;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RawWorkload {
@@ -212,7 +213,8 @@ impl EngineRun {
     }
 
     async fn filtered_scan(&self) -> anyhow::Result<u64> {
-        let filter = wire::filter::parse(ONE_PERCENT_FILTER).map_err(|error| anyhow!("the filter: {error:?}"))?;
+        let filter = wire::filter::parse(ONE_PERCENT_FILTER, Grammar::Service)
+            .map_err(|error| anyhow!("the filter: {error:?}"))?;
         let (mut from, mut selected, mut examined) = (None, 0, 0);
         loop {
             let scan = Scan { filter: Some(filter.clone()), from, ..page() };

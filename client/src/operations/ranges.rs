@@ -22,7 +22,7 @@ use model::{EntityKey, Filter, KeyRange};
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use tokio::task::JoinSet;
-use wire::filter::parse_optional;
+use wire::filter::{Grammar, parse_optional};
 
 /// The maximum number of fruitless queries for one range before it is no longer split.
 const FRUITLESS_QUERIES_MAX: usize = 48;
@@ -135,7 +135,8 @@ pub async fn split<R: KeyReader>(
 ) -> Result<Vec<EntityRange>, R::Error> {
     let whole = || vec![EntityRange::default()];
     let ranges_max = (parallel * RANGES_PER_READER).min(TABLE_RANGES_MAX);
-    let Ok(filter) = filter.map_or(Ok(None), parse_optional) else { return Ok(whole()) };
+    let filter = filter.map_or(Ok(None), |filter| parse_optional(filter, Grammar::Extended));
+    let Ok(filter) = filter else { return Ok(whole()) };
     let Some(around) = EntityRange::around(filter.as_ref()).filter(|_| parallel > 1) else { return Ok(whole()) };
     let page = table.page(around.filter(None), None, PAGE_RESULTS_MAX).await?;
     let (Some(first), Some(_)) = (&page.first, &page.next) else { return Ok(whole()) };

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rowhouse_client::entity::{DateTime, Entity, EntityError, Guid, PropertyBag, PropertyField};
 use rowhouse_client::filter::{Filter, Projection, Property};
 use std::time::{Duration, SystemTime};
+use wire::filter::{Grammar, parse};
 
 #[derive(Debug, Clone, PartialEq, Entity)]
 #[entity(rename_all = "PascalCase")]
@@ -63,7 +64,7 @@ fn every_literal() {
     ] {
         assert_eq!(filter.to_string(), expected);
         let text = filter.text().unwrap();
-        assert_eq!(wire::filter::parse(&text).unwrap(), filter.into_model().unwrap(), "{text} must mean the same");
+        assert_eq!(parse(&text, Grammar::Service).unwrap(), filter.into_model().unwrap(), "{text} must mean the same");
     }
 }
 
@@ -123,7 +124,7 @@ fn a_value_without_a_literal_is_an_error_of_the_whole_filter() {
     let wide = p.visits.eq(1) & (p.number.eq(1_000_000) | p.visits.eq(2));
     let error = wide.text().unwrap_err();
     assert_eq!(error.to_string(), "property 'RowKey': 1000000 has more than 6 digits");
-    assert!(wire::filter::parse(&wide.to_string()).is_err(), "{wide}");
+    assert!(parse(&wide.to_string(), Grammar::Extended).is_err(), "{wide}");
     let early = !p.born.in_range(SystemTime::UNIX_EPOCH - Duration::from_secs(20_000_000_000)..);
     assert!(matches!(early.into_model(), Err(EntityError::Value { .. })));
     let injected = PropertyBag::PROPERTIES.property::<i32>("A eq 1 or B").eq(1);
@@ -181,5 +182,5 @@ fn matches<E>(filter: &Filter<E>, bag: &PropertyBag) -> bool {
     let text = filter.text().unwrap();
     let record = bag.properties.clone().into_record_builder().finish(DateTime::MIN);
     let entity = model::EntityView::from_parts(&bag.key, &record).unwrap();
-    wire::filter::parse(&text).unwrap().matches(&entity).unwrap()
+    parse(&text, Grammar::Extended).unwrap().matches(&entity).unwrap()
 }

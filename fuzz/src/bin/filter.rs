@@ -1,4 +1,5 @@
-//! Filters: printed filters parse to the same tree, a plan misses no match, and long expressions use no stack.
+//! Filters: printed filters parse to the same tree, a plan misses no match, extensions change no filter of the service,
+//! and long expressions use no stack.
 
 #![no_main]
 
@@ -6,10 +7,17 @@ use libfuzzer_sys::fuzz_target;
 use model::limits::{FILTER_TEXT_BYTES_MAX, PLAN_RANGES_MAX};
 use model::plan::plan;
 use model::{DateTime, EdmValue, EntityKey, EntityView, Filter, KeyText, Record, RecordBuilder};
-use wire::filter::{parse, print};
+use wire::filter::{Grammar, parse, print};
 
 fuzz_target!(|text: &str| {
-    let Ok(filter) = parse(text) else { return };
+    let service = parse(text, Grammar::Service);
+    let Ok(filter) = parse(text, Grammar::Extended) else {
+        assert!(service.is_err(), "{text}");
+        return;
+    };
+    if let Ok(service) = service {
+        assert_eq!(print(&filter), print(&service));
+    }
     let entities = [entity("", "", 0), entity("p", "r", 5), entity("q", "\u{10000}", -1)];
     for (key, record) in &entities {
         check_plan(&filter, key, record);
@@ -18,7 +26,7 @@ fuzz_target!(|text: &str| {
     if printed.len() > FILTER_TEXT_BYTES_MAX {
         return;
     }
-    match parse(&printed) {
+    match parse(&printed, Grammar::Extended) {
         // Compare printed forms, because a tree that contains NaN does not equal itself.
         Ok(again) => assert_eq!(print(&again), printed),
         // Printing adds parentheses, so a printed filter can exceed the nesting limit.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use engine::{Engine, TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
+use wire::filter::Grammar;
 use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
@@ -25,7 +26,8 @@ pub(super) async fn run<E: Engine>(
     let options = &context.options;
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
-    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
+    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default(), Grammar::Service)
+        .map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
     let TablePage { tables, next } = page(tables, context, filter.as_ref(), limit).await?;
     context

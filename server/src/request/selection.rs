@@ -17,7 +17,7 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn new(context: &OperationContext<'_>) -> Result<Self, Failure> {
         let text = context.options.filter.as_deref().unwrap_or_default();
-        let filter = filter::parse_optional(text).map_err(filter_failure)?;
+        let filter = filter::parse_optional(text, filter::Grammar::Service).map_err(filter_failure)?;
         let plan = plan(filter.as_ref());
         let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
         Ok(Self { ranges, filter, plan: plan.kind })

@@ -126,7 +126,7 @@ mod tests {
     }
 
     fn ranges(filter: &str) -> Value {
-        let filter = wire::filter::parse_optional(filter).unwrap();
+        let filter = wire::filter::parse_optional(filter, wire::filter::Grammar::Extended).unwrap();
         let mut value = parsed(&plan(filter.as_ref()).ranges);
         json!([value["plan"].take(), value["ranges"].take()])
     }
@@ -145,6 +145,7 @@ mod tests {
             ),
             ("PartitionKey eq 'p' and RowKey gt 'a'", json!(["row range", [{"from": ["p", "a\0"], "to": ["p\u{1}"]}]])),
             ("PartitionKey ge 'a' and PartitionKey lt 'b'", json!(["partition range", [{"from": ["a"], "to": ["b"]}]])),
+            ("startswith(PartitionKey,'a')", json!(["partition range", [{"from": ["a"], "to": ["b"]}]])),
             ("PartitionKey gt 'a'", json!(["partition range", [{"from": ["a\u{1}"], "to": null}]])),
             (
                 "PartitionKey eq 'a' or PartitionKey eq 'c'",

@@ -11,6 +11,7 @@ use model::{
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::time::{Duration, Instant};
+use wire::filter::Grammar;
 
 /// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -157,9 +158,10 @@ fn mutation(entity: PropertyBag, mode: WriteMode) -> Mutation {
     }
 }
 
-/// An empty string means no filter, as in a service.
+/// An empty string means no filter, as in a service. Functions are allowed: a service without them refuses the filter
+/// itself.
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
-    wire::filter::parse_optional(text).map_err(|_| {
+    wire::filter::parse_optional(text, Grammar::Extended).map_err(|_| {
         anyhow!(
             "'{text}' is not a valid filter: write it like PartitionKey eq 'north' and Count gt 5, with dates as \
              datetime'2031-04-01T00:00:00Z' and large numbers as 5000000000L"

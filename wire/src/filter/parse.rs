@@ -1,4 +1,4 @@
-//! The grammar of filter expressions (specification 04 §2) and the operand types of their operators (04 §7).
+//! The grammar of filter expressions (specification 04 §2), and the types of operands and arguments (04 §7).
 //!
 //! Operands and pending operators are kept on two heap-allocated stacks, so nesting uses no thread stack.
 //! The first type error is kept until the whole expression has been parsed, and reported if the expression is
@@ -6,9 +6,10 @@
 //!
 //! This module must not depend on characters: it operates on tokens.
 
+use super::Grammar;
 use super::error::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
-use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
 
@@ -22,6 +23,23 @@ enum BinaryOperator {
     Multiplicative,
 }
 
+/// A function of the extended grammar.
+#[derive(Debug, PartialEq, Eq)]
+struct Function {
+    name: &'static str,
+    kind: StringFunction,
+    /// True if the literal is the first argument and the property the second.
+    literal_first: bool,
+}
+
+const FUNCTIONS: [Function; 4] = [
+    Function { name: "startswith", kind: StringFunction::StartsWith, literal_first: false },
+    Function { name: "endswith", kind: StringFunction::EndsWith, literal_first: false },
+    Function { name: "contains", kind: StringFunction::Contains, literal_first: false },
+    // The form of OData 3.
+    Function { name: "substringof", kind: StringFunction::Contains, literal_first: true },
+];
+
 /// An operator, parenthesis or call that waits for its operands or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
@@ -29,7 +47,12 @@ enum Pending {
     Not,
     Minus,
     Parenthesis,
-    Call,
+    Call {
+        /// `None` for a function that is not supported.
+        function: Option<&'static Function>,
+        /// The index of the first argument on the stack of operands.
+        first_argument: usize,
+    },
 }
 
 /// The precedence of an operator: a greater number binds more tightly.
@@ -44,7 +67,7 @@ impl Pending {
     /// itself, `not` binds more tightly.
     fn precedence(self) -> Precedence {
         match self {
-            Self::Parenthesis | Self::Call => OPEN,
+            Self::Parenthesis | Self::Call { .. } => OPEN,
             Self::Binary(BinaryOperator::Or) => LOOSEST,
             Self::Binary(BinaryOperator::And) => 2,
             Self::Not => 3,
@@ -85,6 +108,8 @@ impl BinaryOperator {
 #[derive(Debug)]
 enum Operand {
     Condition(Filter),
+    /// A condition that, unlike others, can be compared with `true` and `false`.
+    Call(Call),
     Property(PropertyName),
     Literal(Literal),
     Null,
@@ -95,7 +120,7 @@ enum Operand {
 impl Operand {
     fn type_name(&self) -> &'static str {
         match self {
-            Self::Condition(_) => EdmType::Boolean.name(),
+            Self::Condition(_) | Self::Call(_) => EdmType::Boolean.name(),
             Self::Property(property) => property.declared_type().map_or("<null>", EdmType::name),
             Self::Literal(literal) => literal.edm_type().name(),
             Self::Null | Self::Refused => "<null>",
@@ -107,14 +132,24 @@ impl Operand {
     fn into_condition(self) -> Result<Filter, Self> {
         match self {
             Self::Condition(filter) => Ok(filter),
+            Self::Call(call) => Ok(Filter::Call(call)),
             Self::Property(property @ PropertyName::Custom(_)) => Ok(Filter::IsTrue(property)),
             Self::Literal(Literal::Boolean(value)) => Ok(Filter::Constant(value)),
             other => Err(other),
         }
     }
+
+    fn can_be_string(&self) -> bool {
+        match self {
+            Self::Property(property) => property.declared_type().is_none_or(|declared| declared == EdmType::String),
+            Self::Literal(literal) => literal.edm_type() == EdmType::String,
+            _ => false,
+        }
+    }
 }
 
 pub(super) struct Parser<'t> {
+    grammar: Grammar,
     lexer: Lexer<'t>,
     token: Token<'t>,
     /// The operands, each with the operator that produced it. The operator is dropped once parentheses enclose the
@@ -126,10 +161,10 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str) -> Result<Self, FilterError> {
+    pub(super) fn new(text: &'t str, grammar: Grammar) -> Result<Self, FilterError> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
-        Ok(Self { lexer, token, operands: Vec::new(), pending: Vec::new(), depth: 0, refusal: None })
+        Ok(Self { grammar, lexer, token, operands: Vec::new(), pending: Vec::new(), depth: 0, refusal: None })
     }
 
     pub(super) fn filter(mut self) -> Result<Filter, FilterError> {
@@ -214,11 +249,15 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses a property. Rejects paths and functions, which OData has but this service does not support. Returns
-    /// `None` if the arguments of a function follow.
+    /// Parses a property, or a function up to its first argument. Rejects paths and functions that OData has but the
+    /// grammar does not. Returns `None` if the arguments of a function follow.
     fn name(&mut self) -> Result<Option<Operand>, FilterError> {
         let name = self.take()?;
         let mut operand = Operand::Property(PropertyName::new(name.text));
+        let mut function = match self.grammar {
+            Grammar::Service => None,
+            Grammar::Extended => FUNCTIONS.iter().find(|function| function.name == name.text),
+        };
         while self.token.kind == TokenKind::Slash {
             self.take()?;
             if self.token.kind != TokenKind::Identifier {
@@ -226,18 +265,21 @@ impl<'t> Parser<'t> {
             }
             self.take()?;
             operand = self.refuse(FilterError::not_implemented());
+            function = None;
         }
         if self.token.kind != TokenKind::OpenParenthesis {
             return Ok(Some(operand));
         }
-        operand = self.refuse(FilterError::not_implemented());
-        self.nest(Pending::Call)?;
+        if function.is_none() {
+            self.refuse(FilterError::not_implemented());
+        }
+        self.nest(Pending::Call { function, first_argument: self.operands.len() })?;
         if self.token.kind != TokenKind::CloseParenthesis {
             return Ok(None);
         }
         self.close();
         self.take()?;
-        Ok(Some(operand))
+        Ok(Some(self.call(function, Vec::new())))
     }
 
     /// Parses everything that may follow an operand. Returns true if another operand must follow.
@@ -254,23 +296,24 @@ impl<'t> Parser<'t> {
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
                 (None, _) => return Err(self.syntax_error()),
-                (Some(Pending::Call), TokenKind::Comma) => {
-                    self.pop();
+                (Some(Pending::Call { .. }), TokenKind::Comma) => {
                     self.take()?;
                     return Ok(true);
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
-                (Some(Pending::Call), _) => {
-                    return Err(self.syntax_error());
-                }
                 (Some(_), _) => return Err(self.syntax_error()),
             }
         }
     }
 
     fn close_parenthesis(&mut self) -> Result<(), FilterError> {
-        let (operand, _) = self.pop();
-        let operand = if self.close() == Some(Pending::Call) { Operand::Refused } else { operand };
+        let operand = match self.close() {
+            Some(Pending::Call { function, first_argument }) => {
+                let arguments = self.operands.split_off(first_argument.min(self.operands.len()));
+                self.call(function, arguments.into_iter().map(|(argument, _)| argument).collect())
+            }
+            _ => self.pop().0,
+        };
         self.operands.push((operand, None));
         self.take().map(|_| ())
     }
@@ -286,7 +329,7 @@ impl<'t> Parser<'t> {
                     (self.binary(operator, made_by == Some(operator), left, operand), Some(operator))
                 }
                 Pending::Not => (self.negation(operand), None),
-                Pending::Minus | Pending::Parenthesis | Pending::Call => {
+                Pending::Minus | Pending::Parenthesis | Pending::Call { .. } => {
                     (self.refuse(FilterError::not_implemented()), None)
                 }
             };
@@ -360,15 +403,44 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Creates the call of a function of a property and a string. As in a comparison, an argument of a different type is
+    /// invalid input, and a call with two properties or two literals is not implemented.
+    fn call(&mut self, function: Option<&'static Function>, arguments: Vec<Operand>) -> Operand {
+        let Some(function) = function else { return Operand::Refused };
+        let Ok([first, second]) = <[Operand; 2]>::try_from(arguments) else {
+            return self.refuse(incompatible_arguments(function.name));
+        };
+        let are_strings = first.can_be_string() && second.can_be_string();
+        let (property, literal) = if function.literal_first { (second, first) } else { (first, second) };
+        match (property, literal) {
+            (Operand::Property(property), Operand::Literal(Literal::String(text))) if are_strings => {
+                Operand::Call(Call { function: function.kind, property, text })
+            }
+            (Operand::Refused, _) | (_, Operand::Refused) => Operand::Refused,
+            (Operand::Null, _) | (_, Operand::Null) => self.refuse(FilterError::invalid_input()),
+            _ if are_strings => self.refuse(FilterError::not_implemented()),
+            _ => self.refuse(incompatible_arguments(function.name)),
+        }
+    }
+
     /// Creates a comparison between a property and a literal (04 §2). If the property's type is known, the literal must
     /// have the same type. UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's
     /// type, and whether a Timestamp is rejected in this way.
+    ///
+    /// A call can also be compared with `true` and `false`, because some clients write every call so.
     fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
         let types = (left.type_name(), right.type_name());
         let name = operator_name(operator);
         let (property, operator, literal) = match (left, right) {
             (Operand::Property(property), Operand::Literal(literal)) => (property, operator, literal),
             (Operand::Literal(literal), Operand::Property(property)) => (property, operator.mirrored(), literal),
+            (Operand::Call(call), Operand::Literal(Literal::Boolean(value)))
+            | (Operand::Literal(Literal::Boolean(value)), Operand::Call(call)) => {
+                return self.call_comparison(call, operator, value);
+            }
+            (Operand::Call(_), Operand::Literal(_)) | (Operand::Literal(_), Operand::Call(_)) => {
+                return self.refuse(incompatible_operands(types.0, types.1, name));
+            }
             (Operand::Refused, _) | (_, Operand::Refused) => return Operand::Refused,
             (Operand::Null, _) | (_, Operand::Null) => return self.refuse(null_comparison(operator)),
             _ => return self.refuse(FilterError::not_implemented()),
@@ -377,6 +449,17 @@ impl<'t> Parser<'t> {
             return self.refuse(incompatible_operands(types.0, types.1, name));
         }
         Operand::Condition(Filter::Compare(Comparison { property, operator, literal }))
+    }
+
+    fn call_comparison(&mut self, call: Call, operator: Operator, value: bool) -> Operand {
+        let filter = Filter::Call(call);
+        match operator {
+            Operator::Equal | Operator::NotEqual if value == (operator == Operator::Equal) => {
+                Operand::Condition(filter)
+            }
+            Operator::Equal | Operator::NotEqual => Operand::Condition(Filter::Not(Box::new(filter))),
+            _ => self.refuse(FilterError::not_implemented()),
+        }
     }
 }
 
@@ -439,6 +522,14 @@ fn incompatible_operand(operand: &str) -> FilterError {
     FilterError::because(format!(
         "A unary operator with an incompatible type was detected. \
          Found operand type '{operand}' for operator kind 'Not'."
+    ))
+}
+
+/// Returns the error for a call whose arguments are not two strings. The message is that of OData libraries.
+fn incompatible_arguments(function: &str) -> FilterError {
+    FilterError::because(format!(
+        "No function signature for the function with name '{function}' matches the specified arguments. \
+         The function signatures considered are: {function}(Edm.String Nullable=true, Edm.String Nullable=true)."
     ))
 }
 

@@ -1,9 +1,18 @@
-use super::*;
+use super::Grammar::{Extended, Service};
+use super::{FilterError, FilterErrorCode, print};
 use crate::error::{ErrorCode, ServiceError};
-use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::limits::FILTER_DEPTH_MAX;
-use model::{DateTime, EdmValue, EntityKey, EntityView, Guid, KeyText, RecordBuilder};
+use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
+use model::limits::{FILTER_DEPTH_MAX, FILTER_TEXT_BYTES_MAX};
+use model::{DateTime, EdmValue, EntityKey, EntityView, Filter, Guid, KeyText, RecordBuilder};
 use proptest::prelude::*;
+
+fn parse(text: &str) -> Result<Filter, FilterError> {
+    super::parse(text, Service)
+}
+
+fn parse_extended(text: &str) -> Result<Filter, FilterError> {
+    super::parse(text, Extended)
+}
 
 fn compare(property: &str, operator: Operator, literal: Literal) -> Filter {
     Filter::Compare(Comparison { property: PropertyName::new(property), operator, literal })
@@ -135,11 +144,14 @@ fn literals_of_every_type_and_form() {
 #[test]
 fn a_blank_filter_is_none() {
     for blank in ["", " ", "\t  "] {
-        assert_eq!(parse_optional(blank), Ok(None));
+        assert_eq!(super::parse_optional(blank, Service), Ok(None));
     }
-    assert_eq!(parse_optional(" a "), Ok(Some(is_true("a"))));
+    assert_eq!(super::parse_optional(" a ", Service), Ok(Some(is_true("a"))));
     assert!(parse("").is_err());
-    assert!(parse_optional("a b").is_err());
+    assert!(super::parse_optional("a b", Service).is_err());
+    let call = "startswith(a,'b')";
+    assert_eq!(super::parse_optional(call, Extended), parse_extended(call).map(Some));
+    assert!(super::parse_optional(call, Service).is_err());
 }
 
 /// Every error of specification 04 §7 that depends only on the filter, with its exact message.
@@ -254,7 +266,14 @@ fn what_the_service_does_not_have_is_not_implemented() {
         "a eq Truth",
         "PartitionKey eq abc",
         "startswith(a,'b')",
+        "endswith(a,'b')",
+        "contains(a,'b') and c eq 1",
+        "startswith(a,'b') eq true",
         "substringof('b', a) eq true",
+        "startswith()",
+        "startswith(Timestamp,5)",
+        "contains(x eq null,'b')",
+        "startswith(a,'b') and x eq null",
         "length(a) gt 3",
         "concat(concat(a, ', '), b) eq 'x'",
         "now()",
@@ -284,8 +303,116 @@ fn what_the_service_does_not_have_is_not_implemented() {
 
 #[test]
 fn an_error_of_syntax_comes_before_an_error_of_meaning() {
-    for input in ["x eq null and a b", "p eq q (", "startswith(a,'b') 'c'", "(1 eq 2"] {
-        assert_eq!(parse(input).unwrap_err().code, FilterErrorCode::InvalidInput, "{input}");
+    for input in
+        ["x eq null and a b", "p eq q (", "startswith(a,'b') 'c'", "(1 eq 2", "startswith(,'b')", "contains(a,'b',)"]
+    {
+        let error = parse(input).unwrap_err();
+        assert_eq!(error.code, FilterErrorCode::InvalidInput, "{input}");
+        assert!(error.message.starts_with("Syntax error"), "{input}");
+        assert_eq!(parse_extended(input), Err(error), "{input}");
+    }
+}
+
+#[test]
+fn without_extensions_the_first_error_of_meaning_is_reported() {
+    assert_eq!(parse("x eq null and contains(a,'b')"), Err(FilterError::invalid_input()));
+    assert_eq!(parse("contains(a,'b') and x eq null"), Err(FilterError::not_implemented()));
+}
+
+#[test]
+fn string_functions_are_read_with_extensions() {
+    for (input, canonical) in [
+        ("startswith(a,'b')", "startswith(a,'b')"),
+        (" startswith ( a , 'O''Neil' ) ", "startswith(a,'O''Neil')"),
+        ("endswith(RowKey,'')", "endswith(RowKey,'')"),
+        ("contains(PartitionKey,'é😀')", "contains(PartitionKey,'é😀')"),
+        ("substringof('b',a)", "contains(a,'b')"),
+        ("startswith((a),('b'))", "startswith(a,'b')"),
+        ("(startswith(a,'b'))", "startswith(a,'b')"),
+        ("not startswith(a,'b')", "not startswith(a,'b')"),
+        ("not(startswith(a,'b'))and c eq 1", "not startswith(a,'b') and c eq 1"),
+        ("a eq 1 or contains(a,'b') and endswith(a,'c')", "a eq 1 or contains(a,'b') and endswith(a,'c')"),
+        ("(a or contains(a,'b')) and c", "(a or contains(a,'b')) and c"),
+        ("startswith(a,'b') eq true", "startswith(a,'b')"),
+        ("startswith(a,'b') eq false", "not startswith(a,'b')"),
+        ("startswith(a,'b') ne true", "not startswith(a,'b')"),
+        ("startswith(a,'b') ne false", "startswith(a,'b')"),
+        ("true eq substringof('b',a)", "contains(a,'b')"),
+        ("True ne (endswith(a,'b'))", "not endswith(a,'b')"),
+        ("not startswith(a,'b') eq true and c", "not startswith(a,'b') and c"),
+        ("not startswith(a,'b') eq false", "not not startswith(a,'b')"),
+        // Without a parenthesis, the name of a function is a property.
+        ("contains eq 1 and startswith", "contains eq 1 and startswith"),
+        ("startswith(startswith,'b')", "startswith(startswith,'b')"),
+    ] {
+        let filter = parse_extended(input).unwrap_or_else(|error| panic!("{input}: {error}"));
+        assert_eq!(print(&filter), canonical, "{input}");
+        assert_eq!(parse_extended(canonical), Ok(filter), "{input}");
+    }
+}
+
+#[test]
+fn arguments_have_types() {
+    let signature = |name: &str| {
+        format!(
+            "No function signature for the function with name '{name}' matches the specified arguments. \
+             The function signatures considered are: {name}(Edm.String Nullable=true, Edm.String Nullable=true)."
+        )
+    };
+    let operands = |types: &str, operator: &str| {
+        format!(
+            "A binary operator with incompatible types was detected. \
+             Found operand types {types} for operator kind '{operator}'."
+        )
+    };
+    for (input, message) in [
+        ("startswith()", signature("startswith")),
+        ("startswith(a)", signature("startswith")),
+        ("contains(a,'b','c')", signature("contains")),
+        ("startswith(a,5)", signature("startswith")),
+        ("endswith(RowKey,X'00')", signature("endswith")),
+        ("contains(Timestamp,'2024')", signature("contains")),
+        ("substringof('b',Timestamp)", signature("substringof")),
+        ("startswith(5,'b')", signature("startswith")),
+        ("startswith(startswith(a,'b'),'c')", signature("startswith")),
+        ("startswith(a eq 1,'c')", signature("startswith")),
+        ("startswith(a,null)", "One of the request inputs is not valid.".to_owned()),
+        ("startswith(a,'b') eq null", "One of the request inputs is not valid.".to_owned()),
+        ("startswith(a,'b') eq 'true'", operands("'Edm.Boolean' and 'Edm.String'", "Equal")),
+        ("1 ne startswith(a,'b')", operands("'Edm.Int32' and 'Edm.Boolean'", "NotEqual")),
+        ("startswith(a,'b') and RowKey", operands("'Edm.Boolean' and 'Edm.String'", "And")),
+        // The first error of meaning is reported.
+        ("startswith(a,5) and now()", signature("startswith")),
+    ] {
+        let error = parse_extended(input).unwrap_err();
+        assert_eq!((error.code, error.message.as_ref()), (FilterErrorCode::InvalidInput, message.as_str()), "{input}");
+    }
+}
+
+#[test]
+fn other_calls_are_not_implemented_with_extensions_either() {
+    for input in [
+        "startswith(a,b)",
+        "startswith('a','b')",
+        "startswith('b',a)",
+        "substringof(a,'b')",
+        "StartsWith(a,'b')",
+        "length(a) gt 3",
+        "startswith(tolower(a),'b')",
+        "startswith(a/b,'c')",
+        "a/startswith(b,'c')",
+        "startswith/b('c')",
+        "startswith(a,'b') eq c",
+        "startswith(a,'b') eq startswith(c,'d')",
+        "startswith(a,'b') gt false",
+        "startswith(a,'b') eq true eq true",
+        "startswith(a,'b') eq false eq true",
+        "(a eq 1) eq true",
+        "(startswith(a,'b') and c) eq true",
+        "now() and startswith(a,5)",
+    ] {
+        assert_eq!(parse_extended(input), Err(FilterError::not_implemented()), "{input}");
+        assert_eq!(parse(input), Err(FilterError::not_implemented()), "{input}");
     }
 }
 
@@ -301,16 +428,19 @@ fn long_filters_are_read_and_deep_ones_are_refused() {
         ("not(", ")"),
         ("- ", ""),
         ("f(", ")"),
+        ("startswith(", ",'b')"),
         ("b or c and d eq 1 add 1 mul (", ")"),
         ("x eq not ", ""),
     ] {
         let nested = |depth: usize| format!("{}a{}", open.repeat(depth), close.repeat(depth));
         let levels = if open == "not(" { 2 } else { 1 };
-        let fits = parse(&nested(FILTER_DEPTH_MAX / levels));
-        assert_ne!(fits, Err(FilterError::because("Recursion depth exceeded allowed limit.")), "{open}");
-        for depth in [FILTER_DEPTH_MAX / levels + 1, FILTER_TEXT_BYTES_MAX / (open.len() + close.len()) - 1] {
-            let message = "Recursion depth exceeded allowed limit.";
-            assert_eq!(parse(&nested(depth)).unwrap_err().message, message, "{open} {depth}");
+        for parse in [parse, parse_extended] {
+            let fits = parse(&nested(FILTER_DEPTH_MAX / levels));
+            assert_ne!(fits, Err(FilterError::because("Recursion depth exceeded allowed limit.")), "{open}");
+            for depth in [FILTER_DEPTH_MAX / levels + 1, FILTER_TEXT_BYTES_MAX / (open.len() + close.len()) - 1] {
+                let message = "Recursion depth exceeded allowed limit.";
+                assert_eq!(parse(&nested(depth)).unwrap_err().message, message, "{open} {depth}");
+            }
         }
     }
 }
@@ -321,6 +451,9 @@ fn the_deepest_filter_fits_the_stack_of_a_thread() {
     let text = format!("{}A{}", open.repeat(FILTER_DEPTH_MAX), ")".repeat(FILTER_DEPTH_MAX));
     let filter = parse(&text).unwrap();
     assert_eq!(parse(&print(&filter)).as_ref(), Ok(&filter));
+    // A call is a level of nesting.
+    let call = text.replacen("(A)", "startswith(A,'b')", 1);
+    assert_eq!(parse_extended(&call).map(|filter| print(&filter)), Ok(call));
     let key = EntityKey { partition: KeyText::new("b").unwrap(), row: KeyText::new("r").unwrap() };
     let record = RecordBuilder::default().finish(DateTime::MIN);
     assert_eq!(filter.clone().matches(&EntityView::from_parts(&key, &record).unwrap()), Ok(false));
@@ -410,6 +543,14 @@ fn filter() -> impl Strategy<Value = Filter> {
                 PropertyName::new(name).declared_type().is_none_or(|declared| declared == literal.edm_type())
             })
             .prop_map(|(name, operator, literal)| compare(&name, operator, literal)),
+        3 => (name(), proptest::sample::select(vec![
+            StringFunction::StartsWith,
+            StringFunction::EndsWith,
+            StringFunction::Contains,
+        ]), ".{0,8}")
+            .prop_map(|(name, function, text)| (PropertyName::new(&name), function, text))
+            .prop_filter("can be a string", |(property, ..)| *property != PropertyName::Timestamp)
+            .prop_map(|(property, function, text)| Filter::Call(Call { function, property, text: text.into() })),
         1 => name().prop_map(|name| PropertyName::new(&name))
             .prop_filter("can be Boolean", |name| matches!(name, PropertyName::Custom(_))).prop_map(Filter::IsTrue),
         1 => any::<bool>().prop_map(Filter::Constant),
@@ -423,30 +564,75 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
+/// Expressions of tokens that often make sense.
+fn tokens() -> impl Strategy<Value = String> {
+    let word = proptest::sample::select(vec![
+        "a",
+        "PartitionKey",
+        "eq",
+        "lt",
+        "and",
+        "or",
+        "not",
+        "not ",
+        "(",
+        ")",
+        ",",
+        "/",
+        "-",
+        "1",
+        "2L",
+        "1.5",
+        "'x'",
+        "'",
+        "null",
+        "true",
+        "X'00'",
+        "guid'",
+        "é",
+        ".",
+        " ",
+        "NaN",
+        "add",
+        "f(",
+        "startswith(",
+        "contains(a,'x')",
+        "substringof(",
+    ]);
+    (proptest::collection::vec(word, 0..20), prop_oneof![Just(" "), Just("")])
+        .prop_map(|(words, separator)| words.join(separator))
+}
+
 proptest! {
     #[test]
     fn what_is_printed_reads_back_to_the_same_tree(filter in filter()) {
         let text = print(&filter);
-        prop_assert_eq!(parse(&text), Ok(filter), "{}", text);
+        prop_assert_eq!(parse_extended(&text), Ok(filter), "{}", text);
     }
 
     #[test]
     fn any_text_is_read_without_panic(text in "\\PC{0,40}") {
-        let _ = parse(&text);
+        let _ = parse_extended(&text);
     }
 
     #[test]
-    fn any_tokens_are_read_without_panic_and_what_they_mean_is_printed(
-        words in proptest::collection::vec(proptest::sample::select(vec![
-            "a", "PartitionKey", "eq", "lt", "and", "or", "not", "not ", "(", ")", ",", "/", "-", "1", "2L", "1.5", "'x'",
-            "'", "null", "true", "X'00'", "guid'", "é", ".", " ", "NaN", "add", "f(",
-        ]), 0..20),
-        separator in prop_oneof![Just(" "), Just("")],
-    ) {
-        if let Ok(filter) = parse(&words.join(separator)) {
+    fn any_tokens_are_read_without_panic_and_what_they_mean_is_printed(text in tokens()) {
+        if let Ok(filter) = parse_extended(&text) {
             let text = print(&filter);
-            let again = parse(&text).map(|filter| print(&filter));
+            let again = parse_extended(&text).map(|filter| print(&filter));
             prop_assert_eq!(again, Ok(text));
+        }
+    }
+
+    /// Extensions only replace errors: a filter of the service means the same, and a syntax error stays the same.
+    #[test]
+    fn extensions_change_only_what_is_not_implemented(text in tokens()) {
+        match parse(&text) {
+            Ok(filter) => prop_assert_eq!(parse_extended(&text).map(|filter| print(&filter)), Ok(print(&filter))),
+            Err(error) if error.code == FilterErrorCode::InvalidInput => {
+                prop_assert_eq!(parse_extended(&text), Err(error));
+            }
+            Err(_) => {}
         }
     }
 }
