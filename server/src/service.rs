@@ -334,6 +334,7 @@ impl<E: Engine> Service<E> {
             body_format,
             preference: context.preference,
             memory: &memory,
+            extensions: self.settings.extensions,
             query_deadline: incoming.started + timeout.min(self.settings.query_time),
         };
         let run = pin!(operations::run(tables, &operation));

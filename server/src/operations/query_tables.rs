@@ -8,10 +8,9 @@ use bytes::Bytes;
 use engine::{Engine, TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
-use wire::filter::Grammar;
 use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
-use wire::{ErrorCode, QueryOptions, continuation, filter};
+use wire::{ErrorCode, QueryOptions, continuation};
 
 /// The maximum number of bytes written for a table, apart from the service URL: its name, its entry and its URLs.
 ///
@@ -26,8 +25,7 @@ pub(super) async fn run<E: Engine>(
     let options = &context.options;
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
-    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default(), Grammar::Service)
-        .map_err(Failure::query)?;
+    let filter = context.filter().map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
     let TablePage { tables, next } = page(tables, context, filter.as_ref(), limit).await?;
     context

@@ -5,13 +5,14 @@ use crate::failure::{Failure, Layer};
 use crate::limits::memory::RequestMemory;
 use model::etag::ConditionError;
 use model::key::KeyError;
-use model::{AccountName, Action, Condition, EntityKey, Grant, KeyText, TableName};
+use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
+use wire::filter::{FilterError, Grammar};
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::payload::{EntityContext, ResponseContext};
 use wire::target::Resource;
-use wire::{ErrorCode, Format, Headers, QueryOptions, Select, ServiceError, Version};
+use wire::{ErrorCode, Format, Headers, QueryOptions, Select, ServiceError, Version, filter};
 
 #[derive(Debug, Clone)]
 pub(crate) struct OperationContext<'a> {
@@ -29,6 +30,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) body_format: Format,
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
+    /// Whether the server offers what the cloud service does not have.
+    pub(crate) extensions: bool,
     /// The time at which a query must respond, with a continuation token if it is not finished.
     pub(crate) query_deadline: Instant,
 }
@@ -79,6 +82,12 @@ impl<'a> OperationContext<'a> {
             return Err(ErrorCode::InvalidInput.into());
         }
         Select::parse(list).map(Some)
+    }
+
+    /// Returns the filter, or `None` if every entity or table matches.
+    pub(crate) fn filter(&self) -> Result<Option<Filter>, FilterError> {
+        let grammar = if self.extensions { Grammar::Extended } else { Grammar::Service };
+        filter::parse_optional(self.options.filter.as_deref().unwrap_or_default(), grammar)
     }
 
     /// Returns the condition of an update, merge or deletion, or `None` if there is no `If-Match` (01 §8).

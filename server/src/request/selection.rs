@@ -5,8 +5,9 @@ use super::OperationContext;
 use crate::failure::Failure;
 use model::plan::{PlanKind, plan};
 use model::{Filter, KeyRange, Position};
+use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
-use wire::{ErrorCode, QueryOptions, continuation, filter};
+use wire::{ErrorCode, QueryOptions, continuation};
 
 pub(crate) struct Selection {
     pub(crate) ranges: Vec<KeyRange>,
@@ -16,8 +17,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn new(context: &OperationContext<'_>) -> Result<Self, Failure> {
-        let text = context.options.filter.as_deref().unwrap_or_default();
-        let filter = filter::parse_optional(text, filter::Grammar::Service).map_err(filter_failure)?;
+        let filter = context.filter().map_err(filter_failure)?;
         let plan = plan(filter.as_ref());
         let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
         Ok(Self { ranges, filter, plan: plan.kind })
@@ -34,10 +34,10 @@ fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
 
 /// Returns the failure for an invalid filter. A filter function that the service does not support is rejected where
 /// operations are executed.
-fn filter_failure(error: filter::FilterError) -> Failure {
+fn filter_failure(error: FilterError) -> Failure {
     match error.code {
-        filter::FilterErrorCode::InvalidInput => Failure::query(error),
-        filter::FilterErrorCode::NotImplemented => Failure::service(error),
+        FilterErrorCode::InvalidInput => Failure::query(error),
+        FilterErrorCode::NotImplemented => Failure::service(error),
     }
 }
 

@@ -32,7 +32,8 @@ Examples:
   rowhouse entity count cars --filter \"Ready eq true\"
 
 Filters compare with eq, ne, gt, ge, lt, le and combine with and, or, not. Values: 'text', 5, 5000000000L, 1.5, true, \
-datetime'2031-04-01T00:00:00Z', guid'01234567-89ab-cdef-0123-456789abcdef', X'AF05'.
+datetime'2031-04-01T00:00:00Z', guid'01234567-89ab-cdef-0123-456789abcdef', X'AF05'. Servers with --extensions \
+also support startswith(Name,'text'), endswith and contains.
 
 Types of NAME:TYPE=VALUE: String, Int32, Int64, Double, Boolean, DateTime, Guid, Binary (Base64).
 

@@ -131,6 +131,20 @@ fn continuation_headers_are_in_the_part() {
     assert!(frame(&post(&mut client, &[next])).contains("no-cache\n\n{\"value\":[{\"RowKey\":\"3\"}]}\n--BATCH--\n"));
 }
 
+/// An extension (`docs/extensions.md`).
+#[test]
+fn a_query_with_a_string_function() {
+    let server = Server::with(|settings| settings.extensions = true);
+    server.create(&["named"]);
+    let mut client = server.client();
+    let rows = ["1", "2", "3"].map(|row| insert("named", "p", row));
+    post(&mut client, &[changeset(&rows.each_ref().map(String::as_str))]);
+    let query = single(
+        "GET /named()?$select=RowKey&$filter=startswith(RowKey,'2') HTTP/1.1\nAccept: application/json;odata=nometadata",
+    );
+    assert!(frame(&post(&mut client, &[query])).contains("no-cache\n\n{\"value\":[{\"RowKey\":\"2\"}]}\n--BATCH--\n"));
+}
+
 #[test]
 fn failed_queries_carry_the_index_0() {
     let (_server, mut client) = server_with_table("failing");

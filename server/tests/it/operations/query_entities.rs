@@ -5,9 +5,18 @@ use super::entity;
 use crate::Layer::{Query, Storage};
 use crate::{Case, Server, check, etag, get, post, timestamp};
 
-/// Starts a server with six entities (04 §8), in two partitions.
 fn server() -> Server {
-    let server = Server::with_tables(&["cars"]);
+    filled(Server::with_tables(&["cars"]))
+}
+
+fn server_with_extensions() -> Server {
+    let server = Server::with(|settings| settings.extensions = true);
+    server.create(&["cars"]);
+    filled(server)
+}
+
+/// Inserts the six entities of 04 §8, and one in another partition.
+fn filled(server: Server) -> Server {
     let typed = r#","A@odata.type":"Edm.Int64","A":"3""#;
     let values = [r#","A":3"#, r#","A":"3""#, "", typed, r#","A":2.5"#, r#","A":true"#];
     let inserts =
@@ -82,6 +91,49 @@ fn filters_and_key_ranges() {
             finds("&$filter=", &["1", "2", "3", "4", "5", "6", "1"]),
             // A partition in the URL (02 §1)
             get("/cars(PartitionKey='q')?$select=A").level("nometadata").ok(200).json(r#"{"value":[{"A":9}]}"#),
+        ],
+    );
+}
+
+/// An extension (`docs/extensions.md`).
+#[test]
+fn string_functions() {
+    let refused = |filter: &str| get(&format!("/cars()?$filter={filter}"));
+    check(
+        &server_with_extensions(),
+        [
+            finds("&$filter=startswith(A,'3')", &["2"]),
+            finds("&$filter=endswith(A,'4')", &[]),
+            finds("&$filter=not%20contains(A,'')", &["1", "3", "4", "5", "6", "1"]),
+            finds("&$filter=substringof('3',A)%20eq%20true", &["2"]),
+            finds("&$filter=startswith(PartitionKey,'p')%20and%20endswith(RowKey,'5')", &["5"]),
+            finds("&$filter=startswith(PartitionKey,'q')%20or%20contains(RowKey,'6')", &["6", "1"]),
+            finds("&$filter=startswith(PartitionKey,'p')%20eq%20false", &["1"]),
+            finds("&$top=1&$filter=startswith(RowKey,'2')", &["2"]),
+            refused("startswith(Timestamp,'2031')").fails(400, "InvalidInput", Query),
+            refused("contains(A,3)").fails(400, "InvalidInput", Query),
+            refused("contains(A,B)").fails(501, "NotImplemented", Storage),
+            refused("length(A)%20eq%201").fails(501, "NotImplemented", Storage),
+        ],
+    );
+}
+
+#[test]
+fn without_extensions_there_are_no_functions() {
+    let query = |filter: &str| get(&format!("/other()?$filter={filter}"));
+    let refused = |filter: &str| query(filter).fails(501, "NotImplemented", Storage);
+    check(
+        &server(),
+        [
+            refused("startswith(A,'3')"),
+            refused("endswith(A,'3')"),
+            refused("contains(A,'3')"),
+            refused("substringof('3',A)"),
+            refused("startswith(A,'3')%20eq%20true"),
+            refused("startswith(Timestamp,3)"),
+            refused("contains(A,'3')%20and%20A%20eq%20null"),
+            query("A%20eq%20null%20and%20contains(A,'3')").fails(400, "InvalidInput", Query),
+            query("contains(A,'3')%20eq").fails(400, "InvalidInput", Query),
         ],
     );
 }

@@ -65,6 +65,44 @@ fn filters() {
     );
 }
 
+/// An extension (`docs/extensions.md`).
+#[test]
+fn string_functions() {
+    let server = Server::with(|settings| settings.extensions = true);
+    server.create(&TABLES);
+    let token = "x-ms-continuation-nexttablename";
+    check(
+        &server,
+        [
+            finds("?$filter=startswith(TableName,'AL')", &["Alpha"]),
+            finds("?$filter=endswith(TableName,'A')", &["Alpha", "beta", "gamma"]),
+            finds("?$filter=contains(TableName,'lt')", &["delta1"]),
+            finds("?$filter=substringof('PH',TableName)%20eq%20true", &["Alpha"]),
+            finds("?$filter=not%20startswith(TableName,'b')", &["Alpha", "delta1", "gamma"]),
+            finds("?$filter=startswith(TableName,'')", &["Alpha", "beta", "delta1", "gamma"]),
+            finds("?$filter=startswith(TableName,'x')", &[]),
+            finds("?$top=1&$filter=contains(TableName,'ta')", &["beta"]).header(token, "1!8!ZGVsdGEx"),
+            get("/Tables?$filter=startswith(Color,'r')").fails(400, "InvalidInput", Query),
+            get("/Tables?$filter=startswith(TableName,5)").fails(400, "InvalidInput", Query),
+            get("/Tables?$filter=startswith(TableName,TableName)").fails(501, "NotImplemented", Query),
+        ],
+    );
+}
+
+#[test]
+fn without_extensions_there_are_no_functions() {
+    let refused = |filter: &str| get(&format!("/Tables?$filter={filter}")).fails(501, "NotImplemented", Query);
+    check(
+        &Server::with_tables(&TABLES),
+        [
+            refused("startswith(TableName,'a')"),
+            refused("endswith(TableName,'a')"),
+            refused("contains(Color,'a')"),
+            refused("substringof('a',TableName)%20eq%20true"),
+        ],
+    );
+}
+
 #[test]
 fn options_that_are_refused() {
     // 04 §7: `$top` is checked before the filter.
