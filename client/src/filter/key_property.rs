@@ -5,7 +5,7 @@
 
 use super::Filter;
 use crate::entity::{EntityError, KeyFormat, KeyName, KeyOperand, OrderedKeyFormat, Plain, ValueError};
-use model::filter::{Literal, Operator, PropertyName};
+use model::filter::{Literal, Operator, PropertyName, StringFunction};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -170,6 +170,9 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
 impl<E> KeyProperty<E, String, Plain> {
     /// Selects entities whose key starts with a prefix. The comparison is case-sensitive.
     ///
+    /// The filter is a range of strings, which every service supports, unlike the functions that
+    /// [`ends_with`](Self::ends_with) and [`contains`](Self::contains) need.
+    ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
     /// let filter = PropertyBag::PROPERTIES.row_key.starts_with("order_");
@@ -177,6 +180,34 @@ impl<E> KeyProperty<E, String, Plain> {
     /// ```
     pub fn starts_with(&self, prefix: impl AsRef<str>) -> Filter<E> {
         Filter::prefix(&self.property_name(), prefix.as_ref())
+    }
+
+    /// Selects entities whose key ends with a suffix. The comparison is case-sensitive.
+    ///
+    /// An extension of Rowhouse, for servers that run with `--extensions`. The cloud service refuses the filter with
+    /// status 501.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.ends_with("_draft");
+    /// assert_eq!(filter.to_string(), "endswith(RowKey,'_draft')");
+    /// ```
+    pub fn ends_with(&self, suffix: impl AsRef<str>) -> Filter<E> {
+        Filter::call(StringFunction::EndsWith, self.property_name(), suffix.as_ref())
+    }
+
+    /// Selects entities whose key contains a string. The comparison is case-sensitive.
+    ///
+    /// An extension of Rowhouse, for servers that run with `--extensions`. The cloud service refuses the filter with
+    /// status 501.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.contains("_2031_");
+    /// assert_eq!(filter.to_string(), "contains(RowKey,'_2031_')");
+    /// ```
+    pub fn contains(&self, text: impl AsRef<str>) -> Filter<E> {
+        Filter::call(StringFunction::Contains, self.property_name(), text.as_ref())
     }
 }
 

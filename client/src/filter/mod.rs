@@ -20,7 +20,7 @@ mod property;
 
 use crate::entity::derive_support::read_timestamp;
 use crate::entity::{DateTime, EntityError};
-use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::name::TIMESTAMP;
 use model::prefix::successor;
 use std::fmt;
@@ -181,6 +181,10 @@ impl<E> Filter<E> {
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => Self::from_model(model::Filter::Constant(true)),
         }
+    }
+
+    fn call(function: StringFunction, property: PropertyName, text: &str) -> Self {
+        Self::from_model(model::Filter::Call(Call { function, property, text: Box::from(text) }))
     }
 
     fn prefix(property: &PropertyName, prefix: &str) -> Self {

@@ -64,7 +64,7 @@ pub trait Operand<T> {
 )]
 pub trait OrderedValue: PropertyValue {}
 
-/// A type whose values are strings, which filters can compare with a prefix.
+/// A type whose values are strings, in which filters can look for a prefix, a suffix or another part.
 ///
 /// Implement this trait for your own type if the type is encoded as a string.
 ///

@@ -6,7 +6,7 @@
 use super::Filter;
 use super::operand::{Operand, OrderedValue, TextValue, literal};
 use crate::entity::{EntityError, PropertyBag, PropertyField};
-use model::filter::{Literal, Operator, PropertyName};
+use model::filter::{Literal, Operator, PropertyName, StringFunction};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -137,6 +137,9 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
 
     /// Selects entities whose value starts with a prefix. The comparison is case-sensitive.
     ///
+    /// The filter is a range of strings, which every service supports, unlike the functions that
+    /// [`ends_with`](Self::ends_with) and [`contains`](Self::contains) need.
+    ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
     /// let filter = PropertyBag::PROPERTIES.property::<String>("Name").starts_with("Ad");
@@ -152,6 +155,40 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         }
     }
 
+    /// Selects entities whose value ends with a suffix. The comparison is case-sensitive.
+    ///
+    /// An extension of Rowhouse, for servers that run with `--extensions`. The cloud service refuses the filter with
+    /// status 501.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<String>("Mail").ends_with("@example.org");
+    /// assert_eq!(filter.to_string(), "endswith(Mail,'@example.org')");
+    /// ```
+    pub fn ends_with(&self, suffix: impl AsRef<str>) -> Filter<E>
+    where
+        T::Value: TextValue,
+    {
+        self.call(StringFunction::EndsWith, suffix.as_ref())
+    }
+
+    /// Selects entities whose value contains a string. The comparison is case-sensitive.
+    ///
+    /// An extension of Rowhouse, for servers that run with `--extensions`. The cloud service refuses the filter with
+    /// status 501.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<String>("Name").contains("Hara");
+    /// assert_eq!(filter.to_string(), "contains(Name,'Hara')");
+    /// ```
+    pub fn contains(&self, text: impl AsRef<str>) -> Filter<E>
+    where
+        T::Value: TextValue,
+    {
+        self.call(StringFunction::Contains, text.as_ref())
+    }
+
     /// Selects entities in which the property is true.
     ///
     /// ```
@@ -164,6 +201,13 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         T: PropertyField<Value = bool>,
     {
         self.eq(true)
+    }
+
+    fn call(&self, function: StringFunction, text: &str) -> Filter<E> {
+        match self.check() {
+            Ok(()) => Filter::call(function, self.property_name(), text),
+            Err(error) => Filter::from_result(Err(Box::new(error))),
+        }
     }
 
     fn property_name(&self) -> PropertyName {

@@ -95,6 +95,25 @@ fn ranges_and_prefixes() {
     assert_eq!(p.row_key.starts_with("0000").to_string(), "RowKey ge '0000' and RowKey lt '0001'");
 }
 
+/// An extension: the service has no functions.
+#[test]
+fn string_functions() {
+    let p = Customer::PROPERTIES;
+    for (filter, expected) in [
+        (p.name.ends_with("'Hara"), "endswith(Name,'''Hara')"),
+        (p.name.contains(String::from("é😀")), "contains(Name,'é😀')"),
+        (p.city.ends_with("in"), "endswith(PartitionKey,'in')"),
+        (p.city.contains("") & !p.name.contains("x"), "contains(PartitionKey,'') and not contains(Name,'x')"),
+        (p.row_key.ends_with("7") | p.visits.gt(5), "endswith(RowKey,'7') or Visits gt 5L"),
+        (p.row_key.contains("42"), "contains(RowKey,'42')"),
+    ] {
+        let text = filter.text().unwrap();
+        assert_eq!(text, expected);
+        assert!(parse(&text, Grammar::Service).is_err(), "{text}");
+        assert_eq!(parse(&text, Grammar::Extended).unwrap(), filter.into_model().unwrap(), "{text} must mean the same");
+    }
+}
+
 #[test]
 fn key_fields_are_compared_in_their_format() {
     let p = Customer::PROPERTIES;
@@ -129,8 +148,10 @@ fn a_value_without_a_literal_is_an_error_of_the_whole_filter() {
     assert!(matches!(early.into_model(), Err(EntityError::Value { .. })));
     let injected = PropertyBag::PROPERTIES.property::<i32>("A eq 1 or B").eq(1);
     assert!(matches!(injected.text(), Err(EntityError::PropertyName { .. })));
-    let injected = PropertyBag::PROPERTIES.property::<String>("true or B").starts_with("x");
-    assert!(matches!(injected.text(), Err(EntityError::PropertyName { .. })));
+    let injected = PropertyBag::PROPERTIES.property::<String>("true or B");
+    for filter in [injected.starts_with("x"), injected.ends_with("x"), injected.contains("x")] {
+        assert!(matches!(filter.text(), Err(EntityError::PropertyName { .. })));
+    }
 }
 
 fn greater_than_five<E, T: PropertyField<Value = i64>>(property: Property<E, T>) -> Filter<E> {
@@ -169,6 +190,8 @@ proptest! {
             (matches(&c.number.gt(bound), &customer), value > bound),
             (matches(&c.number.in_range(..=bound), &customer), value <= bound),
             (matches(&c.name.starts_with(&prefix), &customer), text.starts_with(&prefix)),
+            (matches(&c.name.ends_with(&prefix), &customer), text.ends_with(&prefix)),
+            (matches(&c.name.contains(&prefix), &customer), text.contains(&prefix)),
             (matches(&e.at.gt(at(bound)), &event), value > bound),
             (matches(&e.at.le(at(bound)), &event), value <= bound),
             (matches(&e.at.in_range(at(bound)..at(bound + 1000)), &event), (bound..bound + 1000).contains(&value)),
