@@ -32,6 +32,7 @@ fn what_is_counted() {
             counts("/empty/$count", "0"),
             counts("/cars()/$count?$filter=A%20ge%203", "3"),
             counts("/cars()/$count?$filter=PartitionKey%20eq%20'p'%20and%20RowKey%20lt%20'2'", "2"),
+            counts("/cars()/$count?$filter=startswith(PartitionKey,'q')%20or%20contains(RowKey,'1')", "2"),
             counts("/cars()/$count?NextPartitionKey=1!4!cA--&NextRowKey=1!4!NA--", "2"),
             // The client does not choose the media type.
             counts("/cars/$count", "6").with("Accept", "text/plain"),
