@@ -21,16 +21,8 @@ use model::Filter;
 use model::limits::FILTER_TEXT_BYTES_MAX;
 
 pub use error::{FilterError, FilterErrorCode};
+pub use parse::Grammar;
 pub use print::print;
-
-/// The language of filters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grammar {
-    /// The language of the service.
-    Service,
-    /// The language of the service with string functions.
-    Extended,
-}
 
 /// Parses a filter. The expression must already be decoded. White space around it is ignored. An empty expression is an
 /// error here; see [`parse_optional`].

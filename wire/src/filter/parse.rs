@@ -6,12 +6,20 @@
 //!
 //! This module must not depend on characters: it operates on tokens.
 
-use super::Grammar;
 use super::error::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
+
+/// The language of filters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grammar {
+    /// The language of the service.
+    Service,
+    /// The language of the service with string functions.
+    Extended,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BinaryOperator {
