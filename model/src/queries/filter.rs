@@ -86,8 +86,9 @@ impl Operator {
     }
 }
 
-/// A string function of a property and a literal. True if the property exists, is a string and contains the literal where
-/// the function requires it. Strings are compared ordinally: by UTF-8 bytes, which is the same as by UTF-16 code unit.
+/// A string function of a property and a literal. True if the property exists, is a string and contains the literal
+/// where the function requires it. Strings are compared ordinally: by UTF-8 bytes, which is the same as by UTF-16 code
+/// unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The function.

@@ -1,6 +1,7 @@
 //! Delete Entities, an extension: deletes the entities that match a filter.
 //!
-//! Like a query, a deletion ends at its deadline with a continuation token. The client adds the numbers of all responses.
+//! Like a query, a deletion ends at its deadline with a continuation token. The client adds the numbers of all
+//! responses.
 
 use crate::failure::Failure;
 use crate::request::OperationContext;

@@ -1,8 +1,8 @@
 //! Deletes the entities that match a filter.
 //!
-//! A scan collects candidates in steps: their keys and Timestamps. Each transaction deletes candidates of one partition,
-//! on the condition that they have not changed since the scan. While the transactions of a step are committed, the scan
-//! collects the next step.
+//! A scan collects candidates in steps: their keys and Timestamps. Each transaction deletes candidates of one
+//! partition, on the condition that they have not changed since the scan. While the transactions of a step are
+//! committed, the scan collects the next step.
 //!
 //! Invariants:
 //!
@@ -206,8 +206,8 @@ impl<E: Engine> AccountTables<'_, E> {
         Progress { deleted, stop: None }
     }
 
-    /// Deletes candidates if none of them has changed, and returns their number. Otherwise, reads the first one that has
-    /// changed, and adds the candidates to `pending` in several chunks.
+    /// Deletes candidates if none of them has changed, and returns their number. Otherwise, reads the first one that
+    /// has changed, and adds the candidates to `pending` in several chunks.
     async fn attempt(
         &self,
         table: &TableKey,

@@ -411,8 +411,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Creates the call of a function of a property and a string. As in a comparison, an argument of a different type is
-    /// invalid input, and a call with two properties or two literals is not implemented.
+    /// Creates the call of a function of a property and a string. As in a comparison, an argument of a different type
+    /// is invalid input, and a call with two properties or two literals is not implemented.
     fn call(&mut self, function: Option<&'static Function>, arguments: Vec<Operand>) -> Operand {
         let Some(function) = function else { return Operand::Refused };
         let Ok([first, second]) = <[Operand; 2]>::try_from(arguments) else {
