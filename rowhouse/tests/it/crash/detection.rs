@@ -4,8 +4,9 @@
 //! No server can repair this, but it must be detected: a read returns the right data or an error, and afterwards
 //! `rowhouse check` reports damage or no acknowledged write is missing.
 //!
-//! There is one exception. Nothing follows the last group in the log, so after a crash, a last group that the disk has
-//! lost looks like a write that was cut off.
+//! There is one exception. Each group of the log proves that the groups before it were synced, but nothing follows the
+//! last one. After a crash, a last group that the disk has lost looks like a write that was cut off, and so do all
+//! groups from a certain one on if a misdirected write has overwritten them.
 
 use super::SEED;
 use super::history::{HistoryWriter, IDLE, work};
@@ -14,11 +15,15 @@ use super::simulated_disk::SimulatedDisk;
 use crate::PROGRAM;
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 use test_support::Random;
+
+/// The length of the header of a group in the log, in bytes.
+const LOG_GROUP_HEADER_BYTES: u64 = 64;
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -29,30 +34,70 @@ struct Counts {
     last_groups: usize,
 }
 
-/// Returns the position of the first fault that affected the last groups of the log, and no earlier ones.
-fn first_fault_in_last_groups(records: &[Record<'_>]) -> u64 {
-    let is_segment = |path: &Path| path.extension().is_some_and(|end| end == "log");
-    let mut first = u64::MAX;
-    let mut in_group = Vec::new();
-    for record in records {
-        let is_in_log = is_segment(record.path);
+/// A group that the server wrote to the current segment of the log.
+#[derive(Debug)]
+struct LogGroup {
+    /// Its bytes in the segment; empty if the disk has lost it.
+    bytes: Range<u64>,
+    /// The position in the record after it was written.
+    written: u64,
+    has_header: bool,
+    is_intact: bool,
+}
+
+/// Which groups of the current segment of the log the faults have left.
+#[derive(Debug, Default)]
+struct CurrentSegment<'a> {
+    path: Option<&'a Path>,
+    groups: Vec<LogGroup>,
+}
+
+impl<'a> CurrentSegment<'a> {
+    fn apply(&mut self, record: &Record<'a>) {
         match record.kind {
-            Kind::Write | Kind::Fault if is_in_log => in_group.push(record),
-            Kind::Sync if is_in_log && !in_group.is_empty() => {
-                let fault = in_group.iter().find(|record| record.kind == Kind::Fault).map(|record| record.end);
-                first = fault.map_or(u64::MAX, |at| first.min(at));
-                in_group.clear();
-            }
-            // A new segment names the end of the previous one, so that nothing can be missing there.
+            // The new segment names the end of the previous one, so that nothing can be missing there.
             Kind::Rename if is_segment(Path::new(OsStr::from_bytes(record.data))) => {
-                first = u64::MAX;
-                in_group.clear();
+                *self = Self { path: Some(Path::new(OsStr::from_bytes(record.data))), groups: Vec::new() };
+            }
+            Kind::Fault if self.path == Some(record.path) => {
+                self.groups.push(LogGroup { bytes: 0..0, written: record.end, has_header: false, is_intact: false });
+            }
+            Kind::Write if is_segment(record.path) && is_log_group(record) => {
+                if self.path != Some(record.path) {
+                    *self = Self { path: Some(record.path), groups: Vec::new() };
+                }
+                let bytes = record.offset..record.offset + record.data.len() as u64;
+                self.groups.push(LogGroup { bytes, written: record.end, has_header: true, is_intact: true });
+            }
+            Kind::Write if self.path == Some(record.path) => {
+                let overwritten = record.offset..record.offset + record.data.len() as u64;
+                let overlaps = |bytes: Range<u64>| bytes.start < overwritten.end && overwritten.start < bytes.end;
+                for group in &mut self.groups {
+                    let start = group.bytes.start;
+                    group.has_header &= !overlaps(start..start + LOG_GROUP_HEADER_BYTES);
+                    group.is_intact &= !overlaps(group.bytes.clone());
+                }
             }
             _ => {}
         }
     }
-    let fault = in_group.iter().find(|record| record.kind == Kind::Fault).map(|record| record.end);
-    first.min(fault.unwrap_or(u64::MAX))
+
+    /// Returns the position in the record at which the first group was written whose loss cannot be detected. A header
+    /// proves that the groups before it were synced.
+    fn undetectable_from(&self) -> u64 {
+        let proven = self.groups.iter().rposition(|group| group.has_header);
+        let first = proven.map_or(0, |last| if self.groups[last].is_intact { last + 1 } else { last });
+        self.groups.get(first).map_or(u64::MAX, |group| group.written)
+    }
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "log")
+}
+
+/// Returns whether a write puts a group where it belongs. A group contains its offset.
+fn is_log_group(record: &Record<'_>) -> bool {
+    record.data.starts_with(b"RGrp") && record.data.get(8..16) == Some(&record.offset.to_be_bytes())
 }
 
 fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
@@ -108,7 +153,11 @@ fn round(kind: &str, random: &mut Random, counts: &mut Counts) {
     }
     // The check is at least as strict as a start.
     let server = PROGRAM.start(&["--data", data]);
-    let lost = first_fault_in_last_groups(&records);
+    let mut segment = CurrentSegment::default();
+    for record in &records {
+        segment.apply(record);
+    }
+    let lost = segment.undetectable_from();
     counts.last_groups += usize::from(lost != u64::MAX);
     counts.harmless += usize::from(lost == u64::MAX);
     for writer in &writers {
