@@ -368,6 +368,7 @@ impl TestServerBuilder {
             storage: Storage::Memory,
             clock: TestClock::new(),
             query_time: QUERY_TIME,
+            extensions: false,
             targets: None,
             rehearsal: None,
             faults: FaultQueue::default(),
@@ -462,6 +463,20 @@ impl TestServerBuilder {
     /// ```
     pub fn query_time(mut self, time: Duration) -> Self {
         self.options.query_time = time;
+        self
+    }
+
+    /// Offers the extensions of the service, such as counts and deletions by filter, as `rowhouse serve --extensions`
+    /// does. By default, the server refuses them like the cloud service.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().extensions().start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn extensions(mut self) -> Self {
+        self.options.extensions = true;
         self
     }
 

@@ -43,6 +43,7 @@ pub(crate) struct Options {
     pub(crate) storage: Storage,
     pub(crate) clock: TestClock,
     pub(crate) query_time: Duration,
+    pub(crate) extensions: bool,
     pub(crate) targets: Option<Targets>,
     pub(crate) rehearsal: Option<String>,
     pub(crate) faults: FaultQueue,
@@ -81,7 +82,7 @@ impl ServerThread {
 fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
-        let Options { accounts, storage, clock, query_time, targets, rehearsal, faults } = options;
+        let Options { accounts, storage, clock, query_time, extensions, targets, rehearsal, faults } = options;
         let rehearsal = rehearsal
             .as_deref()
             .map(RehearsalSettings::parse)
@@ -90,6 +91,7 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
         let rehearsed_targets = rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE);
         let settings = Settings {
             query_time,
+            extensions,
             // A client with a path-style URL sends this request to the primary endpoint.
             stats_on_primary: true,
             targets: targets.or(rehearsed_targets),

@@ -83,6 +83,18 @@ impl ProgramBuilder {
         self.argument("--rehearse").argument(conditions)
     }
 
+    /// Offers the extensions of the service, as `--extensions` does.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::program().extensions().start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn extensions(self) -> Self {
+        self.argument("--extensions")
+    }
+
     /// Starts the server, and returns once it accepts requests. Works on every runtime.
     ///
     /// ```no_run

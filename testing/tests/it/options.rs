@@ -48,3 +48,13 @@ fn a_throttled_account_gets_503() {
     let statuses: Vec<_> = (0..20).map(|_| client.request("GET", "/Tables", &Value::Null).status).collect();
     assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
 }
+
+#[test]
+fn extensions_are_off_unless_they_are_requested() {
+    for (builder, expected) in [(TestServer::builder(), 400), (TestServer::builder().extensions(), 200)] {
+        let server = builder.start_blocking().unwrap();
+        let mut client = DatedClient::new(&server);
+        client.create_table("Trees");
+        assert_eq!(client.request("GET", "/Trees()/$count", &Value::Null).status, expected);
+    }
+}
