@@ -1,7 +1,7 @@
 //! Continuation tokens: the positions at which the next pages of queries begin.
 
 use crate::error::Error;
-use crate::pipeline::{Operation, unreadable};
+use crate::pipeline::{Operation, Response, unreadable};
 use std::fmt;
 use std::str::FromStr;
 use wire::uri::{encode_component, percent_decode};
@@ -65,6 +65,17 @@ pub(super) fn advanced<T: PartialEq>(
         return Err(unreadable(operation, "the service repeats its continuation token, so the pages would never end"));
     }
     Ok(next)
+}
+
+/// Returns the position of the next page of entities, as the response to an operation that began at `sent` states it.
+pub(super) fn next(
+    operation: &Operation,
+    sent: Option<&Continuation>,
+    response: &Response,
+) -> Result<Option<Continuation>, Error> {
+    let partition = response.continuation(operation, "x-ms-continuation-NextPartitionKey")?;
+    let row = response.continuation(operation, "x-ms-continuation-NextRowKey")?;
+    advanced(operation, sent, partition.map(|partition| Continuation { partition, row }))
 }
 
 /// Writes both values percent-encoded with a slash between them. Omits the slash if there is no `NextRowKey`.

@@ -5,6 +5,7 @@
 mod bulk;
 mod continuation;
 mod entities;
+mod matching;
 mod pages;
 mod query;
 mod ranges;

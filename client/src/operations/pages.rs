@@ -2,7 +2,7 @@
 //!
 //! This module must not know how queries are built.
 
-use super::continuation::{Continuation, advanced};
+use super::continuation::{Continuation, next};
 use super::entities::bag;
 use super::table::Table;
 use crate::entity::{EntityError, PropertyBag};
@@ -95,10 +95,7 @@ impl<T> PageRequest<T> {
                         let bag = self.table.decrypted(bag(&operation, stored)?, &self.marked, &select).await?;
                         items.push((self.read)(bag)?);
                     }
-                    let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
-                    let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
-                    let next = partition.map(|partition| Continuation { partition, row });
-                    return Ok(Page { items, next: advanced(&operation, from, next)? });
+                    return Ok(Page { items, next: next(&operation, from, &response)? });
                 }
             }
         }

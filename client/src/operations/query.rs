@@ -10,6 +10,7 @@ use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
 use crate::error::Error;
 use crate::filter::{Filter, KeyProperty, Projection};
 use crate::limits::PAGE_ENTITIES_MAX;
+use crate::pipeline::ReadFrom;
 use model::name::PARTITION_KEY;
 use std::fmt;
 use std::marker::PhantomData;
@@ -341,14 +342,30 @@ impl<E: Entity, T> Query<E, T> {
         &self.table
     }
 
-    pub(super) fn into_request(self) -> Result<PageRequest<T>, Error> {
+    /// Reads only from the primary.
+    pub(super) fn reading_primary(mut self) -> Self {
+        self.table.pipeline.read_from = ReadFrom::Primary;
+        self
+    }
+
+    /// Returns the position at which the query starts; `None` for the first entity.
+    pub(super) fn start(&self) -> Option<&Continuation> {
+        self.from.as_ref()
+    }
+
+    /// Returns true if the number of results is limited.
+    pub(super) fn is_limited(&self) -> bool {
+        self.take.is_some()
+    }
+
+    pub(super) fn check_reads_all(&self) -> Result<(), Error> {
         if self.take.is_some() || self.from.is_some() {
             return Err(Error::Invalid("a scan reads all results: it supports neither `take` nor `resume`".to_owned()));
         }
-        Ok(self.request())
+        Ok(())
     }
 
-    fn request(self) -> PageRequest<T> {
+    pub(super) fn request(self) -> PageRequest<T> {
         let names: Vec<&str> = self.select.iter().map(String::as_str).collect();
         let list = self.table.select_list(&names);
         let options = list.map_or_else(String::new, |list| format!("&$select={list}"));

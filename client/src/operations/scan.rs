@@ -81,7 +81,9 @@ impl<E: Entity, T: Send + 'static> Scan<E, T> {
         ScanResults { pages, page: VecDeque::new() }
     }
 
-    /// Runs the scan and counts its results. Only keys are transferred, regardless of what the query selects.
+    /// Runs the scan and counts its results, whatever the query selects.
+    ///
+    /// Like [`Query::count`], this counts on the server where possible. Otherwise, the keys of all results are read.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -91,6 +93,10 @@ impl<E: Entity, T: Send + 'static> Scan<E, T> {
     /// ```
     pub async fn count(self) -> Result<u64, Error> {
         let Self { query, parallel } = self;
+        query.check_reads_all()?;
+        if let Some(count) = query.count_on_server().await? {
+            return Ok(count);
+        }
         let mut pages = Scan { query: query.reading_keys(|_| Ok(())), parallel }.pages();
         let mut count = 0;
         while let Some(page) = poll_fn(|context| pages.poll_next(context)).await {
@@ -103,7 +109,8 @@ impl<E: Entity, T: Send + 'static> Scan<E, T> {
         let Self { query, parallel } = self;
         let starting: BoxFuture<'static, Result<Vec<Pages<T>>, Error>> = Box::pin(async move {
             let (filter, table) = (query.text().map_err(Error::Entity)?, query.table().clone());
-            let request = query.into_request()?;
+            query.check_reads_all()?;
+            let request = query.request();
             let ranges = split(&table, filter.as_deref(), parallel).await?;
             Ok(ranges.iter().rev().map(|range| pages_of(&request, range, filter.as_deref())).collect())
         });

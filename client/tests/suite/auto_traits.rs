@@ -27,6 +27,9 @@ fn futures_are_sent(table: &'static Table, service: &'static TableService, bag: 
     is_sent(table.policies());
     is_sent(table.query::<Customer>().filter(|c| c.visits.gt(5)).select(|c| c.id).collect());
     is_sent(table.query::<Customer>().first());
+    is_sent(table.query::<Customer>().count());
+    is_sent(table.query::<Customer>().scan().count());
+    is_sent(table.query::<Customer>().delete_matching());
     is_sent(service.tables().all());
     is_sent(service.properties());
     is_sent(async {

@@ -10,6 +10,7 @@
 mod auto_traits;
 mod bulk;
 mod entities;
+mod matching;
 mod queries;
 mod scans;
 mod secrets;

@@ -106,7 +106,10 @@ fn query_again(table: &Table, text: Option<&str>) -> rowhouse_client::Query<Prop
 async fn a_page_that_fails_ends_the_scan() {
     let (_account, table, requests) = new_table().await;
     let all = requests.left.load(Ordering::Relaxed);
-    table.scan::<PropertyBag>().parallel(4).count().await.unwrap();
+    let mut entities = table.scan::<PropertyBag>().parallel(4).stream();
+    while let Some(entity) = entities.next().await {
+        entity.unwrap();
+    }
     let pages = all - requests.left.load(Ordering::Relaxed);
     for left in [0, 1, pages / 2, pages - 1] {
         requests.left.store(left, Ordering::Relaxed);
