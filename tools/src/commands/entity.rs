@@ -7,10 +7,15 @@ use super::service_error::{from_service, is_not_found};
 use super::table::check_readable_name;
 use crate::endpoints::{Query, WriteMode, query_of};
 use crate::names::parse_table;
+use crate::runtime::{stop_signal, until_stopped};
+use crate::terminal::{HumanCount, Progress};
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{ETag, IfMatch, PropertyBag, TableService};
 use model::Condition;
+
+/// The default number of key ranges that a count reads in parallel.
+const PARALLEL_RANGES: u16 = 8;
 
 /// The examples at the end of the help of `entity`.
 pub const ENTITY_EXAMPLES: &str = concat!(
@@ -29,6 +34,8 @@ Examples:
   rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
       only if the entity has not been changed in the meantime
   rowhouse entity delete cars kestrel 0007
+  rowhouse entity delete cars --filter \"Ready eq false\" --dry-run
+      counts what would be deleted; without --dry-run, deletes all matching entities
   rowhouse entity count cars --filter \"Ready eq true\"
 
 Filters compare with eq, ne, gt, ge, lt, le and combine with and, or, not. Values: 'text', 5, 5000000000L, 1.5, true, \
@@ -88,7 +95,7 @@ enum Action {
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Count the matching entities; this reads all of them
+    /// Count the matching entities; unless the server has --extensions, this reads all of them
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Count {
         /// Name of the table
@@ -97,27 +104,16 @@ enum Action {
         #[command(flatten)]
         filter: FilterArgs,
 
-        /// Maximum number of key ranges that are read in parallel
-        #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+        /// Maximum number of key ranges that are read in parallel, unless the server counts the entities
+        #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_RANGES, value_parser = clap::value_parser!(u16).range(1..=64))]
         parallel: u16,
     },
     /// Write an entity, and print its new ETag
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Put(PutArgs),
-    /// Delete one entity
+    /// Delete one entity, or all entities that match a filter
     #[command(after_long_help = ENTITY_EXAMPLES)]
-    Delete {
-        #[command(flatten)]
-        address: EntityAddress,
-
-        /// Delete the entity only if it still has this ETag [default: regardless of its ETag]
-        #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
-        if_match: String,
-
-        /// Do not fail if the entity does not exist
-        #[arg(long)]
-        if_exists: bool,
-    },
+    Delete(DeleteArgs),
 }
 
 /// The table and the keys of an entity.
@@ -180,6 +176,36 @@ struct PutArgs {
     if_match: Option<String>,
 }
 
+#[derive(Debug, Args)]
+struct DeleteArgs {
+    /// Name of the table
+    table: String,
+
+    /// Partition key; after -- it may begin with a hyphen
+    #[arg(requires = "row", conflicts_with = "filter", allow_negative_numbers = true)]
+    partition: Option<String>,
+
+    /// Row key; after -- it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
+    row: Option<String>,
+
+    /// Delete the entity only if it still has this ETag [default: regardless of its ETag]
+    #[arg(long, value_name = "ETAG", conflicts_with = "filter", default_value = "*", hide_default_value = true)]
+    if_match: String,
+
+    /// Do not fail if the entity does not exist
+    #[arg(long, conflicts_with = "filter")]
+    if_exists: bool,
+
+    /// Delete all matching entities, and print their number; true matches every entity
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
+
+    /// Print the number of matching entities, and delete nothing
+    #[arg(long, requires = "filter", conflicts_with = "partition")]
+    dry_run: bool,
+}
+
 pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
@@ -192,23 +218,10 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         }
         Action::Count { table, filter, parallel } => {
             let table = check_readable_name(table)?;
-            let query = service.table(table).query::<PropertyBag>();
-            let query = filter.filter.iter().fold(query, |query, text| query.filter_text(text));
-            let count = query.scan().parallel(usize::from(*parallel)).count().await.map_err(from_service(&service))?;
-            write_out(format!("{count}\n").as_bytes())
+            count(&service, table, filter.filter.as_deref(), usize::from(*parallel)).await
         }
         Action::Put(args) => put(&service, args).await,
-        Action::Delete { address, if_match, if_exists } => {
-            let table = parse_table(&address.table)?;
-            let key = entity_key(&address.partition, &address.row)?;
-            check_condition(if_match)?;
-            let table = service.table(table.as_str());
-            let deleted = table.delete(key.partition.as_str(), key.row.as_str(), condition(if_match)).await;
-            match deleted.map_err(from_service(&service)) {
-                Err(error) if *if_exists && is_not_found(&error) => Ok(()),
-                result => result,
-            }
-        }
+        Action::Delete(args) => delete(&service, args).await,
     }
 }
 
@@ -254,6 +267,62 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
         write_out(format!("{}\n", written.etag).as_bytes())?;
     }
     Ok(())
+}
+
+async fn count(service: &TableService, table: &str, filter: Option<&str>, parallel: usize) -> anyhow::Result<()> {
+    let query = service.table(table).query::<PropertyBag>();
+    let query = filter.into_iter().fold(query, client::Query::filter_text);
+    let count = query.scan().parallel(parallel).count().await.map_err(from_service(service))?;
+    write_out(format!("{count}\n").as_bytes())
+}
+
+async fn delete(service: &TableService, args: &DeleteArgs) -> anyhow::Result<()> {
+    let table = parse_table(&args.table)?;
+    if let Some(filter) = &args.filter {
+        ensure!(
+            !filter.trim().is_empty(),
+            "--filter is empty: to delete all entities of the table, pass --filter true"
+        );
+        return if args.dry_run {
+            count(service, table.as_str(), Some(filter), usize::from(PARALLEL_RANGES)).await
+        } else {
+            delete_matching(service, table.as_str(), filter).await
+        };
+    }
+    let Some((partition, row)) = args.partition.as_deref().zip(args.row.as_deref()) else {
+        bail!("no entity given: pass PARTITION ROW, or --filter FILTER to delete all matching entities");
+    };
+    let key = entity_key(partition, row)?;
+    check_condition(&args.if_match)?;
+    let table = service.table(table.as_str());
+    let deleted = table.delete(key.partition.as_str(), key.row.as_str(), condition(&args.if_match)).await;
+    match deleted.map_err(from_service(service)) {
+        Err(error) if args.if_exists && is_not_found(&error) => Ok(()),
+        result => result,
+    }
+}
+
+async fn delete_matching(service: &TableService, table: &str, filter: &str) -> anyhow::Result<()> {
+    let stop = stop_signal()?;
+    let progress = Progress::new("deleting", 1);
+    let query = service.table(table).query::<PropertyBag>().filter_text(filter);
+    let deletion = async {
+        let mut counted = 0;
+        let on_progress = |deleted| {
+            progress.add_entities(deleted - counted);
+            counted = deleted;
+        };
+        query.delete_matching_with(on_progress).await.map_err(from_service(service))
+    };
+    let result = progress.show_during(until_stopped(stop, Box::pin(deletion))).await;
+    let deleted = result.map_err(|error| match progress.done() {
+        (_, 0) => error,
+        (_, deleted) => {
+            let deleted = HumanCount(deleted);
+            error.context(format!("{deleted} entities were deleted; run the same command to delete the rest"))
+        }
+    })?;
+    write_out(format!("{deleted}\n").as_bytes())
 }
 
 fn check_condition(etag: &str) -> anyhow::Result<()> {

@@ -2,7 +2,8 @@
 
 use super::CommandTest;
 use crate::PROGRAM;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 fn without_times(text: &str) -> String {
@@ -179,13 +180,18 @@ fn entities_as_json() {
     }
 }
 
-#[test]
-fn all_pages_are_read_and_counted() {
-    let test = CommandTest::new();
+/// Creates the table `many` with 2,500 entities, whose `N` is numbered from 0.
+fn import_many(test: &CommandTest) {
     let lines = (0..2500).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:04}\",\"N\":{row}}}\n"));
     let lines = lines.collect::<Vec<_>>().concat();
     std::fs::write(test.folder.path("many.jsonl"), lines).unwrap();
     test.prints(&["import", "--from", "many.jsonl", "--to", &test.endpoint]);
+}
+
+#[test]
+fn all_pages_are_read_and_counted() {
+    let test = CommandTest::new();
+    import_many(&test);
     assert_eq!(test.prints(&["entity", "count", "many"]), "2500\n");
     assert_eq!(test.prints(&["entity", "count", "many", "--filter", "N ge 2000"]), "500\n");
     for parallel in ["1", "64"] {
@@ -208,6 +214,61 @@ fn all_pages_are_read_and_counted() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn matching_entities_are_counted_and_deleted() {
+    for options in [&["--in-memory"][..], &["--in-memory", "--extensions"]] {
+        let test = CommandTest::with(options);
+        import_many(&test);
+        let count = || test.prints(&["entity", "count", "many"]);
+        let delete = ["entity", "delete", "many", "--filter", "N ge 2000"];
+        assert_eq!(test.prints(&[&delete[..], &["--dry-run"]].concat()), "500\n");
+        assert_eq!(count(), "2500\n");
+        assert_eq!(test.prints(&delete), "500\n");
+        assert_eq!((test.prints(&delete), count()), ("0\n".to_owned(), "2000\n".to_owned()));
+        assert_eq!(test.prints(&["entity", "count", "many", "--filter", "N ge 1990"]), "10\n");
+        let empty = "rowhouse: --filter is empty: to delete all entities of the table, pass --filter true\n";
+        for (code, words, told) in [
+            (1, &["many"][..], "pass PARTITION ROW, or --filter FILTER to delete all matching entities"),
+            (1, &["many", "--filter", ""], empty),
+            (1, &["many", "--filter", " ", "--dry-run"], empty),
+            (1, &["many", "--filter", "N gt"], "400 InvalidInput: Syntax error at position 4 in 'N gt'."),
+            (2, &["many", "p", "0001", "--filter", "true"], "cannot be used with"),
+            (2, &["many", "--if-exists", "--filter", "true"], "cannot be used with"),
+            (2, &["many", "p", "0001", "--dry-run"], "cannot be used with"),
+            (2, &["many", "--dry-run"], "--filter"),
+            (4, &["none", "--filter", "true"], "404 TableNotFound"),
+        ] {
+            let said = test.says(code, &[&["entity", "delete"], words].concat());
+            assert!(said.contains(told), "{words:?}: {said}");
+        }
+        assert_eq!(count(), "2000\n");
+        assert_eq!(test.prints(&["entity", "delete", "many", "--filter", "true"]), "2000\n");
+        assert_eq!(count(), "0\n");
+    }
+}
+
+#[test]
+fn a_deletion_that_ends_early_says_how_to_continue() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}/devstoreaccount1", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        for head in ["200 OK\r\nx-ms-continuation-NextPartitionKey: p", "403 Forbidden"] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut byte) = (Vec::new(), [0]);
+            while !request.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                request.push(byte[0]);
+            }
+            let rest = "Content-Type: text/plain;charset=utf-8\r\nContent-Length: 4\r\nConnection: close\r\n\r\n1234";
+            stream.write_all(format!("HTTP/1.1 {head}\r\n{rest}").as_bytes()).unwrap();
+        }
+    });
+    let words = ["delete", "many", "--filter", "true"];
+    let ran = PROGRAM.folder().run("entity", &words, &[("ROWHOUSE_ENDPOINT", &endpoint)]);
+    server.join().unwrap();
+    let told = "rowhouse: 1,234 entities were deleted; run the same command to delete the rest: ";
+    assert!(ran.code == Some(1) && ran.stdout.is_empty() && ran.stderr.starts_with(told), "{ran:?}");
 }
 
 #[test]
