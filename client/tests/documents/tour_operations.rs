@@ -28,6 +28,18 @@ async fn operations() -> Outcome {
 }
 
 #[tokio::test]
+async fn deletion_by_filter() -> Outcome {
+    let (_server, service) = with_customers().await;
+    let customers = service.table("customers");
+    {
+        let rare = customers.query::<Customer>().partition("Turin").filter(|c| c.visits.lt(5));
+        let deleted = rare.delete_matching().await?;
+        assert_eq!(deleted, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn keys_of_a_type() -> Outcome {
     let (_server, service) = with_customers().await;
     let customers = service.table("customers");

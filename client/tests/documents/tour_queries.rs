@@ -59,6 +59,10 @@ async fn scans() -> Outcome {
         }
         println!("{} customers", customers.scan::<Customer>().parallel(16).count().await?);
     }
+    {
+        let regulars = customers.query::<Customer>().filter(|c| c.visits.gt(5)).count().await?;
+        assert_eq!(regulars, 1);
+    }
     Ok(())
 }
 
