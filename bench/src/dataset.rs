@@ -42,6 +42,8 @@ pub(crate) enum Usage {
     /// The number of entities stays the same.
     Overwritten,
     Growing,
+    /// Filled again before each measurement.
+    Deleted,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl Dataset {
             Usage::Read => "",
             Usage::Overwritten => "Overwritten",
             Usage::Growing => "Growing",
+            Usage::Deleted => "Deleted",
         };
         format!("Bench{usage}{}P{}", self.entities, self.per_partition)
     }

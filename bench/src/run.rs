@@ -86,8 +86,8 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
     let task = Task::Workload(workload);
-    // The workload `load` runs only once, so it is measured from its beginning.
-    if !is_load {
+    // These workloads run only once, so they are measured from their beginning.
+    if !is_load && workload != Workload::DeleteFilter {
         warm_up(&mut load, workload, time / WARM_UP_SHARE, rate)?;
     }
     let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;

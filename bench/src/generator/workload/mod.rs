@@ -25,9 +25,12 @@ use wire::uri::write_entity_address;
 /// The maximum number of operations in a transaction that the service accepts.
 pub(crate) const BATCH_ENTITIES: u64 = 100;
 const RANGE_ENTITIES: u64 = 100;
+/// The number of entities that one operation deletes by filter. The server needs several steps for them.
+const DELETION_ENTITIES: u64 = 50_000;
 /// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
 const FILL_ATTEMPTS: u32 = 3;
 const SHOWN_BYTES_MAX: usize = 400;
+const NUMBER_BYTES_MAX: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,6 +47,11 @@ pub(crate) enum Workload {
     QueryPage,
     /// Read the 1% of the table that a filter on a property matches; all examined entities are counted
     QueryFilter,
+    /// Count the entities of the table on the server, which needs --extensions
+    Count,
+    /// Delete the entities of the table by filter, until all are deleted or the time is over; the server needs
+    /// --extensions
+    DeleteFilter,
     /// Insert new entities in transactions of 100
     Batch100,
     /// Write the entities of the table in transactions of 100, until all are written or the time is over
@@ -55,7 +63,8 @@ pub(crate) enum Workload {
 impl Workload {
     pub(crate) fn usage(self) -> Usage {
         match self {
-            Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
+            Self::Get | Self::QueryPage | Self::QueryFilter | Self::Count => Usage::Read,
+            Self::DeleteFilter => Usage::Deleted,
             Self::Upsert | Self::Merge | Self::Mixed => Usage::Overwritten,
             Self::Insert | Self::Batch100 | Self::Load => Usage::Growing,
         }
@@ -127,6 +136,8 @@ impl From<std::io::Error> for Failure {
 
 struct Outcome {
     entities: u64,
+    /// The body, if it is just a number.
+    number: Option<u64>,
     next: Option<(String, Option<String>)>,
 }
 
@@ -159,6 +170,7 @@ impl Client {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
             Task::Workload(Workload::Load) => return self.fill(true).await,
+            Task::Workload(Workload::DeleteFilter) => return self.delete_filter().await,
             Task::Churn(churn) => return self.churn(churn).await,
             Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
@@ -182,8 +194,9 @@ impl Client {
             Workload::Merge => self.merge(number).await?,
             Workload::QueryPage => self.page().await?,
             Workload::QueryFilter => self.filtered_scan().await?,
+            Workload::Count => self.count().await?,
             Workload::Batch100 => self.insert_batch(number).await?,
-            Workload::Mixed | Workload::Load => 0,
+            Workload::Mixed | Workload::Load | Workload::DeleteFilter => 0,
         };
         Ok(Some(entities))
     }
@@ -312,6 +325,45 @@ impl Client {
         Ok(self.plan.dataset.entities)
     }
 
+    /// Returns the number of entities, which the server had to examine.
+    async fn count(&mut self) -> Result<u64, Failure> {
+        let path = format!("/{}()/$count", self.plan.table);
+        self.numbers(Request::get(path.as_bytes(), ""), "", self.plan.dataset.entities).await
+    }
+
+    async fn delete_filter(&mut self) -> Result<Option<u64>, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let first = plan.sequence.fetch_add(DELETION_ENTITIES, Ordering::Relaxed);
+        let end = (first + DELETION_ENTITIES).min(plan.dataset.entities);
+        if first >= end {
+            return Ok(None);
+        }
+        let (partition, last) = (plan.dataset.partition(first), plan.dataset.partition(end - 1));
+        let (from, to) = (Dataset::row(first), Dataset::row(end));
+        let keys = format!("PartitionKey ge '{partition}' and PartitionKey le '{last}'");
+        let filter = filter_query(&format!("{keys} and RowKey ge '{from}' and RowKey lt '{to}'"));
+        let path = format!("/{}()", plan.table);
+        let request = Request { method: "DELETE", ..Request::get(path.as_bytes(), "") };
+        self.numbers(request, &filter, end - first).await.map(Some)
+    }
+
+    /// Adds the numbers in the responses to a request and its continuations. Fails unless the sum is as expected.
+    async fn numbers(&mut self, request: Request<'_>, first: &str, expected: u64) -> Result<u64, Failure> {
+        let (mut query, mut sum) = (first.to_owned(), 0);
+        loop {
+            let outcome = self.exchange(&Request { query: &query, ..request }, 200, b"").await?;
+            sum += outcome.number.ok_or_else(|| Failure::Content("the response is not a number".to_owned()))?;
+            let Some(next) = outcome.next else { break };
+            query = format!("{}{}", if first.is_empty() { "?" } else { "&" }, continuation(&next));
+            query.insert_str(0, first);
+        }
+        if sum == expected {
+            Ok(sum)
+        } else {
+            Err(Failure::Content(format!("the server counted {sum} entities instead of {expected}")))
+        }
+    }
+
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let first = self.random.u64(..plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
@@ -393,7 +445,9 @@ impl Client {
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
-            Ok(Outcome { entities, next: answer.next })
+            let number = Some(answer.body).filter(|body| body.len() <= NUMBER_BYTES_MAX);
+            let number = number.and_then(|body| std::str::from_utf8(body).ok()?.parse().ok());
+            Ok(Outcome { entities, number, next: answer.next })
         } else if answer.status == 503 && answer.has_retry_after {
             Err(Failure::Busy)
         } else {
