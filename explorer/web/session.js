@@ -7,7 +7,7 @@ import { ServiceError, ValueError, describe } from "./core/errors.js";
 import { tabStore } from "./ui/storage.js";
 
 /** @import { Credential } from "./core/credential.js" */
-/** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
+/** @typedef {{version: string, development: boolean, hostAccount: string | null, extensions: boolean}} Settings */
 /**
  * The user's input on the sign-in form.
  * @typedef {{kind: "connection" | "key" | "sas" | "bearer", account: string, secret: string}} SignIn
@@ -59,7 +59,7 @@ export async function developmentService(settings) {
  * @param {string} name
  * @param {Credential} credential
  */
-function service({ hostAccount }, name, credential) {
+function service({ hostAccount, extensions }, name, credential) {
   const account = name.trim();
   if (!/^[a-z0-9]{3,24}$/.test(account)) {
     throw new ValueError("An account name must consist of 3 to 24 lowercase letters and digits.");
@@ -67,7 +67,8 @@ function service({ hostAccount }, name, credential) {
   if (hostAccount !== null && hostAccount !== account) {
     throw new ValueError(`This URL serves only the account ${hostAccount}. Sign in to that account.`);
   }
-  return new TableService(account, hostAccount === null ? `${location.origin}/${account}` : location.origin, credential);
+  const endpoint = hostAccount === null ? `${location.origin}/${account}` : location.origin;
+  return new TableService(account, endpoint, credential, extensions);
 }
 
 /**

@@ -46,6 +46,8 @@ pub(crate) struct PageSettings {
     pub(crate) development: bool,
     /// The account that the host names, in host style. In that case the service URL is the origin itself.
     pub(crate) host_account: Option<String>,
+    /// Whether the server offers what goes beyond the service.
+    pub(crate) extensions: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,9 +223,14 @@ mod tests {
 
     #[test]
     fn settings_as_the_page_reads_them() {
-        let settings = PageSettings { version: "1.2.3", development: true, host_account: Some("orchard".to_owned()) };
+        let settings = PageSettings {
+            version: "1.2.3",
+            development: true,
+            host_account: Some("orchard".to_owned()),
+            extensions: false,
+        };
         let json = serde_json::to_string(&settings).unwrap();
-        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard"}"#);
+        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","extensions":false}"#);
         let json = serde_json::to_string(&PageSettings { host_account: None, ..settings }).unwrap();
         assert!(json.contains(r#""hostAccount":null"#), "{json}");
     }

@@ -414,6 +414,7 @@ impl<E: Engine> Service<E> {
                 && accounts.have_development_account()
                 && host_account.is_none_or(|account| account.as_str() == DEVELOPMENT_ACCOUNT),
             host_account: host_account.map(ToString::to_string),
+            extensions: self.settings.extensions,
         }
     }
 

@@ -51,9 +51,11 @@ export class TableService extends EventTarget {
    * @param {string} account
    * @param {string} endpoint the URL of the account, without a trailing slash
    * @param {Credential} credential
+   * @param {boolean} [extensions] whether the server offers what goes beyond the service (docs/extensions.md)
    */
-  constructor(account, endpoint, credential) {
+  constructor(account, endpoint, credential, extensions = false) {
     super();
+    this.extensions = extensions;
     this.account = account;
     this.endpoint = endpoint;
     this.credential = credential;

@@ -140,7 +140,8 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
     let server = PROGRAM.start(&["--in-memory", "--domain", "tables.example.net"]);
     let expected = |development: bool, host_account: Option<&str>| {
         json!({
-            "version": env!("CARGO_PKG_VERSION"), "development": development, "hostAccount": host_account
+            "version": env!("CARGO_PKG_VERSION"), "development": development, "hostAccount": host_account,
+            "extensions": false
         })
     };
     for (host, development, host_account) in [
@@ -160,6 +161,15 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
     }
     let open = PROGRAM.start(&["--in-memory", "--explorer", "--allow-development-key-on-network"]);
     assert_eq!(page_settings(&open, "evil.example")["development"], json!(true));
+}
+
+#[test]
+fn the_page_knows_whether_the_server_has_extensions() {
+    let server = PROGRAM.start(&["--in-memory", "--extensions"]);
+    // This does not depend on the host, because it says nothing about accounts.
+    for host in ["localhost", "evil.example"] {
+        assert_eq!(page_settings(&server, host)["extensions"], json!(true), "{host}");
+    }
 }
 
 #[test]
