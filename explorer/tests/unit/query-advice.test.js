@@ -81,6 +81,9 @@ test("how far a filter narrows the keys", () => {
     ["not (PartitionKey eq 'a' and RowKey eq 'b')", [3, 3]],
     ["PartitionKey ne 'a'", [2, 3]],
     ["A and true", [3, 3]],
+    ["startswith(PartitionKey,'a') and startswith(RowKey,'b')", [1, 1]],
+    ["not startswith(PartitionKey,'a')", [3, 3]],
+    ["contains(PartitionKey,'a') and endswith(RowKey,'b')", [3, 3]],
   ];
   for (const [filter, reach] of cases) {
     const use = keyUse(parseFilter(filter).filter);

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { complete } from "../../web/query/completion.js";
-import { addCondition, readConditions, successor, writeConditions } from "../../web/query/filter-fields.js";
-import { isFilterName, parseFilter, writeLiteral } from "../../web/query/filter-text.js";
+import { addCondition, readConditions, successor, writeConditions, writeLiteral } from "../../web/query/filter-fields.js";
+import { isFilterName, parseFilter } from "../../web/query/filter-text.js";
 
 const compare = (property, operator, type, text) => ({ kind: "compare", property, operator, literal: { type: `Edm.${type}`, text } });
 
@@ -39,6 +39,65 @@ test("filters from the specification are parsed into trees", () => {
   }
   assert.deepEqual(parseFilter("   ").filter, null);
   assert.deepEqual(parseFilter("   ").errors, []);
+});
+
+test("functions are parsed if the server has extensions", () => {
+  const call = (called, property, text) => ({ kind: "call", called, property, text });
+  const a = call("contains", "A", "it's");
+  const cases = [
+    ["startswith(A,'x')", call("startswith", "A", "x")],
+    [" endswith ( RowKey , '' ) ", call("endswith", "RowKey", "")],
+    ["contains(A,'it''s')", a],
+    ["substringof('it''s',A)", a],
+    ["contains((A),('it''s')) eq true", a],
+    ["true eq contains(A,'it''s')", a],
+    ["contains(A,'it''s') ne True", { kind: "not", operand: a }],
+    ["not contains(A,'it''s') and B", { kind: "and", operands: [{ kind: "not", operand: a }, prop("B")] }],
+    ["contains eq 1 or contains(contains,'x')",
+      { kind: "or", operands: [compare("contains", "eq", "Int32", "1"), call("contains", "contains", "x")] }],
+  ];
+  for (const [text, tree] of cases) {
+    const { filter, errors } = parseFilter(text, true);
+    assert.deepEqual(errors, [], text);
+    assert.deepEqual(withoutGroups(filter), tree, text);
+    assert.notDeepEqual(parseFilter(text, false).errors, [], text);
+  }
+});
+
+test("errors in functions are found at their positions", () => {
+  const signature = /^The arguments of contains are a property and a string: contains\(Name,'text'\)\.$/;
+  const cases = [
+    ["contains()", "contains()", signature],
+    ["A and contains(A)", "contains(A)", signature],
+    ["contains(A,'x','y')", "contains(A,'x','y')", signature],
+    ["contains('x',A)", "contains('x',A)", signature],
+    ["contains(A,B)", "contains(A,B)", signature],
+    ["contains(A,5)", "contains(A,5)", signature],
+    ["contains(contains(A,'x'),'y')", "contains(contains(A,'x'),'y')", signature],
+    ["contains(A eq 1,'y')", "contains(A eq 1,'y')", signature],
+    ["substringof(A,'x')", "substringof(A,'x')", /substringof\('text',Name\)/],
+    ["startswith(Timestamp,'2026')", "startswith(Timestamp,'2026')", /Timestamp is a time/],
+    ["contains(tolower(A),'y')", "tolower", /does not support tolower/],
+    ["contains(A,)", ")", /missing before this/],
+    ["contains(,'x')", ",", /missing before this/],
+    ["contains(A,'x'", "(", /closing parenthesis/],
+    ["contains(A 'x')", "'x'", /operator is missing/],
+    ["contains(A,'x') eq 1", "contains(A,'x') eq 1", /only with true or false/],
+    ["contains(A,'x') gt false", "contains(A,'x') gt false", /only with true or false/],
+    ["(contains(A,'x') eq true) eq true", "(contains(A,'x') eq true) eq true", /only with true or false/],
+    ["contains(A,'x') eq null", "contains(A,'x') eq null", /null/],
+    ["Contains(A,'x')", "Contains", /lower case: contains/],
+    ["tolower(A) eq 'x'", "tolower", /It supports startswith, endswith and contains/],
+    ["A contains 'x'", "contains", /Write contains\(Name,'text'\)/],
+  ];
+  for (const [text, piece, message] of cases) {
+    const { filter, errors } = parseFilter(text, true);
+    assert.equal(filter, null, text);
+    assert.deepEqual(errors.map(({ start, end }) => text.slice(start, end)), [piece], text);
+    assert.match(errors[0].message, message, text);
+  }
+  const [{ message }] = parseFilter("contains(A,'x')", false).errors;
+  assert.match(message, /^The service does not support functions.*--extensions/);
 });
 
 function prop(property) {
@@ -88,7 +147,7 @@ test("errors are found at their positions", () => {
     ["1", ["1"], /alone/],
   ];
   for (const [text, pieces, message] of cases) {
-    const { filter, errors } = parseFilter(text);
+    const { filter, errors } = parseFilter(text, false);
     assert.equal(filter, null, text);
     const found = errors.map(({ start, end }) => text.slice(start, end) || "^");
     for (const piece of pieces) assert.ok(found.includes(piece), `${text}: ${JSON.stringify(found)}`);
@@ -163,6 +222,17 @@ test("a filter of conditions is converted to fields and back", () => {
   assert.deepEqual(readConditions(" "), { conditions: [] });
 });
 
+test("functions are converted to fields and back", () => {
+  const text = "contains(A,'it''s') and endswith(B,'x') and RowKey ge 'ab' and RowKey lt 'ac'";
+  const { conditions } = readConditions(text, true);
+  assert.deepEqual(conditions.map(({ property, operator, text }) => [property, operator, text]),
+    [["A", "contains", "it's"], ["B", "endsWith", "x"], ["RowKey", "startsWith", "ab"]]);
+  assert.equal(writeConditions(conditions), text);
+  // A range needs no extension.
+  assert.equal(writeConditions(readConditions("startswith(RowKey,'ab')", true).conditions), "RowKey ge 'ab' and RowKey lt 'ac'");
+  assert.match(readConditions(text, false).reason, /^Correct this error first: /);
+});
+
 test("a filter that cannot be shown as fields has a reason", () => {
   assert.match(readConditions("A eq 1 or B eq 2").reason, /“or”/);
   assert.match(readConditions("not (A eq 1)").reason, /“not”/);
@@ -183,9 +253,10 @@ test("the successor of a prefix follows every string with that prefix", () => {
 const PROPERTIES = new Map([["Age", "Edm.Int32"], ["Active", "Edm.Boolean"], ["At", "Edm.DateTime"], ["<img>", "Edm.String"], ["Big", "Edm.Int64"]]);
 
 // A bar in the text marks the caret.
-function labels(text) {
+function labels(text, extensions = false) {
   const caret = text.indexOf("|");
-  const { options } = complete(text.replace("|", ""), caret, PROPERTIES, new Date("2026-05-05T05:05:05.678Z"));
+  const vocabulary = { properties: PROPERTIES, extensions };
+  const { options } = complete(text.replace("|", ""), caret, vocabulary, new Date("2026-05-05T05:05:05.678Z"));
   return options.map(({ label }) => label);
 }
 
@@ -221,9 +292,32 @@ test("completion offers the options that fit at the caret", () => {
   for (const [text, expected] of cases) assert.deepEqual(labels(text), expected, text);
 });
 
+test("completion offers functions if the server has extensions", () => {
+  const calls = ["startswith(Name,'text')", "endswith(Name,'text')", "contains(Name,'text')"];
+  const cases = [
+    ["Ag|", ["Age"]],
+    ["|", ["PartitionKey", "RowKey", "Timestamp", "Active", "Age", "At", "Big", "not", ...calls]],
+    ["Age eq 1 and cont|", calls.slice(2)],
+    ["contains(|", ["PartitionKey", "RowKey"]],
+    ["not endswith(row|,'x')", ["RowKey"]],
+    ["contains(RowKey |", []],
+    ["contains(RowKey, |", ["'…'"]],
+    ["contains(RowKey,'x|')", []],
+    ["contains(RowKey,'x') |", ["and", "or"]],
+    ["(contains(RowKey,'x')) |", ["and", "or"]],
+  ];
+  for (const [text, expected] of cases) assert.deepEqual(labels(text, true), expected, text);
+  assert.deepEqual(labels("cont|"), []);
+});
+
 test("completion replaces the word at the caret, and places the caret inside quotes", () => {
-  const name = complete("Agx eq 1", 2, PROPERTIES, new Date());
+  const vocabulary = { properties: PROPERTIES, extensions: true };
+  const name = complete("Agx eq 1", 2, vocabulary, new Date());
   assert.deepEqual([name.start, name.end, name.typed], [0, 3, "Ag"]);
-  const value = complete("RowKey eq ", 10, PROPERTIES, new Date()).options[0];
+  const value = complete("RowKey eq ", 10, vocabulary, new Date()).options[0];
   assert.deepEqual([value.insert, value.back], ["''", 1]);
+  const [argument] = complete("contains(ro", 11, vocabulary, new Date()).options;
+  assert.deepEqual([argument.insert, argument.back], ["RowKey,'')", 2]);
+  const [other] = complete("contains(ro,'x')", 11, vocabulary, new Date()).options;
+  assert.deepEqual([other.insert, other.back], ["RowKey", 0]);
 });

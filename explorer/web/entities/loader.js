@@ -98,7 +98,7 @@ export class EntityLoader {
 
   async #page() {
     const { filter, select, top } = this.query;
-    checkFilter(filter);
+    checkFilter(filter, this.service.extensions);
     const signal = AbortSignal.any([this.#abort.signal, this.#pause.signal]);
     const began = performance.now();
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);

@@ -130,7 +130,7 @@ async function run(service, { table, query, entities }, options) {
  * @returns {AsyncGenerator<Entity[], void, void>}
  */
 async function* pagesOf(service, table, { filter, select, top }, { names }, signal) {
-  checkFilter(filter);
+  checkFilter(filter, service.extensions);
   const needed = select ?? (names && names.join().length <= SELECT_LENGTH_MAX ? names : null);
   let rest = top ?? Infinity;
   /** @type {Continuation | null} */

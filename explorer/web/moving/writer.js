@@ -7,7 +7,7 @@
 import { OPERATIONS_MAX } from "../core/batch.js";
 import { wait } from "../core/client.js";
 import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
-import { writeString } from "../query/filter-text.js";
+import { writeString } from "../query/filter-fields.js";
 
 /** @import { TableService } from "../core/client.js" */
 /** @import { Entity } from "../core/edm.js" */

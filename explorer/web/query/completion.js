@@ -1,6 +1,7 @@
 // Completion for filters: the properties, operators and forms of values that fit at the caret.
 // This module must not depend on the page.
 
+import { exampleOf, isFunction } from "./filter-functions.js";
 import { tokenize } from "./filter-lex.js";
 import { isFilterName, OPERATORS, SYSTEM_TYPES } from "./filter-text.js";
 
@@ -27,14 +28,16 @@ const OPERATOR_WORDS = {
   le: "less than or equal to",
 };
 
+/** What a filter can contain. @typedef {{properties: ReadonlyMap<string, EdmType>, extensions: boolean}} Vocabulary */
+
 /**
  * @param {string} text
  * @param {number} caret
- * @param {ReadonlyMap<string, EdmType>} properties
+ * @param {Vocabulary} vocabulary
  * @param {Date} now
  * @returns {Completion}
  */
-export function complete(text, caret, properties, now) {
+export function complete(text, caret, vocabulary, now) {
   const { tokens, errors } = tokenize(text.slice(0, caret));
   tokens.pop();
   const none = { start: caret, end: caret, typed: "", options: [] };
@@ -47,13 +50,16 @@ export function complete(text, caret, properties, now) {
   const typed = isWord ? last.text : "";
   const start = isWord ? last.start : caret;
   const end = isWord ? (tokenize(text).tokens.find((token) => token.start === start)?.end ?? caret) : caret;
-  const options = matching(optionsFor(expected(tokens), properties, now, typed !== ""), typed);
+  const place = expected(tokens);
+  // The other argument is inserted with the property, unless it is already there.
+  if (place.what === "argument" && /^\s*,/.test(text.slice(end))) place.what = "property";
+  const options = matching(optionsFor(place, vocabulary, now, typed !== ""), typed);
   return { start, end: Math.max(end, caret), typed, options };
 }
 
 /**
- * The kind of token that may come next.
- * @typedef {{what: "condition" | "operator" | "value" | "link", property: string}} Expected
+ * The kind of token that may come next. An `argument` is the first one of a function.
+ * @typedef {{what: "condition" | "operator" | "value" | "link" | "argument" | "property" | "nothing", property: string}} Expected
  */
 
 /** @param {Token[]} tokens @returns {Expected} */
@@ -61,11 +67,13 @@ function expected(tokens) {
   /** @type {Expected} */
   let state = { what: "condition", property: "" };
   for (const { kind, text } of tokens) {
-    if (kind === "(") state = { what: "condition", property: "" };
+    if (kind === "(") state = { what: isFunction(state.property) ? "argument" : "condition", property: "" };
+    else if (kind === ",") state = { what: "value", property: "" };
     else if (kind === ")") state = { what: "link", property: "" };
     else if (state.what === "condition") {
       if (kind !== "name" || text !== "not") state = { what: "operator", property: kind === "name" ? text : "" };
-    } else if (state.what === "value") state = { what: "link", property: "" };
+    } else if (state.what === "argument") state = { what: "nothing", property: "" };
+    else if (state.what === "value") state = { what: "link", property: "" };
     else if (text === "and" || text === "or") state = { what: "condition", property: "" };
     else state = { what: "value", property: state.property };
   }
@@ -74,16 +82,22 @@ function expected(tokens) {
 
 /**
  * @param {Expected} expected
- * @param {ReadonlyMap<string, EdmType>} properties
+ * @param {Vocabulary} vocabulary
  * @param {Date} now
  * @param {boolean} isTyping  whether a word has been started; then values of more types are offered
  * @returns {Option[]}
  */
-function optionsFor({ what, property }, properties, now, isTyping) {
+function optionsFor({ what, property }, { properties, extensions }, now, isTyping) {
   const type = SYSTEM_TYPES[property] ?? properties.get(property);
   switch (what) {
     case "condition":
-      return [...propertyOptions(properties), option("not", "negates the next condition")];
+      return [...propertyOptions(properties), option("not", "negates the next condition"), ...(extensions ? CALLS : [])];
+    case "argument":
+      return strings(properties).map((each) => ({ ...each, insert: `${each.label},'')`, back: 2 }));
+    case "property":
+      return strings(properties).map((each) => ({ ...each, insert: each.label }));
+    case "nothing":
+      return [];
     case "operator": {
       const comparisons = OPERATORS.map((word) => option(word, OPERATOR_WORDS[word] ?? ""));
       return type === "Edm.Boolean" ? [...LINKS, ...comparisons] : [...comparisons, ...(type ? [] : LINKS)];
@@ -101,6 +115,10 @@ function option(word, detail) {
 }
 
 const LINKS = [option("and", "both conditions"), option("or", "either condition")];
+/** @type {Option[]} */
+const CALLS = ["startswith", "endswith", "contains"].map((name) => {
+  return { label: exampleOf(name), insert: `${name}(`, detail: "compares part of a string", back: 0 };
+});
 /** @type {EdmType[]} */
 const VALUE_TYPES = ["Edm.String", "Edm.DateTime", "Edm.Guid", "Edm.Binary", "Edm.Boolean"];
 
@@ -111,6 +129,11 @@ function propertyOptions(properties) {
     const type = SYSTEM_TYPES[name] ?? properties.get(name) ?? "";
     return option(name, type.replace("Edm.", ""));
   });
+}
+
+/** Returns the properties that can be an argument of a function. @param {ReadonlyMap<string, EdmType>} properties */
+function strings(properties) {
+  return propertyOptions(properties).filter(({ detail }) => detail === "String");
 }
 
 /** Returns the forms of values of a type. @param {EdmType} type @param {Date} now @returns {Option[]} */

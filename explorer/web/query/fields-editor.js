@@ -3,7 +3,7 @@
 
 import { EDM_TYPES, fromHex, readValue, toHex } from "../core/edm.js";
 import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
-import { isFilterName, SYSTEM_TYPES } from "./filter-text.js";
+import { isFilterName, OPERATORS, SYSTEM_TYPES } from "./filter-text.js";
 
 /** @import { EdmType } from "../core/edm.js" */
 /** @import { Condition, FieldOperator } from "./filter-fields.js" */
@@ -18,6 +18,11 @@ const OPERATOR_LABELS = [
   ["le", "is at most"],
   ["startsWith", "begins with"],
 ];
+/** Conditions that need extensions of the server. @type {[FieldOperator, string][]} */
+const EXTENSION_LABELS = [
+  ["endsWith", "ends with"],
+  ["contains", "contains"],
+];
 
 /** Example values, shown as placeholders. @type {Partial<Record<EdmType, string>>} */
 const EXAMPLES = {
@@ -29,6 +34,8 @@ const EXAMPLES = {
 
 /** Dispatches "change" when a condition changes, and "run" when the user runs the query. */
 export class FieldsEditor extends HTMLElement {
+  /** Whether conditions may need extensions of the server. */
+  extensions = false;
   /** @type {ReadonlyMap<string, EdmType>} */
   #properties = new Map();
   /** @type {ConditionLine[]} */
@@ -82,6 +89,7 @@ export class FieldsEditor extends HTMLElement {
   #append(condition, isNew = false) {
     const line = new ConditionLine(condition, isNew, {
       names: this.names.id,
+      operators: this.extensions ? [...OPERATOR_LABELS, ...EXTENSION_LABELS] : OPERATOR_LABELS,
       typeOf: (name) => SYSTEM_TYPES[name] ?? this.#properties.get(name),
       onChange: () => this.dispatchEvent(new Event("change")),
       onRun: () => this.dispatchEvent(new Event("run")),
@@ -113,8 +121,8 @@ export class FieldsEditor extends HTMLElement {
 customElements.define("fields-editor", FieldsEditor);
 
 /**
- * @typedef {{names: string, typeOf: (name: string) => EdmType | undefined, onChange: () => void, onRun: () => void,
- *   onRemove: () => void}} LineListener
+ * @typedef {{names: string, operators: [FieldOperator, string][], typeOf: (name: string) => EdmType | undefined,
+ *   onChange: () => void, onRun: () => void, onRemove: () => void}} LineListener
  */
 
 /** The fields of one condition. */
@@ -137,7 +145,7 @@ class ConditionLine {
       oninput: () => this.#named(),
     });
     const operator = { "aria-label": "Operator", value: condition.operator, onchange: () => this.#changed() };
-    this.operator = dropDown(OPERATOR_LABELS, operator);
+    this.operator = dropDown(listener.operators, operator);
     const type = { "aria-label": "Type", value: condition.type, onchange: () => this.#typed() };
     this.type = dropDown(EDM_TYPES.map((type) => [type, type.replace("Edm.", "")]), type);
     this.#value = this.#control(condition.type, condition.text);
@@ -232,12 +240,11 @@ class ConditionLine {
     this.#changed();
   }
 
-  /** Disables "begins with" for types other than String. */
+  /** Disables "begins with" and the like for types other than String. */
   #fit() {
     const isText = this.type.value === "Edm.String";
-    const option = this.operator.querySelector("option[value=startsWith]");
-    option?.toggleAttribute("disabled", !isText);
-    if (!isText && this.operator.value === "startsWith") this.operator.value = "eq";
+    for (const option of this.operator.options) option.disabled = !isText && !OPERATORS.some((name) => name === option.value);
+    if (this.operator.selectedOptions[0]?.disabled) this.operator.value = "eq";
   }
 
   #changed() {

@@ -1,24 +1,29 @@
 // Converts a filter to a list of conditions joined by "and", and such a list to a filter.
 // This module must not depend on how the conditions are displayed.
 
-import { parseFilter, writeLiteral, writeString } from "./filter-text.js";
+import { parseFilter } from "./filter-text.js";
 
 /** @import { EdmType } from "../core/edm.js" */
-/** @import { Node, Operator } from "./filter-text.js" */
+/** @import { StringFunction } from "./filter-functions.js" */
+/** @import { Literal, Node, Operator } from "./filter-text.js" */
 
-/** @typedef {Operator | "startsWith"} FieldOperator */
+/** @typedef {Operator | "startsWith" | "endsWith" | "contains"} FieldOperator */
 /**
  * `text` is the content of the literal: the string, the hexadecimal digits, or the text inside the quotes.
  * @typedef {{property: string, operator: FieldOperator, type: EdmType, text: string}} Condition
  */
 
+/** @type {Record<StringFunction, FieldOperator>} */
+const CALLED = { startswith: "startsWith", endswith: "endsWith", contains: "contains" };
+
 /**
  * Returns the conditions of a filter, or the reason why it is not a list of conditions.
  * @param {string} text
+ * @param {boolean} [extensions]
  * @returns {{conditions: Condition[]} | {reason: string}}
  */
-export function readConditions(text) {
-  const { filter, errors } = parseFilter(text);
+export function readConditions(text, extensions) {
+  const { filter, errors } = parseFilter(text, extensions);
   const error = errors[0];
   if (error) return { reason: `Correct this error first: ${error.message}` };
   if (!filter) return { conditions: [] };
@@ -40,6 +45,9 @@ function collect(node, conditions) {
       return node.operands.map((operand) => collect(operand, conditions)).find((reason) => reason) ?? "";
     case "compare":
       conditions.push({ property: node.property, operator: node.operator, ...node.literal });
+      return "";
+    case "call":
+      conditions.push({ property: node.property, operator: CALLED[node.called], type: "Edm.String", text: node.text });
       return "";
     case "property":
       conditions.push({ property: node.property, operator: "eq", type: "Edm.Boolean", text: "true" });
@@ -90,10 +98,42 @@ export function addCondition(filter, condition) {
 
 /** @param {Condition} condition */
 function writeCondition({ property, operator, type, text }) {
+  if (operator === "endsWith" || operator === "contains") return `${operator.toLowerCase()}(${property},${writeString(text)})`;
   if (operator !== "startsWith") return `${property} ${operator} ${writeLiteral({ type, text })}`;
   const end = successor(text);
   const from = `${property} ge ${writeString(text)}`;
   return end === null ? from : `${from} and ${property} lt ${writeString(end)}`;
+}
+
+/** @param {string} text */
+export function writeString(text) {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** @param {Literal} literal */
+export function writeLiteral({ type, text }) {
+  switch (type) {
+    case "Edm.String":
+      return writeString(text);
+    case "Edm.DateTime":
+      return `datetime'${text}'`;
+    case "Edm.Guid":
+      return `guid'${text}'`;
+    case "Edm.Binary":
+      return `X'${text}'`;
+    case "Edm.Int64":
+      return `${text}L`;
+    case "Edm.Double":
+      return writeDouble(text);
+    default:
+      return text;
+  }
+}
+
+/** A Double without a fraction needs one, or it would be an Int32. @param {string} text */
+function writeDouble(text) {
+  if (text.endsWith("Infinity")) return text.replace("Infinity", "INF");
+  return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }
 
 /**

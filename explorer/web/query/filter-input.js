@@ -16,6 +16,8 @@ const SHOWN_ERRORS_MAX = 3;
 export class FilterInput extends HTMLElement {
   /** @type {ReadonlyMap<string, EdmType>} */
   properties = new Map();
+  /** Whether the server offers string functions. */
+  extensions = false;
   /** @type {Completion | null} */
   #completion = null;
   #active = -1;
@@ -68,7 +70,7 @@ export class FilterInput extends HTMLElement {
    */
   check(all) {
     const text = this.text.value;
-    const errors = parseFilter(text).errors.filter((error) => all || !error.incomplete);
+    const errors = parseFilter(text, this.extensions).errors.filter((error) => all || !error.incomplete);
     replaceChildren(this.shade, ...marked(text, errors));
     this.text.setAttribute("aria-invalid", String(errors.length > 0));
     const messages = errors.slice(0, SHOWN_ERRORS_MAX).map(({ start, message }) => `Character ${start + 1}: ${message}`);
@@ -142,7 +144,7 @@ export class FilterInput extends HTMLElement {
    */
   #suggest(wanted) {
     const { selectionStart: caret, selectionEnd } = this.text;
-    const completion = complete(this.text.value, caret, this.properties, new Date());
+    const completion = complete(this.text.value, caret, this, new Date());
     const { options, typed } = completion;
     const isWhole = options.some((option) => option.label === typed);
     if (caret !== selectionEnd || options.length === 0 || (isWhole && !wanted) || (this.text.value === "" && !wanted))

@@ -1,10 +1,13 @@
-// The grammar of filters: parses a text into a tree, with the position of every error, and writes literals. It accepts
-// what the service accepts; a Chromium test compares the two. This module must not depend on pages or requests.
+// The grammar of filters: parses a text into a tree, with the position of every error. It accepts
+// what the service accepts, and with extensions also string functions; a Chromium test compares it with the server. This
+// module must not depend on pages or requests.
 
 import { ValueError } from "../core/errors.js";
+import { callOf, exampleOf, functionMessage, isFunction } from "./filter-functions.js";
 import { tokenize, WORDS } from "./filter-lex.js";
 
 /** @import { EdmType } from "../core/edm.js" */
+/** @import { StringFunction } from "./filter-functions.js" */
 /** @import { FilterError, Token } from "./filter-lex.js" */
 
 /** @typedef {"eq" | "ne" | "gt" | "ge" | "lt" | "le"} Operator */
@@ -14,10 +17,12 @@ import { tokenize, WORDS } from "./filter-lex.js";
  * @typedef {{type: EdmType, text: string}} Literal
  */
 /**
- * The tree of a filter. Comparisons have the property on the left. `group` is true for an expression in parentheses.
+ * The tree of a filter. Comparisons have the property on the left. `group` is true for an expression in parentheses, and
+ * for a call that is already compared with a Boolean.
  * @typedef {{kind: "and" | "or", operands: Node[], group?: boolean}
  *   | {kind: "not", operand: Node, group?: boolean}
  *   | {kind: "compare", property: string, operator: Operator, literal: Literal, group?: boolean}
+ *   | {kind: "call", called: StringFunction, property: string, text: string, group?: boolean}
  *   | {kind: "property", property: string, group?: boolean}
  *   | {kind: "constant", value: boolean, group?: boolean}} Node
  */
@@ -28,6 +33,7 @@ import { tokenize, WORDS } from "./filter-lex.js";
 
 /** A part of an expression; `refused` after an error, so that the error is not reported twice. @typedef {Node
  *   | {kind: "literal", literal: Literal} | {kind: "null"} | {kind: "refused"}} Operand */
+/** @typedef {Node & {kind: "call"}} Call */
 /** An operand and its position. @typedef {{operand: Operand, start: number, end: number}} Placed */
 
 /** @type {Operator[]} */
@@ -38,12 +44,13 @@ const DEPTH_MAX = 256;
 
 /**
  * @param {string} text
+ * @param {boolean} [extensions]  whether string functions are part of the language
  * @returns {Parsed}
  */
-export function parseFilter(text) {
+export function parseFilter(text, extensions = true) {
   const { tokens, errors } = tokenize(text);
   if (tokens.length === 1) return { filter: null, errors, tokens };
-  const parser = new Parser(tokens, errors);
+  const parser = new Parser(tokens, errors, extensions);
   const filter = parser.whole();
   errors.sort((a, b) => a.start - b.start);
   return { filter: errors.length ? null : filter, errors, tokens };
@@ -52,10 +59,11 @@ export function parseFilter(text) {
 /**
  * Throws an error with a message for the user if a filter is malformed, so that it is not sent in a request.
  * @param {string} text
+ * @param {boolean} extensions
  * @throws {ValueError}
  */
-export function checkFilter(text) {
-  const [error] = parseFilter(text).errors;
+export function checkFilter(text, extensions) {
+  const [error] = parseFilter(text, extensions).errors;
   if (error) throw new ValueError(`The query was not sent because its filter has an error at character ${error.start + 1}.`);
 }
 
@@ -66,10 +74,11 @@ class Parser {
   #at = 0;
   #depth = 0;
 
-  /** @param {Token[]} tokens @param {FilterError[]} errors */
-  constructor(tokens, errors) {
+  /** @param {Token[]} tokens @param {FilterError[]} errors @param {boolean} extensions */
+  constructor(tokens, errors, extensions) {
     this.tokens = tokens;
     this.errors = errors;
+    this.extensions = extensions;
   }
 
   /** @returns {Token} */
@@ -114,6 +123,9 @@ class Parser {
     const lower = token.text.toLowerCase();
     if (token.kind === "name" && lower !== token.text && /^(eq|ne|gt|ge|lt|le|and|or)$/.test(lower)) {
       return this.fail(token, `Operators are written in lower case: ${lower}.`);
+    }
+    if (token.kind === "name" && this.extensions && isFunction(lower)) {
+      return this.fail(token, `Write ${exampleOf(lower)}.`);
     }
     const isFunctionLike = token.kind === "name" && /^(in|has|add|sub|mul|div|mod|like|contains|startswith)$/.test(lower);
     this.fail(
@@ -197,6 +209,8 @@ class Parser {
         place,
         "null is not supported: a property without a value does not exist, and no comparison matches it. Try not (Name ne …).",
       );
+    } else if (a.kind === "call" || b.kind === "call") {
+      return a.kind === "call" ? this.tested(a, operator, b, place) : this.tested(/** @type {Call} */ (b), operator, a, place);
     } else if (a.kind === "property" && b.kind === "literal") {
       return this.typed(a.property, operator, b.literal, right);
     } else if (a.kind === "literal" && b.kind === "property") {
@@ -207,6 +221,24 @@ class Parser {
       this.fail(place, "A comparison needs a property on one side and a value on the other.");
     }
     return { kind: "refused" };
+  }
+
+  /**
+   * Some clients write every call as a comparison with true.
+   * @param {Call} call
+   * @param {Operator} operator
+   * @param {Operand} value
+   * @param {{start: number, end: number}} place
+   * @returns {Operand}
+   */
+  tested(call, operator, value, place) {
+    const isOfTruth = value.kind === "literal" && value.literal.type === "Edm.Boolean" && /^(eq|ne)$/.test(operator);
+    if (!isOfTruth || call.group) {
+      this.fail(place, "A function can be compared only with true or false, by eq or ne.");
+      return { kind: "refused" };
+    }
+    const isPlain = (value.literal.text === "true") === (operator === "eq");
+    return isPlain ? { ...call, group: true } : { kind: "not", operand: call };
   }
 
   /**
@@ -268,14 +300,8 @@ class Parser {
   /** @returns {Placed} */
   parentheses() {
     const open = this.take();
-    const inner = this.nested(() => this.or());
-    if (this.token.kind !== ")") {
-      if (this.token.kind === "end") this.fail(open, "The closing parenthesis is missing.", true);
-      else this.unexpected(this.token);
-      throw new Stop();
-    }
-    this.take();
-    const { operand } = inner;
+    const { operand } = this.nested(() => this.or());
+    this.close(open);
     return {
       operand: "operands" in operand || operand.kind === "not" ? { ...operand, group: true } : operand,
       start: open.start,
@@ -283,14 +309,20 @@ class Parser {
     };
   }
 
+  /** Takes a closing parenthesis. @param {Token} open */
+  close(open) {
+    if (this.token.kind !== ")") {
+      if (this.token.kind === "end") this.fail(open, "The closing parenthesis is missing.", true);
+      else this.unexpected(this.token);
+      throw new Stop();
+    }
+    this.take();
+  }
+
   /** @returns {Placed} */
   name() {
     const name = this.take();
-    if (this.token.kind === "(") {
-      this.fail({ start: name.start, end: name.end }, functionMessage(name.text));
-      this.arguments();
-      return { operand: { kind: "refused" }, start: name.start, end: this.#end };
-    }
+    if (this.token.kind === "(") return this.call(name);
     if (this.token.kind === "/") {
       while (/^(\/|name)$/.test(this.token.kind) && !this.operator()) this.take();
       this.fail({ start: name.start, end: this.#end }, "The service does not support paths. Use the name of a property.");
@@ -299,8 +331,35 @@ class Parser {
     return { operand: { kind: "property", property: name.text }, start: name.start, end: name.end };
   }
 
-  /** Skips the arguments of a function. */
+  /** @param {Token} name @returns {Placed} */
+  call(name) {
+    /** @type {Operand} */
+    let operand = { kind: "refused" };
+    if (this.extensions && isFunction(name.text)) {
+      const given = this.nested(() => this.arguments());
+      const call = callOf(name.text, given);
+      if (typeof call !== "string") operand = call;
+      else if (given.every(({ kind }) => kind !== "refused")) this.fail({ start: name.start, end: this.#end }, call);
+    } else {
+      this.fail({ start: name.start, end: name.end }, functionMessage(name.text, this.extensions));
+      this.skipArguments();
+    }
+    return { operand, start: name.start, end: this.#end };
+  }
+
+  /** @returns {Operand[]} */
   arguments() {
+    const open = this.take();
+    const given = [];
+    if (this.token.kind !== ")") {
+      do given.push(this.or().operand);
+      while (this.token.kind === "," && this.take());
+    }
+    this.close(open);
+    return given;
+  }
+
+  skipArguments() {
     let depth = 0;
     do {
       const { kind } = this.take();
@@ -350,49 +409,8 @@ export const SYSTEM_TYPES = Object.assign(Object.create(null), {
   Timestamp: "Edm.DateTime",
 });
 
-/** @param {string} name */
-function functionMessage(name) {
-  const lower = name.toLowerCase();
-  if (lower === "startswith") {
-    return "The service does not support functions. To find strings that begin with ab: Name ge 'ab' and Name lt 'ac'.";
-  }
-  if (lower === "and" || lower === "or") return `A condition is missing before ${lower}.`;
-  return `The service does not support functions such as ${name}(…).`;
-}
-
 /** Returns true if a filter can contain the name as a property. @param {string} name */
 export function isFilterName(name) {
   const { tokens } = tokenize(name);
   return tokens.length === 2 && tokens[0]?.kind === "name" && tokens[0].text === name && name !== "not";
-}
-
-/** @param {string} text */
-export function writeString(text) {
-  return `'${text.replaceAll("'", "''")}'`;
-}
-
-/** @param {Literal} literal */
-export function writeLiteral({ type, text }) {
-  switch (type) {
-    case "Edm.String":
-      return writeString(text);
-    case "Edm.DateTime":
-      return `datetime'${text}'`;
-    case "Edm.Guid":
-      return `guid'${text}'`;
-    case "Edm.Binary":
-      return `X'${text}'`;
-    case "Edm.Int64":
-      return `${text}L`;
-    case "Edm.Double":
-      return writeDouble(text);
-    default:
-      return text;
-  }
-}
-
-/** A Double without a fraction needs one, or it would be an Int32. @param {string} text */
-function writeDouble(text) {
-  if (text.endsWith("Infinity")) return text.replace("Infinity", "INF");
-  return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }

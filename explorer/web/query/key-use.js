@@ -68,6 +68,9 @@ function visit(node, wanted, use) {
     }
     case "compare":
       return compare(node.property, wanted ? node.operator : NEGATED[node.operator], use);
+    case "call":
+      // Only a prefix is a range of values.
+      return node.called === "startswith" && wanted ? compare(node.property, "ge", use) : { partition: ALL, row: ALL };
     case "property":
       note(use.properties, node.property);
       return { partition: ALL, row: ALL };

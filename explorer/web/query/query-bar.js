@@ -88,6 +88,7 @@ export class QueryBar extends HTMLElement {
   set session(session) {
     this.#session = session;
     this.copyAs.hidden = session === null;
+    this.filter.extensions = this.fields.extensions = session?.service.extensions ?? false;
   }
 
   /** @param {string} name */
@@ -149,7 +150,7 @@ export class QueryBar extends HTMLElement {
     let isFields = wanted;
     this.#reason.textContent = "";
     if (wanted) {
-      const read = readConditions(this.filter.value);
+      const read = readConditions(this.filter.value, this.filter.extensions);
       if ("reason" in read) {
         this.#reason.textContent = `This filter cannot be shown as fields. ${read.reason}`;
         isFields = false;

@@ -1,0 +1,103 @@
+// What the explorer offers if the server has extensions: string functions in filters.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openExplorer } from "../support/browser.js";
+import { button, foot } from "../support/entities.js";
+import { startServer } from "../support/server.js";
+import { parseFilter } from "../../web/query/filter-text.js";
+
+const EXTENSIONS = { options: ["--extensions"] };
+
+// Starts a server with a table of entities in two partitions.
+async function serverWithCars(test, settings, count = 20) {
+  const server = await startServer(settings);
+  test.after(() => server.stop());
+  const cars = await server.createTable("cars");
+  for (const make of ["ford", "lada"]) {
+    for (let start = 0; start < count / 2; start += 100) {
+      const entities = Array.from({ length: Math.min(100, count / 2 - start) }, (_, at) => {
+        return { partitionKey: make, rowKey: String(start + at), Model: `${make} ${start + at}`, Doors: (start + at) % 5 };
+      });
+      await cars.submitTransaction(entities.map((entity) => ["create", entity]));
+    }
+  }
+  return server;
+}
+
+const filterOf = (page) => page.getByRole("textbox", { name: "Filter" });
+const HASH = "#/t/cars";
+
+// Collects the requests that match, as "METHOD path?parameters".
+function requestsOf(page, pattern) {
+  const sent = [];
+  page.on("request", (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pattern.test(pathname)) sent.push(`${request.method()} ${pathname.split("/").slice(2).join("/")} ${searchParams}`);
+  });
+  return sent;
+}
+
+test("with extensions, the page reports an error for exactly the filters that the server refuses", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS);
+  const filters = [
+    "startswith(Model,'a')", "endswith(Model,'a')", "contains(Model,'a')", "substringof('a',Model)", " contains ( RowKey , '' ) ",
+    "contains((Model),('a'))", "(contains(Model,'a'))", "not contains(Model,'a')", "contains(Model,'a') eq true", "false ne contains(Model,'a')",
+    "(contains(Model,'a')) eq false", "contains(Model,'it''s') and Doors eq 1 or not(endswith(Model,'a'))", "contains eq 1", "startswith",
+    "startswith(startswith,'b')", "contains()", "contains(Model)", "contains(Model,'a','b')", "contains(Model,5)", "contains(RowKey,X'00')",
+    "contains(Timestamp,'2026')", "contains('a',Model)", "substringof(Model,'a')", "contains(Model,Doors)", "contains('a','b')",
+    "contains(contains(Model,'a'),'b')", "contains(Model eq 'a','b')", "contains(Model,null)", "contains(Model,'a') eq null",
+    "contains(Model,'a') eq 'true'", "1 ne contains(Model,'a')", "contains(Model,'a') and RowKey", "contains(tolower(Model),'a')",
+    "contains(Model/x,'a')", "Model/contains(x,'a')", "contains/x('a')", "contains(Model,'a') eq Doors",
+    "contains(Model,'a') eq contains(RowKey,'b')", "contains(Model,'a') gt false", "contains(Model,'a') eq true eq true",
+    "(contains(Model,'a') and Doors eq 1) eq true", "(contains(Model,'a') eq true) eq true", "contains(,'a')", "contains(Model,'a',)",
+    "contains(Model,'a'", "contains(Model 'a')", "Contains(Model,'a')", "tolower(Model) eq 'a'", "now()", "Model contains 'a'", "Doors eq 3",
+  ];
+  const wrong = filters.map((text) => parseFilter(text, true).errors.length > 0);
+  for (const [at, filter] of filters.entries()) {
+    const refused = await server.table("cars").listEntities({ queryOptions: { filter } }).next().then(() => false, (error) => {
+      assert.ok([400, 501].includes(error.statusCode), `${filter}: ${error}`);
+      return true;
+    });
+    assert.equal(wrong[at], refused, filter);
+  }
+});
+
+test("string functions can be written from suggestions, and edited as fields", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await foot(page, "All 20 entities").waitFor();
+  await filterOf(page).focus();
+  await page.keyboard.type("ends");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("Mod");
+  await page.keyboard.press("Enter");
+  assert.equal(await filterOf(page).inputValue(), "endswith(Model,'')");
+  await page.keyboard.type("a 3");
+  await page.keyboard.press("Control+Enter");
+  await foot(page, "1 entity").waitFor();
+  await button(page, "Fields").click();
+  const line = page.getByRole("group", { name: "Condition 1", exact: true });
+  assert.equal(await line.getByLabel("Operator").inputValue(), "endsWith");
+  await line.getByLabel("Operator").selectOption("contains");
+  await line.getByLabel("Value").fill("ford");
+  assert.equal(await filterOf(page).inputValue(), "contains(Model,'ford')");
+  await page.keyboard.press("Enter");
+  await foot(page, "All 10 entities").waitFor();
+  await line.getByLabel("Type").selectOption("Int32");
+  assert.equal(await line.getByLabel("Operator").inputValue(), "eq");
+});
+
+test("a server without extensions gets no request for them, and the page explains why", async (test) => {
+  const server = await serverWithCars(test, {}, 1200);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await foot(page, "1,000 entities loaded, more available").waitFor();
+  const sent = requestsOf(page, /cars/);
+  await filterOf(page).fill("contains(Model,'ford')");
+  await page.keyboard.press("Enter");
+  await page.getByText(/^Character 1: The service does not support functions such as contains\(…\)\. Rowhouse .* --extensions\.$/).waitFor();
+  assert.deepEqual(sent, []);
+  await filterOf(page).fill("Model eq 'x'");
+  await button(page, "Fields").click();
+  assert.equal(await page.getByLabel("Operator").locator("option", { hasText: "contains" }).count(), 0);
+});
