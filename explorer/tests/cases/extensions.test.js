@@ -1,12 +1,15 @@
-// What the explorer offers if the server has extensions: string functions in filters.
+// What the explorer offers if the server has extensions: string functions in filters and counts.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { assertAccessible } from "../support/accessibility.js";
 import { openExplorer } from "../support/browser.js";
-import { button, foot } from "../support/entities.js";
+import { button, closed, foot } from "../support/entities.js";
 import { startServer } from "../support/server.js";
 import { parseFilter } from "../../web/query/filter-text.js";
 
+// The continuation token for the partition "lada".
+const AT_LADA = "1!8!bGFkYQ--";
 const EXTENSIONS = { options: ["--extensions"] };
 
 // Starts a server with a table of entities in two partitions.
@@ -97,7 +100,57 @@ test("a server without extensions gets no request for them, and the page explain
   await page.keyboard.press("Enter");
   await page.getByText(/^Character 1: The service does not support functions such as contains\(…\)\. Rowhouse .* --extensions\.$/).waitFor();
   assert.deepEqual(sent, []);
+  for (const name of ["Count all"]) assert.equal(await button(page, name).isVisible(), false, name);
   await filterOf(page).fill("Model eq 'x'");
   await button(page, "Fields").click();
   assert.equal(await page.getByLabel("Operator").locator("option", { hasText: "contains" }).count(), 0);
+});
+
+test("all matching entities are counted, whatever is loaded", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS, 3000);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await foot(page, "1,000 entities loaded, more available").waitFor();
+  await button(page, "Count all").click();
+  await foot(page, "1,000 entities loaded, more available, 3,000 entities in total").waitFor();
+  await closed(page);
+
+  // A response may contain only part of the number.
+  const sent = requestsOf(page, /\$count$/);
+  await page.route((url) => url.pathname.endsWith("/$count") && !url.searchParams.has("NextPartitionKey"), (route) =>
+    route.fulfill({ body: "5", headers: { "x-ms-continuation-NextPartitionKey": AT_LADA } }));
+  await filterOf(page).fill("Model ge 'f'");
+  await page.keyboard.press("Enter");
+  await foot(page, "1,000 entities loaded, more available").waitFor();
+  await button(page, "Count all").click();
+  await foot(page, "1,000 entities loaded, more available, 1,505 entities in total").waitFor();
+  assert.deepEqual(sent.map((request) => request.replaceAll("%24", "$")), [
+    "GET cars()/$count $filter=Model+ge+%27f%27", "GET cars()/$count $filter=Model+ge+%27f%27&NextPartitionKey=1%218%21bGFkYQ--"]);
+});
+
+test("a count can be stopped", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS, 1200);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await foot(page, "1,000 entities loaded, more available").waitFor();
+  let requests = 0;
+  await page.route("**/$count**", (route) => {
+    requests += 1;
+    const headers = { "x-ms-continuation-NextPartitionKey": AT_LADA };
+    return requests === 1 ? route.fulfill({ body: "700", headers }) : undefined;
+  });
+  await button(page, "Count all").click();
+  const dialog = page.getByRole("dialog", { name: "Counting all matching entities" });
+  await dialog.getByText("700 entities so far").waitFor();
+  await assertAccessible(page, "a count");
+  await dialog.getByRole("button", { name: "Stop" }).click();
+  await closed(page);
+  await foot(page, "1,000 entities loaded, more available").waitFor();
+});
+
+test("the list of tables counts without reading the entities", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS, 1200);
+  const page = await openExplorer(test, server);
+  const sent = requestsOf(page, /cars/);
+  await button(page, "Count the entities of cars").click();
+  await page.getByRole("list", { name: "Tables" }).getByText("1,200 entities", { exact: true }).waitFor();
+  assert.deepEqual(sent, ["GET cars()/$count "]);
 });

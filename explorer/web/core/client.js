@@ -28,6 +28,10 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
  *   signal?: AbortSignal | undefined}} EntityQuery
  */
 /**
+ * A request for the number of matching entities. `progress` receives the number after each response.
+ * @typedef {{filter: string, signal: AbortSignal, progress: (number: number) => void}} Sum
+ */
+/**
  * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
  *   signal?: AbortSignal | undefined}} HttpRequest
  */
@@ -98,8 +102,7 @@ export class TableService extends EventTarget {
       $filter: filter || undefined,
       $select: names,
       $top: top,
-      NextPartitionKey: next?.partitionKey,
-      NextRowKey: next?.rowKey || undefined,
+      ...tokensOf(next),
     });
     /** @type {Record<string, string>} */
     const headers = explain ? { Accept: JSON_TYPE, [EXPLAIN]: "1" } : { Accept: JSON_TYPE };
@@ -107,12 +110,10 @@ export class TableService extends EventTarget {
     const { response, text } = await this.#send(url, { headers, signal });
     const milliseconds = performance.now() - began;
     const entities = parseEntities(text);
-    const partitionKey = response.headers.get("x-ms-continuation-NextPartitionKey");
-    const rowKey = response.headers.get("x-ms-continuation-NextRowKey") ?? "";
     const explained = response.headers.get(EXPLAIN);
     return {
       entities,
-      next: partitionKey === null ? null : { partitionKey, rowKey },
+      next: continuationOf(response),
       report: {
         explain: explained === null ? null : JSON.parse(explained),
         milliseconds,
@@ -121,6 +122,36 @@ export class TableService extends EventTarget {
         requestId: requestIdOf(response),
       },
     };
+  }
+
+  /**
+   * Returns the number of matching entities. This needs extensions.
+   * @param {string} table
+   * @param {Sum} sum
+   */
+  countEntities(table, sum) {
+    return this.#addUp("GET", `/${encodeURIComponent(table)}()/$count`, sum);
+  }
+
+  /**
+   * Sends requests until one returns no continuation tokens, and adds up the numbers that they return.
+   * @param {string} method
+   * @param {string} path
+   * @param {Sum} sum
+   */
+  async #addUp(method, path, { filter, signal, progress }) {
+    let number = 0;
+    /** @type {Continuation | null} */
+    let next = null;
+    do {
+      const url = this.#url(path, { $filter: filter || undefined, ...tokensOf(next) });
+      /** @type {{response: Response, text: string}} */
+      const { response, text } = await this.#send(url, { method, signal });
+      number += Number(text);
+      progress(number);
+      next = continuationOf(response);
+    } while (next !== null);
+    return number;
   }
 
   /**
@@ -327,6 +358,21 @@ const SAS_RULES = {
   properties: (sas) => sas.table === null && sas.has("r", "s"),
   sign: () => false,
 };
+
+/** @param {Continuation | null | undefined} next */
+function tokensOf(next) {
+  return { NextPartitionKey: next?.partitionKey, NextRowKey: next?.rowKey || undefined };
+}
+
+/**
+ * @param {Response} response
+ * @returns {Continuation | null}
+ */
+function continuationOf({ headers }) {
+  const partitionKey = headers.get("x-ms-continuation-NextPartitionKey");
+  const rowKey = headers.get("x-ms-continuation-NextRowKey") ?? "";
+  return partitionKey === null ? null : { partitionKey, rowKey };
+}
 
 /** @param {Response} response */
 function requestIdOf(response) {

@@ -1,7 +1,7 @@
 // The view of a table's entities. Connects the grid, the query bar, the loader and the actions.
 
 import { describe } from "../core/errors.js";
-import { countText, numberText } from "../core/words.js";
+import { countText } from "../core/words.js";
 import { openExport } from "../moving/export.js";
 import { openImport } from "../moving/import.js";
 import { ExplainPanel } from "../query/explain-panel.js";
@@ -18,18 +18,22 @@ import { openColumnMenu, openColumns } from "./columns-dialog.js";
 import { Columns, LayoutStore, emptyLayout } from "./columns.js";
 import { visibleText } from "./display.js";
 import { EntityActions } from "./entity-actions.js";
+import { makeButtons, showButtons, toolsOf } from "./entity-tools.js";
 import { EntityGrid } from "./grid.js";
 import { Selection } from "./grid-keys.js";
 import { showTail } from "./grid-tail.js";
 import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
+import { countMatching } from "./matching.js";
 import { sorted } from "./sorting.js";
+import { loadedText, statusText } from "./status-text.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Query } from "../query/query.js" */
 /** @import { Pair } from "./changes.js" */
 /** @import { Sort } from "./columns.js" */
+/** @import { ButtonName } from "./entity-tools.js" */
 
 export class EntitiesView extends HTMLElement {
   #session;
@@ -38,6 +42,8 @@ export class EntitiesView extends HTMLElement {
   #loader;
   /** The entities in the grid. @type {Entity[]} */
   #list = [];
+  /** The number of entities that match the query, if the user had them counted. @type {number | null} */
+  #total = null;
   #layouts;
   #columns;
   /** @type {Selection<Entity>} */
@@ -82,19 +88,13 @@ export class EntitiesView extends HTMLElement {
   }
 
   connectedCallback() {
-    const { stop, importing, ...tools } = this.#buttons;
+    const { loadAll, countAll, stop } = this.#buttons;
     this.append(
       this.#heading(),
       this.#query,
-      h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, Object.values(tools)),
+      h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, toolsOf(this.#buttons)),
       this.#grid,
-      h(
-        "div",
-        { class: "entities-foot" },
-        this.#status,
-        h("button", { type: "button", class: "quiet load-all", onclick: () => this.#loadAll() }, "Load all"),
-        stop,
-      ),
+      h("div", { class: "entities-foot" }, this.#status, loadAll, countAll, stop),
       this.#explain,
     );
     addEventListener("keydown", this.#onKey);
@@ -133,31 +133,30 @@ export class EntitiesView extends HTMLElement {
           ? h("a", { class: "button", href: `#/t/${address}/access` }, "Access")
           : null,
         h("button", { type: "button", onclick: shown }, "Export"),
-        this.#buttons["importing"],
+        this.#buttons.importing,
       ),
     );
   }
 
-  /** @returns {Record<string, HTMLButtonElement>} */
   #makeButtons() {
     const actions = this.#actions;
-    /** @type {[string, string, () => unknown][]} */
-    const buttons = [
-      ["add", "Add", () => actions.add()],
-      ["edit", "Edit", () => this.#targets().forEach((entity) => actions.open(entity))],
-      ["duplicate", "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
-      ["remove", "Delete", () => this.#remove()],
-      ["property", "Edit property", () => actions.editProperty(this.#targets())],
-      ["json", "JSON", () => this.#targets().forEach(openEntityJson)],
-      ["columns", "Columns", () => this.#openColumns()],
-      ["refresh", "Refresh", () => this.#run(this.#loader.query)],
-      ["undo", "Undo", () => actions.undo()],
-      ["importing", "Import", () => this.#import()],
-      ["stop", "Stop", () => (this.#loader.pause(), this.#grid.focus())],
-    ];
-    return Object.fromEntries(
-      buttons.map(([name, label, run]) => [name, h("button", { type: "button", onclick: () => this.#try(run) }, label)]),
-    );
+    /** @type {Record<ButtonName, () => unknown>} */
+    const presses = {
+      add: () => actions.add(),
+      edit: () => this.#targets().forEach((entity) => actions.open(entity)),
+      duplicate: () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity))),
+      remove: () => this.#remove(),
+      property: () => actions.editProperty(this.#targets()),
+      json: () => this.#targets().forEach(openEntityJson),
+      columns: () => this.#openColumns(),
+      refresh: () => this.#run(this.#loader.query),
+      undo: () => actions.undo(),
+      importing: () => this.#import(),
+      loadAll: () => this.#loadAll(),
+      countAll: () => this.#countAll(),
+      stop: () => (this.#loader.pause(), this.#grid.focus()),
+    };
+    return makeButtons((name) => this.#try(presses[name]));
   }
 
   #listen() {
@@ -227,7 +226,7 @@ export class EntitiesView extends HTMLElement {
         this.#showState();
         this.#grid.grown(this.#loader.state === "complete");
         if (loader.state !== "loading") this.#explain.finish(loader.state === "complete");
-        if (loader.state === "complete") announce(this.#countText());
+        if (loader.state === "complete") announce(loadedText(this.#loader));
       },
     });
     return loader;
@@ -260,6 +259,7 @@ export class EntitiesView extends HTMLElement {
   /** @param {EntityLoader} loader */
   #start(loader) {
     this.#loader = loader;
+    this.#total = null;
     this.#selection = new Selection();
     this.#explain.reset(loader.query);
     this.#arrange();
@@ -274,6 +274,7 @@ export class EntitiesView extends HTMLElement {
     // If a different set of properties was loaded, the changed entities would be incomplete here.
     if (!same && loader.projected) return this.#refresh();
     const isLoaded = (/** @type {Entity} */ entity) => same && this.#loader.covers(entity);
+    this.#total = null;
     const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, isLoaded);
     this.#loader.entities = list;
     this.#selection.follow(replaced);
@@ -317,48 +318,32 @@ export class EntitiesView extends HTMLElement {
     if (targets.length > 0) await this.#actions.remove(targets);
   }
 
-  #countText() {
-    const { entities, state, query } = this.#loader;
-    const count = entities.length;
-    if (state === "failed") return count === 0 ? "No entities loaded" : `${countText(count)} loaded; loading the rest failed`;
-    if (state !== "complete")
-      return state === "loading" && count === 0 ? "Loading\u2026" : `${countText(count)} loaded, more available`;
-    if (count === 0) return query.filter ? "No matching entities" : "The table has no entities";
-    return count === 1 ? "1 entity" : `All ${countText(count)}`;
+  async #countAll() {
+    const loader = this.#loader;
+    const total = await countMatching(this.#session.service, this.#table, loader.query);
+    if (total === undefined || loader !== this.#loader) return;
+    this.#total = total;
+    this.#showState();
+    announce(this.#status.textContent ?? "");
   }
 
   #showState() {
-    const { state, projected } = this.#loader;
-    const { sort } = this.#columns;
     const chosen = this.#selection.size;
-    this.#status.textContent =
-      this.#countText() +
-      (chosen > 0 ? `, ${numberText(chosen)} selected` : "") +
-      (projected ? ", selected properties only" : "") +
-      (sort ? `, sorted by ${visibleText(sort.name, 60)}` : "");
-    const all = this.querySelector(".load-all");
-    if (all instanceof HTMLElement) all.hidden = state === "complete" || this.#list.length === 0;
-    const targets = chosen || (this.#list[this.#grid.activeLine] ? 1 : 0);
-    const { add, edit, duplicate, json, remove, property, undo, importing, stop } = this.#buttons;
-    for (const button of [add, duplicate, importing]) if (button) button.hidden = !this.#may("add");
-    if (remove) remove.hidden = !this.#may("delete");
-    if (property) property.hidden = !this.#may("update");
-    if (edit) edit.textContent = this.#may("update") ? "Edit" : "View";
-    if (stop) stop.hidden = state !== "loading";
-    for (const button of [edit, duplicate, json]) if (button) button.disabled = targets !== 1;
-    for (const button of [remove, property]) if (button) button.disabled = targets === 0;
-    if (undo) {
-      undo.hidden = this.#actions.undoLabel === null;
-      undo.textContent = this.#actions.undoLabel ?? "";
-    }
+    this.#status.textContent = statusText(this.#loader, { total: this.#total, chosen, sort: this.#columns.sort });
+    showButtons(this.#buttons, {
+      may: (action) => this.#may(action),
+      extensions: this.#session.service.extensions,
+      state: this.#loader.state,
+      loaded: this.#list.length,
+      targets: chosen || (this.#list[this.#grid.activeLine] ? 1 : 0),
+      undoLabel: this.#actions.undoLabel,
+    });
     this.#showTail();
   }
 
   #showTail() {
-    const { state, error, entities, query } = this.#loader;
     const may = this.#may("add");
-    const shown = { state, error, text: this.#countText(), isEmpty: entities.length === 0, hasFilter: query.filter !== "" };
-    showTail(this.#grid.tail, shown, {
+    showTail(this.#grid.tail, this.#loader, {
       again: () => {
         this.#loader.ask();
         void this.#loader.more();
@@ -377,16 +362,14 @@ export class EntitiesView extends HTMLElement {
     this.#query.run();
   }
 
-  async #loadAll() {
-    await this.#try(() =>
-      progressDialog({
-        title: "Loading all entities",
-        run: async ({ report, signal }) => {
-          report(0, null, this.#countText());
-          await this.#loader.all(signal, (loaded) => report(0, null, `${countText(loaded)} loaded`));
-        },
-      }),
-    );
+  #loadAll() {
+    return progressDialog({
+      title: "Loading all entities",
+      run: async ({ report, signal }) => {
+        report(0, null, loadedText(this.#loader));
+        await this.#loader.all(signal, (loaded) => report(0, null, `${countText(loaded)} loaded`));
+      },
+    });
   }
 
   /** @param {File[]} [files] */

@@ -2,8 +2,9 @@
 
 import { ValueError, describe } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
+import { loadedText } from "./status-text.js";
 
-/** @import { LoaderState } from "./loader.js" */
+/** @import { EntityLoader } from "./loader.js" */
 /**
  * @typedef {object} TailActions
  * @property {() => void} again  continues loading
@@ -18,10 +19,14 @@ const button = (label, onclick) => h("button", { type: "button", onclick }, labe
 
 /**
  * @param {HTMLElement} tail
- * @param {{state: LoaderState, error: unknown, text: string, isEmpty: boolean, hasFilter: boolean}} shown
+ * @param {EntityLoader} loader
  * @param {TailActions} actions
  */
-export function showTail(tail, { state, error, text, isEmpty, hasFilter }, actions) {
+export function showTail(tail, loader, actions) {
+  const { state, error } = loader;
+  const isEmpty = loader.entities.length === 0;
+  const hasFilter = loader.query.filter !== "";
+  const text = loadedText(loader);
   const { again, edit, everything, add, importFiles } = actions;
   const what = state === "complete" && isEmpty ? text : state;
   if (tail.dataset["shown"] === what) return;

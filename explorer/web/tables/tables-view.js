@@ -195,9 +195,8 @@ export class TablesView extends HTMLElement {
   async #count(name, item) {
     try {
       const title = `Counting the entities of ${name}`;
-      const counted = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
-      if (counted) {
-        const words = `${countText(counted.entities)} in ${countText(counted.partitions, "partition", "partitions")}`;
+      const words = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
+      if (words) {
         this.counts.set(name, words);
         item?.replaceChildren(words);
         announce(`${name}: ${words}`);
@@ -211,13 +210,16 @@ export class TablesView extends HTMLElement {
 customElements.define("tables-view", TablesView);
 
 /**
- * Counts the entities of a table. The service does not report their number, so all of them are read, but only their
- * keys.
+ * Counts the entities of a table. If the server does not report their number, all of them are read, but only their keys.
  * @param {TableService} service
  * @param {string} table
  * @param {Progress} progress
  */
 async function countEntities(service, table, { report, signal }) {
+  const progress = (/** @type {number} */ number) => report(number, null, `${countText(number)} so far`);
+  if (service.extensions) {
+    return countText(await service.countEntities(table, { filter: "", signal, progress }));
+  }
   let [entities, partitions] = [0, 0];
   /** @type {string | null} */
   let partition = null;
@@ -234,7 +236,7 @@ async function countEntities(service, table, { report, signal }) {
     }
     entities += page.entities.length;
     next = page.next;
-    report(entities, null, `${countText(entities)} so far`);
+    progress(entities);
   } while (next !== null);
-  return { entities, partitions };
+  return `${countText(entities)} in ${countText(partitions, "partition", "partitions")}`;
 }
