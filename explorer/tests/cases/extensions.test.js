@@ -1,10 +1,11 @@
-// What the explorer offers if the server has extensions: string functions in filters and counts.
+// What the explorer offers if the server has extensions: string functions in filters, counts, and deletions by filter.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assertAccessible } from "../support/accessibility.js";
 import { openExplorer } from "../support/browser.js";
 import { button, closed, foot } from "../support/entities.js";
+import { openWithSas, signIn } from "../support/pages.js";
 import { startServer } from "../support/server.js";
 import { parseFilter } from "../../web/query/filter-text.js";
 
@@ -31,6 +32,12 @@ async function serverWithCars(test, settings, count = 20) {
 const filterOf = (page) => page.getByRole("textbox", { name: "Filter" });
 const HASH = "#/t/cars";
 
+async function modelsOf(server) {
+  const models = [];
+  for await (const { Model } of server.table("cars").listEntities()) models.push(Model);
+  return models;
+}
+
 // Collects the requests that match, as "METHOD path?parameters".
 function requestsOf(page, pattern) {
   const sent = [];
@@ -56,7 +63,7 @@ test("with extensions, the page reports an error for exactly the filters that th
     "(contains(Model,'a') and Doors eq 1) eq true", "(contains(Model,'a') eq true) eq true", "contains(,'a')", "contains(Model,'a',)",
     "contains(Model,'a'", "contains(Model 'a')", "Contains(Model,'a')", "tolower(Model) eq 'a'", "now()", "Model contains 'a'", "Doors eq 3",
   ];
-  const wrong = filters.map((text) => parseFilter(text, true).errors.length > 0);
+  const wrong = filters.map((text) => parseFilter(text).errors.length > 0);
   for (const [at, filter] of filters.entries()) {
     const refused = await server.table("cars").listEntities({ queryOptions: { filter } }).next().then(() => false, (error) => {
       assert.ok([400, 501].includes(error.statusCode), `${filter}: ${error}`);
@@ -100,7 +107,7 @@ test("a server without extensions gets no request for them, and the page explain
   await page.keyboard.press("Enter");
   await page.getByText(/^Character 1: The service does not support functions such as contains\(…\)\. Rowhouse .* --extensions\.$/).waitFor();
   assert.deepEqual(sent, []);
-  for (const name of ["Count all"]) assert.equal(await button(page, name).isVisible(), false, name);
+  for (const name of ["Count all", "Delete all matching…"]) assert.equal(await button(page, name).isVisible(), false, name);
   await filterOf(page).fill("Model eq 'x'");
   await button(page, "Fields").click();
   assert.equal(await page.getByLabel("Operator").locator("option", { hasText: "contains" }).count(), 0);
@@ -153,4 +160,79 @@ test("the list of tables counts without reading the entities", async (test) => {
   await button(page, "Count the entities of cars").click();
   await page.getByRole("list", { name: "Tables" }).getByText("1,200 entities", { exact: true }).waitFor();
   assert.deepEqual(sent, ["GET cars()/$count "]);
+});
+
+test("all matching entities are deleted after a confirmation with their number and table", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS, 3000);
+  const page = await openExplorer(test, server, { hash: `${HASH}?filter=${encodeURIComponent("contains(Model,'ford')")}&top=5` });
+  await foot(page, "All 5 entities").waitFor();
+  await button(page, "Delete all matching…").click();
+  const dialog = page.getByRole("dialog", { name: "Delete 1,500 entities?" });
+  await dialog.getByText(/^1,500 entities of the table cars that match contains\(Model,'ford'\) will be deleted.*limit of the query does not apply/).waitFor();
+  await assertAccessible(page, "the confirmation");
+  const confirm = dialog.getByRole("button", { name: "Delete 1,500 entities" });
+  await dialog.getByLabel("Type cars to confirm").fill("Cars");
+  await confirm.click();
+  await dialog.getByRole("alert").getByText("Type cars exactly.").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await modelsOf(server)).length, 3000);
+  await button(page, "Delete all matching…").click();
+  await dialog.getByLabel("Type cars to confirm").fill("cars");
+  await confirm.click();
+  await page.getByText("Deleted 1,500 entities of cars.").waitFor();
+  await foot(page, "No matching entities").waitFor();
+  const left = await modelsOf(server);
+  assert.equal(left.length, 1500);
+  assert.ok(left.every((model) => model.startsWith("lada")));
+  assert.equal(await button(page, "Delete all matching…").isEnabled(), false);
+});
+
+test("a deletion without a filter names all entities, continues after part of them, and can be stopped", async (test) => {
+  const server = await serverWithCars(test, EXTENSIONS);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await foot(page, "All 20 entities").waitFor();
+  const sent = requestsOf(page, /cars\(\)$/);
+  let requests = 0;
+  await page.route("**/cars()?*", async (route) => {
+    if (route.request().method() !== "DELETE") return route.continue();
+    requests += 1;
+    if (requests > 1) return undefined;
+    // The server deletes one of the partitions in the first request.
+    const url = route.request().url().replace("filter=true", `filter=${encodeURIComponent("PartitionKey eq 'ford'")}`);
+    const response = await route.fetch({ url });
+    return route.fulfill({ response, headers: { ...response.headers(), "x-ms-continuation-NextPartitionKey": AT_LADA } });
+  });
+  await button(page, "Delete all matching…").click();
+  const dialog = page.getByRole("dialog", { name: "Delete 20 entities?" });
+  await dialog.getByText(/^All 20 entities of the table cars will be deleted/).waitFor();
+  await dialog.getByLabel("Type cars to confirm").fill("cars");
+  await dialog.getByRole("button", { name: "Delete 20 entities" }).click();
+  const progress = page.getByRole("dialog", { name: "Deleting 20 entities" });
+  await progress.getByText("10 entities deleted").waitFor();
+  await assertAccessible(page, "a deletion");
+  await progress.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("Stopped. 10 entities were deleted, and perhaps more by the last request.").waitFor();
+  await foot(page, "All 10 entities").waitFor();
+  const deletions = sent.filter((request) => request.startsWith("DELETE")).map((request) => request.replaceAll("%24", "$"));
+  assert.deepEqual(deletions, ["DELETE cars() $filter=true", "DELETE cars() $filter=true&NextPartitionKey=1%218%21bGFkYQ--"]);
+});
+
+test("the page offers deletions only if the credential allows them, and reports their errors", async (test) => {
+  const server = await serverWithCars(test, { ...EXTENSIONS, ownAccount: true });
+  const page = await openWithSas(test, server, server.tableSas("cars", ["query"]), { hash: HASH });
+  await foot(page, "All 20 entities").waitFor();
+  assert.equal(await button(page, "Delete all matching…").isVisible(), false);
+
+  const other = await openExplorer(test, server, { hash: HASH, statuses: [403] });
+  await signIn(other, { kind: "Connection string", secret: server.connectionString });
+  await foot(other, "All 20 entities").waitFor();
+  await other.route("**/cars()?*", (route) => {
+    const body = JSON.stringify({ "odata.error": { code: "AuthorizationFailure", message: { lang: "en-US", value: "No." } } });
+    return route.request().method() === "DELETE" ? route.fulfill({ status: 403, body }) : route.continue();
+  });
+  await button(other, "Delete all matching…").click();
+  await other.getByLabel("Type cars to confirm").fill("cars");
+  await other.getByRole("button", { name: "Delete 20 entities" }).click();
+  await other.getByText("No. (AuthorizationFailure, 403) 0 entities were deleted before.").waitFor();
+  await foot(other, "All 20 entities").waitFor();
 });

@@ -134,6 +134,15 @@ export class TableService extends EventTarget {
   }
 
   /**
+   * Deletes the matching entities, and returns their number. This needs extensions.
+   * @param {string} table
+   * @param {Sum} sum
+   */
+  deleteEntities(table, sum) {
+    return this.#addUp("DELETE", `/${encodeURIComponent(table)}()`, sum);
+  }
+
+  /**
    * Sends requests until one returns no continuation tokens, and adds up the numbers that they return.
    * @param {string} method
    * @param {string} path

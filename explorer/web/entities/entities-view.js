@@ -24,7 +24,7 @@ import { Selection } from "./grid-keys.js";
 import { showTail } from "./grid-tail.js";
 import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
-import { countMatching } from "./matching.js";
+import { countMatching, deleteMatching } from "./matching.js";
 import { sorted } from "./sorting.js";
 import { loadedText, statusText } from "./status-text.js";
 
@@ -146,6 +146,7 @@ export class EntitiesView extends HTMLElement {
       edit: () => this.#targets().forEach((entity) => actions.open(entity)),
       duplicate: () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity))),
       remove: () => this.#remove(),
+      removeAll: () => this.#removeAll(),
       property: () => actions.editProperty(this.#targets()),
       json: () => this.#targets().forEach(openEntityJson),
       columns: () => this.#openColumns(),
@@ -316,6 +317,11 @@ export class EntitiesView extends HTMLElement {
   async #remove() {
     const targets = this.#targets();
     if (targets.length > 0) await this.#actions.remove(targets);
+  }
+
+  async #removeAll() {
+    const { query } = this.#loader;
+    if (await deleteMatching(this.#session.service, this.#table, query)) this.#refresh(query);
   }
 
   async #countAll() {

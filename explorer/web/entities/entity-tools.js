@@ -11,6 +11,7 @@ const TOOLS = {
   edit: "Edit",
   duplicate: "Duplicate",
   remove: "Delete",
+  removeAll: "Delete all matching\u2026",
   property: "Edit property",
   json: "JSON",
   columns: "Columns",
@@ -25,7 +26,7 @@ const QUIET = ["loadAll", "countAll"];
 /**
  * @typedef {object} Shown
  * @property {(action: Action) => boolean} may
- * @property {boolean} extensions  whether the server counts entities
+ * @property {boolean} extensions  whether the server counts and deletes entities by a filter
  * @property {LoaderState} state
  * @property {number} loaded  the number of loaded entities
  * @property {number} targets  the number of entities that an action applies to
@@ -51,6 +52,7 @@ export function showButtons(buttons, { may, extensions, state, loaded, targets, 
   const isWhole = state === "complete" || loaded === 0;
   for (const name of /** @type {const} */ (["add", "duplicate", "importing"])) buttons[name].hidden = !may("add");
   buttons.remove.hidden = !may("delete");
+  buttons.removeAll.hidden = !extensions || !may("delete");
   buttons.property.hidden = !may("update");
   buttons.edit.textContent = may("update") ? "Edit" : "View";
   buttons.loadAll.hidden = isWhole;
@@ -58,6 +60,7 @@ export function showButtons(buttons, { may, extensions, state, loaded, targets, 
   buttons.stop.hidden = state !== "loading";
   for (const name of /** @type {const} */ (["edit", "duplicate", "json"])) buttons[name].disabled = targets !== 1;
   for (const name of /** @type {const} */ (["remove", "property"])) buttons[name].disabled = targets === 0;
+  buttons.removeAll.disabled = state === "failed" || (state === "complete" && loaded === 0);
   buttons.undo.hidden = undoLabel === null;
   buttons.undo.textContent = undoLabel ?? "";
 }
