@@ -55,6 +55,11 @@ impl DateTime {
         Self((self.0 + 1).min(TICKS_MAX))
     }
 
+    /// Returns the instant this number of seconds later, or `None` if it is out of range.
+    pub fn plus_seconds(self, seconds: u32) -> Option<Self> {
+        Self::from_ticks(self.0 + i64::from(seconds) * TICKS_PER_SECOND)
+    }
+
     /// Converts a system time. Times outside the range are clamped to it.
     pub fn from_system_time(time: SystemTime) -> Self {
         // Every request does this, so avoid a 128-bit division.

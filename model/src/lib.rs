@@ -16,10 +16,10 @@ mod queries;
 mod service;
 
 pub use access::{grant, permissions, policy, roles};
-pub use entities::{edm, entity, etag, mutation, record, transaction};
+pub use entities::{edm, entity, etag, mutation, record, retention, transaction};
 pub use keys::{key, prefix, range};
 pub use queries::{filter, plan};
-pub use service::{cors, service_properties};
+pub use service::{cors, service_properties, table_settings};
 
 pub use clock::Clock;
 pub use cors::{CorsRule, CorsRules};
@@ -37,5 +37,7 @@ pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};
 pub use range::{KeyRange, Position};
 pub use record::{Record, RecordBuilder, RecordView};
+pub use retention::Retention;
 pub use service_properties::{ServiceProperties, ServicePropertiesUpdate};
+pub use table_settings::{TableSettings, TableSettingsUpdate};
 pub use transaction::Transaction;

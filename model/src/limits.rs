@@ -118,6 +118,8 @@ pub const USER_DELEGATION_FIELD_BYTES_MAX: usize = 256;
 pub const POLICIES_PER_TABLE_MAX: usize = 5;
 /// Maximum length of a stored access policy's ID, in UTF-16 code units (10 §7).
 pub const POLICY_ID_UTF16_UNITS_MAX: usize = 64;
+/// Maximum time of a table's retention, in seconds: about a hundred years. It fits 32 bits.
+pub const RETENTION_SECONDS_MAX: u32 = 100 * 365 * 24 * 60 * 60;
 /// Minimum retention of analytics data, in days (10 §1).
 pub const RETENTION_DAYS_MIN: u16 = 1;
 /// Maximum retention of analytics data, in days (10 §1).

@@ -9,4 +9,5 @@ pub mod page;
 pub mod policies_value;
 pub mod properties;
 pub mod properties_value;
+pub mod settings_value;
 pub mod stamp;

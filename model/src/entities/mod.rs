@@ -7,4 +7,5 @@ pub mod entity;
 pub mod etag;
 pub mod mutation;
 pub mod record;
+pub mod retention;
 pub mod transaction;
