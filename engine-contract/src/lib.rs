@@ -88,6 +88,9 @@ macro_rules! every_case {
                 policies_are_replaced_as_a_whole_and_seen_at_once,
                 policies_leave_the_entities_alone,
                 policies_go_with_their_table;
+            settings:
+                settings_are_changed_one_by_one_and_seen_at_once,
+                settings_go_with_their_table;
             properties:
                 an_update_replaces_the_sections_it_has,
                 a_new_account_has_the_initial_properties,

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::disk::folder;
-use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder, StoredAccessPolicy};
+use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder};
+use model::{Retention, StoredAccessPolicy};
 use std::fs;
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
 }
 
 /// The engine contains one entry of each kind.
-const ENTRIES: [(&[u8], &[u8]); 8] = [
+const ENTRIES: [(&[u8], &[u8]); 9] = [
     // A table without policies: version, ID, creation time, name.
     (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
     // A table with policies: version, ID, creation time, name; the number of policies; ID, start, expiry and
@@ -49,10 +50,16 @@ const ENTRIES: [(&[u8], &[u8]); 8] = [
         b"\x02\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
           \x01\x06reader\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01r",
     ),
+    // A table with settings: version, ID, creation time, name; policies; kind, length, seconds and property of the
+    // retention.
+    (
+        b"\0\0\0\0\0\0\0\0cacc1\0withsettings",
+        b"\x03\0\0\0\0\0\0\0\x04\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithSettings\0\x01\0\x08\0\0\0\x07Ends",
+    ),
     // The last Timestamp issued.
     (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x09"),
     // The ID of the next table.
-    (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x04"),
+    (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x05"),
     // A deleted table.
     (b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x02", b"\x01"),
     // Service properties: version, logging, hour metrics, minute metrics, CORS rules.
@@ -70,10 +77,12 @@ async fn every_kind_of_key_and_value_is_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
     let _held = engine.shared.purges_held.lock().await;
-    for name in ["Plain", "Gone", "WithPolicies"] {
+    for name in ["Plain", "Gone", "WithPolicies", "WithSettings"] {
         engine.create_table(&table(name)).await.unwrap();
     }
     engine.set_policies(&table("WithPolicies"), policies()).await.unwrap();
+    let retention = Some(Retention::by_property("Ends", 7));
+    engine.update_settings(&table("WithSettings"), TableSettingsUpdate { retention }).await.unwrap();
     engine.update_service_properties(&table("Plain").account, cors()).await.unwrap();
     engine.delete_table(&table("Gone")).await.unwrap();
     insert(&engine, &table("Plain"), "p", "r").await;

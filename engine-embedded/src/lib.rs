@@ -44,7 +44,7 @@ use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Sc
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
-use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use reading::running_page::{RunningPage, Step};
 use reading::scans::Scans;
 use state::EmbeddedState;
@@ -75,8 +75,8 @@ pub enum Durability {
 /// the processor.
 const CONCURRENT_SCANS_MIN: usize = 2;
 
-/// The amount of the queue's memory charged to a catalog change, in bytes. It exceeds the maximum size of policies or
-/// properties.
+/// The amount of the queue's memory charged to a catalog change, in bytes. It exceeds the maximum size of policies,
+/// settings or properties.
 const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
 
 /// The options of the engine. No option changes the format of the data folder.
@@ -271,6 +271,15 @@ impl Engine for Embedded {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
         self.change_catalog(&table.account, |answer| CatalogChange::SetPolicies(table.clone(), policies, answer)).await
+    }
+
+    async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        Ok(TableSettings::clone(&self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.settings))
+    }
+
+    async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
+        self.change_catalog(&table.account, |answer| CatalogChange::UpdateSettings(table.clone(), update, answer)).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -38,7 +38,7 @@ use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use slot::Slot;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,6 +139,15 @@ impl<C: Clock> Engine for Postgres<C> {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
         self.shared.set_policies(table, &policies).await
+    }
+
+    async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
+        let listed = self.shared.look_up(table).await.map_err(ReadError::Fault)?;
+        Ok(listed.ok_or(ReadError::TableNotFound)?.settings)
+    }
+
+    async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
+        self.shared.update_settings(table, update).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

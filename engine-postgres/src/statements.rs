@@ -1,9 +1,9 @@
 //! The SQL statements. They identify entities by parameters for a prefix of the primary key, so that a database that
 //! distributes partitions can determine the node from the parameters alone.
 
-/// Returns the table with the given name: its ID, its name in the original letter case, and its policies.
+/// Returns the table with the given name: its ID, its name in the original letter case, its policies and its settings.
 pub(crate) const TABLE_BY_NAME: &str =
-    "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+    "SELECT id, name, policies, settings FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
 pub(crate) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
@@ -15,6 +15,9 @@ pub(crate) const DELETE_TABLE: &str =
     "UPDATE rowhouse_tables SET is_deleted = true WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+/// Replaces the settings `$2` of a table by `$3`.
+pub(crate) const SET_SETTINGS: &str =
+    "UPDATE rowhouse_tables SET settings = $3 WHERE id = $1 AND settings = $2 AND NOT is_deleted";
 
 pub(crate) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
 /// Returns the record of an entity, or null if the entity is missing, provided that its table still exists; otherwise,

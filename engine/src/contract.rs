@@ -8,13 +8,14 @@
 //! 4. Entities are scanned in key byte order, and a page is read from one snapshot.
 //! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
 //!    empty.
-//! 6. Updates of service properties are serialized, so none reverts another.
+//! 6. Updates of service properties and of a table's settings are serialized, so none reverts another.
 
 use crate::figures::Figures;
 use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
-use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction};
+use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings};
+use model::{TableSettingsUpdate, Transaction};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -250,6 +251,16 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         table: &TableKey,
         policies: StoredAccessPolicies,
+    ) -> impl Future<Output = Result<(), CatalogError>> + Send;
+
+    /// Returns the settings of a table.
+    fn settings(&self, table: &TableKey) -> impl Future<Output = Result<TableSettings, ReadError>> + Send;
+
+    /// Changes those settings of a table that the update contains. Deleting the table deletes its settings.
+    fn update_settings(
+        &self,
+        table: &TableKey,
+        update: TableSettingsUpdate,
     ) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// Returns the record of an entity.

@@ -4,13 +4,13 @@
 //! Invariants of a snapshot:
 //!
 //! 1. It contains every transaction that was acknowledged before it was taken, and no partial transaction. Tables,
-//!    policies, properties and entities are from the same instant.
+//!    policies, settings, properties and entities are from the same instant.
 //! 2. It can be read while writes continue, as long as the engine is open.
 
 use crate::contract::{Fault, TableKey};
 use crate::parts::page::damaged;
-use crate::parts::{policies_value, properties_value};
-use model::{AccountName, DateTime, EntityView, ServiceProperties, StoredAccessPolicies};
+use crate::parts::{policies_value, properties_value, settings_value};
+use model::{AccountName, DateTime, EntityView, ServiceProperties, StoredAccessPolicies, TableSettings};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -85,6 +85,8 @@ pub struct SnapshotTable {
     pub created: DateTime,
     /// Its stored access policies.
     pub policies: StoredAccessPolicies,
+    /// Its settings.
+    pub settings: TableSettings,
 }
 
 /// The reason why not all entities of a snapshot were read.
@@ -117,6 +119,16 @@ pub fn encode_policies(policies: &StoredAccessPolicies) -> Vec<u8> {
 /// Decodes policies. Returns `None` if the bytes are damaged.
 pub fn decode_policies(mut bytes: &[u8]) -> Option<StoredAccessPolicies> {
     policies_value::decode_from(&mut bytes).filter(|_| bytes.is_empty())
+}
+
+/// Encodes the settings of a table, as described in `docs/backup-format.md`.
+pub fn encode_settings(settings: &TableSettings) -> Vec<u8> {
+    settings_value::encode(settings)
+}
+
+/// Decodes settings. Returns `None` if the bytes are damaged or were written by a newer version.
+pub fn decode_settings(bytes: &[u8]) -> Option<TableSettings> {
+    settings_value::decode(bytes)
 }
 
 /// Encodes service properties, as described in `docs/backup-format.md`.

@@ -21,6 +21,9 @@ pub async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _:
     assert!(matches!(engine.policies_in_effect(&table).await, Err(ReadError::Fault(Fault::Closed))));
     let set = engine.set_policies(&table, super::policies::policies(&["a"])).await;
     assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
+    assert!(matches!(engine.settings(&table).await, Err(ReadError::Fault(Fault::Closed))));
+    let set = engine.update_settings(&table, super::settings::retain(None)).await;
+    assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
     let scan = engine.scan(&table, scan_all(), CollectingSink::default()).await;
     assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));

@@ -8,4 +8,5 @@ pub mod mutations;
 pub mod pages;
 pub mod policies;
 pub mod properties;
+pub mod settings;
 pub mod snapshots;

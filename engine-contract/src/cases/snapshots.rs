@@ -1,6 +1,7 @@
+use super::settings::retain;
 use crate::support::*;
 use engine::{CheckReport, Engine, Fault, Restore, Snapshot, SnapshotError, Snapshots, check_snapshot};
-use model::{StoredAccessPolicies, StoredAccessPolicy};
+use model::{Retention, StoredAccessPolicies, StoredAccessPolicy, TableSettings};
 use std::io;
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     let rows: Vec<String> = (0..500).map(|row| format!("{row:04}")).collect();
     fill(&engine, &cars, "p", &rows).await;
     engine.set_policies(&cars, policies()).await.unwrap();
+    let retention = Retention::by_property("Ends", 7);
+    engine.update_settings(&cars, retain(retention.clone())).await.unwrap();
     engine.update_service_properties(&cars.account, cors_update("https://a.example")).await.unwrap();
     let properties = engine.service_properties(&cars.account).unwrap();
     engine.delete_table(&gone).await.unwrap();
@@ -54,6 +57,7 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     engine.create_table(&table("Later")).await.unwrap();
     engine.delete_table(&empty).await.unwrap();
     engine.set_policies(&cars, StoredAccessPolicies::default()).await.unwrap();
+    engine.update_settings(&cars, retain(Retention::by_age(60))).await.unwrap();
     engine.update_service_properties(&cars.account, cors_update("https://b.example")).await.unwrap();
 
     let mut report = CheckReport::default();
@@ -67,6 +71,8 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     let (filled, _filled_place) = O::filled(&*snapshot, ManualClock::at(1000));
     assert_eq!(all(&filled, &cars).await, before);
     assert_eq!(filled.policies(&cars).await.unwrap(), policies());
+    assert_eq!(filled.settings(&cars).await.unwrap(), TableSettings { retention });
+    assert_eq!(filled.settings(&empty).await.unwrap(), TableSettings::default());
     assert_eq!(filled.service_properties(&cars.account).unwrap(), properties);
     let names: Vec<String> =
         filled.list_tables(&cars.account, "", 10).await.unwrap().iter().map(|name| name.as_str().to_owned()).collect();

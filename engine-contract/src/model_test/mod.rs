@@ -10,7 +10,7 @@ mod random;
 use crate::support::*;
 use engine::{CommitError, Engine, Memory, Scan, TableKey};
 use faults::Faults;
-use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Transaction};
+use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, TableSettingsUpdate, Transaction};
 use random::Choices;
 
 /// One in this many restarts uses the durability that waits for the disk. If there were more, the test would spend most
@@ -125,6 +125,7 @@ impl<O: EngineOpener> Pair<O> {
                 same("all entities", (all_of(&self.memory, &table).await, all_of(self.durable(), &table).await));
                 let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
                 same("all policies", answers);
+                same("all settings", (self.memory.settings(&table).await, self.durable().settings(&table).await));
             }
         }
     }
@@ -160,11 +161,21 @@ impl<O: EngineOpener> Pair<O> {
                 self.clock.set(ticks);
                 format!("set the clock to {ticks}")
             }
+            5 if random.one_in(2) => {
+                let update = TableSettingsUpdate { retention: (!random.one_in(4)).then(|| random.retention()) };
+                let what = format!("set {update:?} of {table:?}");
+                let memory = self.memory.update_settings(&table, update.clone()).await;
+                same(&what, (memory, self.durable().update_settings(&table, update).await))
+            }
             5 => {
                 let policies = random.policies();
                 let what = format!("set {policies:?} of {table:?}");
                 let memory = self.memory.set_policies(&table, policies.clone()).await;
                 same(&what, (memory, self.durable().set_policies(&table, policies).await))
+            }
+            6 if random.one_in(2) => {
+                let answers = (self.memory.settings(&table).await, self.durable().settings(&table).await);
+                same(&format!("settings of {table:?}"), answers)
             }
             6 => {
                 let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);

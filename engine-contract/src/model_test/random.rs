@@ -4,7 +4,7 @@ use crate::support::*;
 use engine::{Scan, TableKey};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::{Condition, DateTime, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
-use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
+use model::{RecordBuilder, Retention, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use test_support::Random;
 
 pub(crate) struct Choices(pub(crate) Random);
@@ -85,6 +85,14 @@ impl Choices {
             }
         }
         Transaction::new(mutations).unwrap()
+    }
+
+    pub(crate) fn retention(&mut self) -> Option<Retention> {
+        match self.below(3) {
+            0 => None,
+            1 => Retention::by_age(1),
+            _ => Retention::by_property("Time", 0),
+        }
     }
 
     pub(crate) fn policies(&mut self) -> StoredAccessPolicies {

@@ -5,9 +5,9 @@
 
 use engine::TableKey;
 use engine::parts::policies_value::{self, push_text, take_text, take_time};
-use engine::parts::properties_value;
+use engine::parts::{properties_value, settings_value};
 use engine::snapshot::SnapshotTable;
-use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 
 /// The data folder format that this version writes and reads.
 pub(crate) const FORMAT: u32 = 2;
@@ -25,10 +25,13 @@ pub(crate) const PURGE_END: &[u8] = b"\0\0\0\0\0\0\0\0q";
 /// The prefix of the keys of service properties. The account name follows.
 pub(crate) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
-/// The version of a catalog value for a table without policies. It is the value's first byte.
+/// The version of a catalog value for a table without policies and settings. It is the value's first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
 /// The version of a catalog value for a table with policies. The policies follow the same data as in version 1.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
+/// The version of a catalog value for a table with settings. The policies, even if there are none, and then the
+/// settings follow the same data as in version 1. A program that does not know the settings refuses the folder.
+const CATALOG_VALUE_VERSION_WITH_SETTINGS: u8 = 3;
 /// The value of a deleted table, which consists only of its version.
 pub(crate) const PURGE_VALUE: &[u8] = &[1];
 
@@ -90,34 +93,48 @@ pub(crate) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
 
-pub(crate) fn catalog_value(
-    table: &TableKey,
-    id: TableId,
-    created: DateTime,
-    policies: &StoredAccessPolicies,
-) -> Vec<u8> {
-    let version = if policies.is_empty() { CATALOG_VALUE_VERSION } else { CATALOG_VALUE_VERSION_WITH_POLICIES };
-    let mut out = vec![version];
-    out.extend_from_slice(&id.to_bytes());
-    out.extend_from_slice(&created.ticks().to_be_bytes());
-    push_text(&mut out, table.name.as_str());
-    if !policies.is_empty() {
-        policies_value::encode_to(policies, &mut out);
-    }
-    out
-}
-
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CatalogEntry {
     pub(crate) table: TableKey,
     pub(crate) id: TableId,
     pub(crate) created: DateTime,
     pub(crate) policies: StoredAccessPolicies,
+    pub(crate) settings: TableSettings,
 }
 
 impl CatalogEntry {
+    /// Returns the entry of a table without policies and with the default settings.
+    pub(crate) fn new(table: TableKey, id: TableId, created: DateTime) -> Self {
+        Self { table, id, created, policies: StoredAccessPolicies::default(), settings: TableSettings::default() }
+    }
+
+    pub(crate) fn from_snapshot(id: TableId, table: &SnapshotTable) -> Self {
+        let SnapshotTable { table, created, policies, settings } = table.clone();
+        Self { table, id, created, policies, settings }
+    }
+
     pub(crate) fn into_snapshot(self) -> SnapshotTable {
-        SnapshotTable { table: self.table, created: self.created, policies: self.policies }
+        let Self { table, id: _, created, policies, settings } = self;
+        SnapshotTable { table, created, policies, settings }
+    }
+
+    /// Returns the value in the oldest version that can represent the entry.
+    pub(crate) fn value(&self) -> Vec<u8> {
+        let version = match (self.policies.is_empty(), self.settings.is_default()) {
+            (_, false) => CATALOG_VALUE_VERSION_WITH_SETTINGS,
+            (false, true) => CATALOG_VALUE_VERSION_WITH_POLICIES,
+            (true, true) => CATALOG_VALUE_VERSION,
+        };
+        let mut out = vec![version];
+        out.extend_from_slice(&self.id.to_bytes());
+        out.extend_from_slice(&self.created.ticks().to_be_bytes());
+        push_text(&mut out, self.table.name.as_str());
+        if version != CATALOG_VALUE_VERSION {
+            policies_value::encode_to(&self.policies, &mut out);
+        }
+        // Default settings are encoded as no bytes.
+        out.extend_from_slice(&settings_value::encode(&self.settings));
+        out
     }
 }
 
@@ -129,14 +146,22 @@ pub(crate) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let name = TableName::stored(take_text(&mut rest)?).ok()?;
     let policies = match *version {
         CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
-        CATALOG_VALUE_VERSION_WITH_POLICIES => policies_value::decode_from(&mut rest)?,
+        CATALOG_VALUE_VERSION_WITH_POLICIES | CATALOG_VALUE_VERSION_WITH_SETTINGS => {
+            policies_value::decode_from(&mut rest)?
+        }
         _ => return None,
+    };
+    let settings = match *version {
+        CATALOG_VALUE_VERSION_WITH_SETTINGS => {
+            settings_value::decode(std::mem::take(&mut rest)).filter(|settings| !settings.is_default())?
+        }
+        _ => TableSettings::default(),
     };
     let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
     let table = TableKey { account, name };
     let is_good = rest.is_empty() && catalog_key(&table) == key;
-    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
+    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies, settings })
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -196,7 +221,7 @@ fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{KeyText, Permissions, StoredAccessPolicy};
+    use model::{KeyText, Permissions, Retention, StoredAccessPolicy};
 
     fn table() -> TableKey {
         TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
@@ -210,42 +235,52 @@ mod tests {
         StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
     }
 
+    fn entry(policies: StoredAccessPolicies, retention: Option<Retention>) -> CatalogEntry {
+        let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
+        let settings = TableSettings { retention };
+        CatalogEntry { policies, settings, ..CatalogEntry::new(table(), TableId(5), created) }
+    }
+
     #[test]
     fn the_catalog_format_is_pinned() {
-        let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
-        for (policies, expected) in [
+        for (entry, expected) in [
             (
-                StoredAccessPolicies::default(),
+                entry(StoredAccessPolicies::default(), None),
                 &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable"[..],
             ),
             (
-                policies(),
+                entry(policies(), None),
                 b"\x02\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
                   \x03\xC3\xA91\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x02ru\
                   \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-",
             ),
+            (
+                entry(StoredAccessPolicies::default(), Retention::by_property("Ends", 7)),
+                b"\x03\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\x01\0\x08\0\0\0\x07Ends",
+            ),
         ] {
-            let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created, &policies));
+            let (key, value) = (catalog_key(&table()), entry.value());
             assert_eq!(key, b"\0\0\0\0\0\0\0\0cacc1\0mytable");
             assert_eq!(value.escape_ascii().to_string(), expected.escape_ascii().to_string());
             let decoded = decode_catalog_entry(&key, &value).unwrap();
             assert_eq!(decoded.table.name.as_str(), "MyTable");
-            assert_eq!(decoded, CatalogEntry { table: table(), id: TableId(5), created, policies });
+            assert_eq!(decoded, entry);
         }
     }
 
     #[test]
     fn damaged_catalog_entries_are_told_from_good_ones() {
         let key = catalog_key(&table());
-        let value = |policies| catalog_value(&table(), TableId(5), DateTime::MIN, &policies);
-        for whole in [value(StoredAccessPolicies::default()), value(policies())] {
+        let value = |policies, retention| entry(policies, retention).value();
+        let none = StoredAccessPolicies::default;
+        for whole in [value(none(), None), value(policies(), None), value(none(), Retention::by_age(60))] {
             for length in 0..whole.len() {
                 assert!(decode_catalog_entry(&key, &whole[..length]).is_none(), "cut to {length}");
             }
         }
-        let value = value(StoredAccessPolicies::default());
+        let value = value(none(), None);
         let mut newer = value.clone();
-        newer[0] = 3;
+        newer[0] = 4;
         assert!(decode_catalog_entry(&key, &newer).is_none());
         assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {

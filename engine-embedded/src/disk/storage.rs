@@ -277,6 +277,7 @@ pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
             Ok(EngineEntry::Table(entry)) => {
                 recovered.catalog.insert(&entry.table, entry.id);
                 recovered.catalog.set_policies(&entry.table, entry.policies);
+                recovered.catalog.set_settings(&entry.table, entry.settings);
                 highest_id = highest_id.max(Some(entry.id));
             }
             Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),

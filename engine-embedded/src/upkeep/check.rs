@@ -229,14 +229,14 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
     use super::*;
-    use crate::disk::layout::{self, TableId};
+    use crate::disk::layout::{self, CatalogEntry, TableId};
     use crate::disk::payload::{Operations, Origin};
     use crate::log::errors::DiskError;
     use crate::{Embedded, EmbeddedOptions};
     use engine::check::PROBLEMS_MAX;
     use engine::{Engine, TableKey};
     use model::clock::SystemClock;
-    use model::{AccountName, DateTime, RecordBuilder, StoredAccessPolicies, TableName};
+    use model::{AccountName, DateTime, RecordBuilder, TableName};
 
     type Entry = (Vec<u8>, Vec<u8>);
 
@@ -275,10 +275,7 @@ mod tests {
         let catalog = |name: &str, id: u64| {
             let table = TableKey { name: TableName::new(name).unwrap(), ..table() };
             let id = TableId::from_bytes(&id.to_be_bytes()).unwrap();
-            (
-                layout::catalog_key(&table),
-                layout::catalog_value(&table, id, DateTime::MIN, &StoredAccessPolicies::default()),
-            )
+            (layout::catalog_key(&table), CatalogEntry::new(table, id, DateTime::MIN).value())
         };
         let good = (entity(1, b"p\0r"), record(1000));
         assert_eq!(problems(std::slice::from_ref(&good)).await, [""; 0]);

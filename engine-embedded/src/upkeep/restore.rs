@@ -3,7 +3,7 @@
 //! Invariant: until [`Restore::finish`] has returned, only another restore opens the folder.
 
 use crate::disk::folder::Folder;
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::storage::{OpenSettings, Storage};
@@ -74,8 +74,7 @@ impl Restore for RestoredFolder {
     fn table(&mut self, table: &SnapshotTable) -> Result<(), OpenError> {
         let id = self.next_table_id;
         self.next_table_id = id.next();
-        let value = layout::catalog_value(&table.table, id, table.created, &table.policies);
-        self.put(layout::catalog_key(&table.table), &value)
+        self.put(layout::catalog_key(&table.table), &CatalogEntry::from_snapshot(id, table).value())
     }
 
     fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), OpenError> {

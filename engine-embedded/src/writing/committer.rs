@@ -14,7 +14,7 @@
 
 use crate::counts::{Phase, PhaseTimer};
 use crate::disk::guard::{Panicked, guarded};
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::FreeSpace;
 use crate::disk::storage::storage_fault;
@@ -28,7 +28,8 @@ use crate::writing::queue_memory::MemoryShare;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
+use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies};
+use model::{TableSettingsUpdate, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,6 +57,7 @@ pub(crate) enum CatalogChange {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
+    UpdateSettings(TableKey, TableSettingsUpdate, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
 }
 
@@ -197,7 +199,13 @@ impl<C: Clock> Committer<C> {
             CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
             CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
             CatalogChange::SetPolicies(table, policies, answer) => {
-                drop(answer.send(self.set_policies(&table, policies)));
+                drop(answer.send(self.change_table(&table, |entry| entry.policies = policies)));
+            }
+            CatalogChange::UpdateSettings(table, update, answer) => {
+                let change = |entry: &mut CatalogEntry| {
+                    entry.settings = std::mem::take(&mut entry.settings).updated(update);
+                };
+                drop(answer.send(self.change_table(&table, change)));
             }
             CatalogChange::UpdateProperties(account, update, answer) => {
                 drop(answer.send(self.update_properties(&account, *update)));
@@ -282,10 +290,8 @@ impl<C: Clock> Committer<C> {
         }
         writable.map_err(CatalogError::Fault)?;
         let mut operations = Operations::default();
-        operations.put(
-            layout::catalog_key(table),
-            layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
-        );
+        let entry = CatalogEntry::new(table.clone(), id, self.stamps.now());
+        operations.put(layout::catalog_key(table), entry.value());
         operations.put(layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Even if the write fails, the ID may have been used, so do not issue it again.
         self.next_table_id = id.next();
@@ -294,7 +300,8 @@ impl<C: Clock> Committer<C> {
         Ok(())
     }
 
-    fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+    /// Changes the policies or the settings of a table.
+    fn change_table(&mut self, table: &TableKey, change: impl FnOnce(&mut CatalogEntry)) -> Result<(), CatalogError> {
         let (writable, key) = (self.wait_until_writable_with_space(), layout::catalog_key(table));
         if self.shared.catalog().get(table).is_none() {
             return Err(CatalogError::NotFound);
@@ -304,12 +311,15 @@ impl<C: Clock> Committer<C> {
         let value = value.map_err(|error| CatalogError::Fault(storage_fault(error)))?;
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
-        let entry = entry.ok_or_else(damaged)?;
-        let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
+        let mut entry = entry.ok_or_else(damaged)?;
+        change(&mut entry);
         let mut operations = Operations::default();
-        operations.put(key, value);
+        operations.put(key, entry.value());
         self.write_synced(operations).map_err(CatalogError::Fault)?;
-        self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
+        let mut catalog = self.shared.catalog_mut();
+        let listed = catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
+        (listed.policies, listed.settings) = (entry.policies, Arc::new(entry.settings));
+        Ok(())
     }
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {

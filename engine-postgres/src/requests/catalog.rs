@@ -1,4 +1,4 @@
-//! Operations on tables, their policies and single entities. Each needs one or two statements.
+//! Operations on tables, their policies and settings, and single entities. Each needs one or two statements.
 //!
 //! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
 //! cached, and each use of the ID also checks whether the table still exists.
@@ -11,10 +11,12 @@ use crate::state::PostgresState;
 use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
-use engine::parts::policies_value;
+use engine::parts::{policies_value, settings_value};
 use engine::{CatalogError, Fault, ReadError, TableKey};
 use model::name::TABLE_NAMES_FROM;
-use model::{AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName};
+use model::{
+    AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate,
+};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -23,6 +25,7 @@ pub(crate) struct ListedTable {
     pub(crate) id: DatabaseTableId,
     pub(crate) name: TableName,
     pub(crate) policies: StoredAccessPolicies,
+    pub(crate) settings: TableSettings,
 }
 
 impl<C: Clock> PostgresState<C> {
@@ -37,9 +40,10 @@ impl<C: Clock> PostgresState<C> {
         let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
+        let settings = settings_value::decode(column(row, 3)?).ok_or_else(damaged)?;
         let id = DatabaseTableId(column(row, 0)?);
         self.cache_id(table, id);
-        Ok(Some(ListedTable { id, name, policies }))
+        Ok(Some(ListedTable { id, name, policies, settings }))
     }
 
     /// If the ID comes from the cache, the table may have been deleted since.
@@ -131,6 +135,23 @@ impl<C: Clock> PostgresState<C> {
         let mut value = Vec::new();
         policies_value::encode_to(policies, &mut value);
         self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
+    }
+
+    /// If another server changes the settings in between, applies the update to the changed settings.
+    pub(crate) async fn update_settings(
+        &self,
+        table: &TableKey,
+        update: TableSettingsUpdate,
+    ) -> Result<(), CatalogError> {
+        loop {
+            let listed = self.look_up(table).await.map_err(CatalogError::Fault)?.ok_or(CatalogError::NotFound)?;
+            let before = settings_value::encode(&listed.settings);
+            let after = settings_value::encode(&listed.settings.updated(update.clone()));
+            match self.change(statements::SET_SETTINGS, &[&listed.id.0, &before, &after]).await {
+                Err(CatalogError::NotFound) => {}
+                changed => return changed,
+            }
+        }
     }
 
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {

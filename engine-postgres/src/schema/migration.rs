@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-pub(crate) const SCHEMA_VERSION: i64 = 3;
+pub(crate) const SCHEMA_VERSION: i64 = 4;
 /// The maximum number of attempts to create the tables while other servers also create them.
 const ATTEMPTS_MAX: u32 = 40;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
@@ -90,6 +90,11 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
+/// Returns the statements of the fourth version: the settings of each table. The default settings have no bytes.
+fn fourth(_: Dialect) -> Vec<String> {
+    vec!["ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned()]
+}
+
 /// Returns whether the entities and the leases are distributed. The leases are the last to be distributed.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
@@ -149,13 +154,13 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
         client.batch_execute("ROLLBACK").await?;
         return Ok(Err(newer(found)));
     }
-    let steps: [fn(Dialect) -> Vec<String>; 3] = [first, second, third];
+    let steps: [fn(Dialect) -> Vec<String>; 4] = [first, second, third, fourth];
     for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         for statement in step(dialect) {
             client.batch_execute(&statement).await?;
         }
     }
-    let names = Names::undistributed(client).await?;
+    let names = Names::query(client, dialect).await?;
     client.batch_execute(&function::definition(&names)).await?;
     let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
     client.execute(done, &[&SCHEMA_VERSION]).await?;

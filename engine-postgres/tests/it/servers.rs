@@ -7,6 +7,7 @@ use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
 use model::{MutationResult, ServiceProperties};
+use model::{Retention, TableSettingsUpdate};
 use rowhouse_engine_postgres::PROPERTIES_VISIBLE_WITHIN;
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
 use std::collections::BTreeSet;
@@ -71,6 +72,9 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     let policies = StoredAccessPolicies::new(vec![StoredAccessPolicy::new("x").unwrap()]).unwrap();
     b.set_policies(&table, policies.clone()).await.unwrap();
     assert_eq!(a.policies(&table).await.unwrap(), policies);
+    let retention = Retention::by_age(60);
+    c.update_settings(&table, TableSettingsUpdate { retention: Some(retention.clone()) }).await.unwrap();
+    assert_eq!(a.settings(&table).await.unwrap().retention, retention);
     b.delete_table(&table).await.unwrap();
     let written = commit_one(&*a, &table, insert("p", "late", 1)).await;
     assert!(matches!(written, Err(CommitError::TableNotFound)), "{written:?}");

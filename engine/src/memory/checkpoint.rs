@@ -17,7 +17,7 @@ use crate::parts::properties::AccountProperties;
 use model::{AccountName, Clock};
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
-/// The engine's contents at one instant: tables, entities, policies and service properties of all accounts.
+/// The engine's contents at one instant: tables, entities, policies, settings and service properties of all accounts.
 #[derive(Debug, Clone)]
 pub struct MemoryCheckpoint {
     catalog: Catalog<Table>,

@@ -23,7 +23,7 @@ use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use stamps::MemoryStamps;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
@@ -145,6 +145,18 @@ impl<C: Clock> Engine for Memory<C> {
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
         let mut state = self.shared.write().map_err(CatalogError::Fault)?;
         state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)
+    }
+
+    async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        Ok(TableSettings::clone(&state.catalog.get(table).ok_or(ReadError::TableNotFound)?.settings))
+    }
+
+    async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        let listed = state.catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
+        listed.settings = Arc::new(TableSettings::clone(&listed.settings).updated(update));
+        Ok(())
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

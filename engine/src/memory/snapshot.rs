@@ -5,7 +5,7 @@ use super::{Contents, MemoryState, Table};
 use crate::contract::{Fault, TableKey};
 use crate::parts::cancellation::Cancellation;
 use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
-use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
+use model::{AccountName, Clock, DateTime, Record, ServiceProperties, TableSettings};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
@@ -17,8 +17,8 @@ impl<C: Clock> Snapshots for MemoryState<C> {
         let (mut tables, mut entities) = (Vec::new(), Vec::new());
         for (account, listed) in state.catalog.iter() {
             let table = TableKey { account: account.clone(), name: listed.name.clone() };
-            let policies = listed.policies.clone();
-            tables.push(SnapshotTable { table, created: listed.table.created, policies });
+            let (policies, settings) = (listed.policies.clone(), TableSettings::clone(&listed.settings));
+            tables.push(SnapshotTable { table, created: listed.table.created, policies, settings });
             entities.push(listed.table.entities.clone());
         }
         let contents = SnapshotContents { last_stamp: state.stamps.last(), properties: state.properties.all(), tables };
@@ -93,9 +93,10 @@ impl<C: Clock> Restore for RestoredMemory<C> {
         for (account, set) in self.properties {
             properties.insert(&account, set);
         }
-        for (SnapshotTable { table, created, policies }, entities) in self.tables {
+        for (SnapshotTable { table, created, policies, settings }, entities) in self.tables {
             catalog.insert(&table, Table { created, entities });
             catalog.set_policies(&table, policies);
+            catalog.set_settings(&table, settings);
         }
         stamps.skip_to(last_stamp);
         Ok(())

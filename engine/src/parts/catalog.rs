@@ -4,9 +4,10 @@
 
 use crate::contract::TableKey;
 use model::name::TABLE_NAMES_FROM;
-use model::{AccountName, StoredAccessPolicies, TableName};
+use model::{AccountName, StoredAccessPolicies, TableName, TableSettings};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The tables of all accounts. Each has an engine-specific value.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct CatalogTable<T> {
     pub name: TableName,
     /// The table's stored access policies.
     pub policies: StoredAccessPolicies,
+    /// The table's settings, shared with the operations that are in progress.
+    pub settings: Arc<TableSettings>,
     /// The engine's value for the table.
     pub table: T,
 }
@@ -42,16 +45,22 @@ impl<T> Catalog<T> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies. The caller ensures that no table with the same name exists.
+    /// Adds a table without policies and with the default settings. The caller ensures that no table with the same name exists.
     pub fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
-        let policies = StoredAccessPolicies::default();
-        tables.insert(Box::from(key.name.folded()), CatalogTable { name: key.name.clone(), policies, table });
+        let (policies, settings) = (StoredAccessPolicies::default(), Arc::default());
+        tables.insert(Box::from(key.name.folded()), CatalogTable { name: key.name.clone(), policies, settings, table });
     }
 
     /// Replaces the policies of a table, if the table exists.
     pub fn set_policies(&mut self, key: &TableKey, policies: StoredAccessPolicies) -> Option<()> {
         self.get_mut(key)?.policies = policies;
+        Some(())
+    }
+
+    /// Replaces the settings of a table, if the table exists.
+    pub fn set_settings(&mut self, key: &TableKey, settings: TableSettings) -> Option<()> {
+        self.get_mut(key)?.settings = Arc::new(settings);
         Some(())
     }
 

@@ -7,7 +7,7 @@ use engine::{
     TablePage, TableQuery,
 };
 use model::{AccountName, EntityKey, EntityView, MutationResult, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction};
+use model::{StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use std::any::Any;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -37,6 +37,12 @@ pub(super) trait AnyEngine: Send + Sync {
         &'a self,
         table: &'a TableKey,
         policies: StoredAccessPolicies,
+    ) -> Boxed<'a, Result<(), CatalogError>>;
+    fn settings<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<TableSettings, ReadError>>;
+    fn update_settings<'a>(
+        &'a self,
+        table: &'a TableKey,
+        update: TableSettingsUpdate,
     ) -> Boxed<'a, Result<(), CatalogError>>;
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>>;
     fn scan_erased<'a>(
@@ -109,6 +115,18 @@ impl<E: Engine> AnyEngine for E {
         policies: StoredAccessPolicies,
     ) -> Boxed<'a, Result<(), CatalogError>> {
         Box::pin(Engine::set_policies(self, table, policies))
+    }
+
+    fn settings<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<TableSettings, ReadError>> {
+        Box::pin(Engine::settings(self, table))
+    }
+
+    fn update_settings<'a>(
+        &'a self,
+        table: &'a TableKey,
+        update: TableSettingsUpdate,
+    ) -> Boxed<'a, Result<(), CatalogError>> {
+        Box::pin(Engine::update_settings(self, table, update))
     }
 
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>> {

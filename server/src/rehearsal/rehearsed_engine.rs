@@ -8,7 +8,7 @@ use engine::{
     TableQuery,
 };
 use model::{AccountName, EntityKey, MutationResult, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction};
+use model::{StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use std::fmt;
 use std::sync::Arc;
 
@@ -102,6 +102,16 @@ impl Engine for RehearsedEngine {
             rehearsal.note_policies(table, current);
         }
         self.engine.set_policies(table, policies).await.inspect(|()| note_change("set policies"))
+    }
+
+    async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
+        self.admit().map_err(ReadError::Fault)?;
+        self.engine.settings(table).await
+    }
+
+    async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
+        self.admit().map_err(CatalogError::Fault)?;
+        self.engine.update_settings(table, update).await.inspect(|()| note_change("set table settings"))
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -100,7 +100,7 @@ impl BackupBuilder {
                 Frame::Account(account) => manifest.accounts.push(account),
                 Frame::Table(table) => {
                     self.end_table(std::mem::take(&mut chunker), progress)?;
-                    manifest.tables.push(TableContent { table, entities: 0, bytes: 0, chunks: Vec::new() });
+                    manifest.add_table(table);
                     self.chunks.push(Vec::new());
                     last_key.clear();
                     totals.tables += 1;

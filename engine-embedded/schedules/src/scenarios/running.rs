@@ -3,7 +3,7 @@
 use crate::disk::checks::Disk;
 use crate::disk::contents::{Contents, is_of_entity};
 use crate::disk::folder::Folder;
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::FreeSpace;
 use crate::disk::storage::{OpenSettings, Storage};
@@ -18,8 +18,8 @@ use crate::writing::queue_memory::QueueMemory;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
 use model::{
-    AccountName, Clock, DateTime, EdmValue, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder,
-    StoredAccessPolicies, TableName, Transaction,
+    AccountName, Clock, DateTime, EdmValue, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder, TableName,
+    Transaction,
 };
 use shuttle::future::block_on;
 use shuttle::thread::{self, JoinHandle};
@@ -107,8 +107,8 @@ impl Running {
         let mut id = TableId::FIRST;
         let mut operations = Operations::default();
         for table in tables {
-            let value = layout::catalog_value(table, id, DateTime::MIN, &StoredAccessPolicies::default());
-            operations.put(layout::catalog_key(table), value);
+            let entry = CatalogEntry::new(table.clone(), id, DateTime::MIN);
+            operations.put(layout::catalog_key(table), entry.value());
             id = id.next();
         }
         operations.put(layout::NEXT_TABLE_ID, id.to_bytes());

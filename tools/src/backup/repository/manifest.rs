@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 const FORMAT: u32 = 1;
+/// The format of a backup whose tables have settings. A program that does not know them refuses the backup.
+const FORMAT_WITH_SETTINGS: u32 = 2;
 /// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this limit is enough for about two
 /// tebibytes of data.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -46,6 +48,9 @@ pub(in crate::backup) struct TableEntry {
     created: String,
     /// In Base64.
     policies: String,
+    /// In Base64. Default settings are empty.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    settings: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +78,14 @@ impl BackupManifest {
         Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
     }
 
+    /// Adds a table that has no chunks yet.
+    pub(in crate::backup) fn add_table(&mut self, table: TableEntry) {
+        if !table.settings.is_empty() {
+            self.format = FORMAT_WITH_SETTINGS;
+        }
+        self.tables.push(TableContent { table, entities: 0, bytes: 0, chunks: Vec::new() });
+    }
+
     /// Also returns the name of the backup, which contains the hash of the manifest.
     pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
         let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
@@ -95,8 +108,8 @@ impl BackupManifest {
         let manifest: Self = serde_json::from_slice(bytes)
             .with_context(|| format!("this version of Rowhouse cannot read the manifest of backup {id}"))?;
         ensure!(
-            manifest.format == FORMAT,
-            "backup {id} has format {}, but this version of Rowhouse reads format {FORMAT}",
+            (FORMAT..=FORMAT_WITH_SETTINGS).contains(&manifest.format),
+            "backup {id} has format {}, but this version of Rowhouse reads formats up to {FORMAT_WITH_SETTINGS}",
             manifest.format
         );
         manifest.check(bytes, id).with_context(|| {
@@ -186,6 +199,7 @@ impl TableEntry {
             name: table.table.name.as_str().to_owned(),
             created: table.created.ticks().to_string(),
             policies: BASE64_STANDARD.encode(snapshot::encode_policies(&table.policies)),
+            settings: BASE64_STANDARD.encode(snapshot::encode_settings(&table.settings)),
         }
     }
 
@@ -195,8 +209,10 @@ impl TableEntry {
         let name = TableName::stored(&self.name).ok().with_context(what)?;
         let policies = BASE64_STANDARD.decode(&self.policies).ok();
         let policies = policies.and_then(|bytes| snapshot::decode_policies(&bytes)).with_context(what)?;
+        let settings = BASE64_STANDARD.decode(&self.settings).ok();
+        let settings = settings.and_then(|bytes| snapshot::decode_settings(&bytes)).with_context(what)?;
         let created = ticks(&self.created).with_context(what)?;
-        Ok(SnapshotTable { table: TableKey { account, name }, created, policies })
+        Ok(SnapshotTable { table: TableKey { account, name }, created, policies, settings })
     }
 }
 
@@ -225,15 +241,22 @@ fn ticks(text: &str) -> anyhow::Result<DateTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{Retention, StoredAccessPolicies, TableSettings};
 
     fn manifest() -> BackupManifest {
+        manifest_with(None)
+    }
+
+    fn manifest_with(retention: Option<Retention>) -> BackupManifest {
         let time = "2026-03-04T05:06:07.1234567Z".to_owned();
         let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() };
-        let table = SnapshotTable { table, created: DateTime::MIN, policies: model::StoredAccessPolicies::default() };
+        let (policies, settings) = (StoredAccessPolicies::default(), TableSettings { retention });
+        let table = SnapshotTable { table, created: DateTime::MIN, policies, settings };
         let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 9, stored: 31, entities: 1 }];
         manifest.accounts.push(AccountEntry::new(&table.table.account, &ServiceProperties::default()));
-        manifest.tables.push(TableContent { table: TableEntry::new(&table), entities: 1, bytes: 9, chunks });
+        manifest.add_table(TableEntry::new(&table));
+        manifest.tables[0] = TableContent { entities: 1, bytes: 9, chunks, ..manifest.tables[0].clone() };
         manifest
     }
 
@@ -286,9 +309,19 @@ mod tests {
 
     #[test]
     fn a_later_format_is_told_from_damage() {
-        let (id, bytes) = BackupManifest { format: 2, ..manifest() }.encode().unwrap();
+        let (id, bytes) = BackupManifest { format: 3, ..manifest() }.encode().unwrap();
         let error = BackupManifest::decode(&id, &bytes).unwrap_err().to_string();
-        assert!(error.contains("format 2"), "{error}");
+        assert!(error.contains("format 3"), "{error}");
+    }
+
+    #[test]
+    fn a_backup_with_settings_has_a_format_that_earlier_versions_refuse() {
+        let retention = Retention::by_property("Ends", 7);
+        let (id, bytes) = manifest_with(retention.clone()).encode().unwrap();
+        let decoded = BackupManifest::decode(&id, &bytes).unwrap();
+        assert_eq!((manifest().format, decoded.format), (1, 2));
+        assert_eq!(decoded.tables[0].table.settings, "AQAIAAAAB0VuZHM=");
+        assert_eq!(decoded.tables[0].table.decode().unwrap().settings.retention, retention);
     }
 
     #[test]

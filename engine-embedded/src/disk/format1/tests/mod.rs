@@ -7,12 +7,12 @@ mod steps;
 
 use super::closing::{CLOSED, ClosedJournal, ClosingRecord};
 use super::journal::{TAG_END, TAG_ITEM, TAG_START, TRAILER};
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::sequence::Sequence;
 use crate::tree::{Tree, TreeSettings};
 use crate::{Durability, Embedded, EmbeddedOptions, OpenError};
 use engine_contract::support::{ManualClock, START_TICKS, all, key, table};
-use model::{DateTime, EdmValue, RecordBuilder, StoredAccessPolicies};
+use model::{DateTime, EdmValue, RecordBuilder};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ fn removal(row: &str) -> Vec<u8> {
 }
 
 fn catalog_value() -> Vec<u8> {
-    layout::catalog_value(&table("Entities"), TableId::FIRST, DateTime::MIN, &StoredAccessPolicies::default())
+    CatalogEntry::new(table("Entities"), TableId::FIRST, DateTime::MIN).value()
 }
 
 /// The batch that creates the table `Entities`.
