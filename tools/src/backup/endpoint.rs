@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
 use engine::{SnapshotTable, TableKey};
-use model::{AccountName, EntityView, Position, ServiceProperties, StoredAccessPolicies, TableName};
+use model::{AccountName, EntityView, Position, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -127,6 +127,10 @@ impl Source for BackupSource {
 
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
         Ok(self.table(table)?.table.policies.clone())
+    }
+
+    async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>> {
+        Ok(Some(self.table(table)?.table.settings.clone()))
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {

@@ -94,6 +94,10 @@ impl Comparison {
         if self.with_policies && self.from.policies(&table.from).await? != self.to.policies(&table.to).await? {
             self.add(|| format!("the stored access policies of the table '{name}' differ"));
         }
+        let source = if self.with_policies { self.from.settings(&table.from).await? } else { None };
+        if source.is_some() && source != self.to.settings(&table.to).await? {
+            self.add(|| format!("the settings of the table '{name}' differ"));
+        }
         let mut sources = Entities::read(&self.from, &table.from, "source");
         let mut targets = Entities::read(&self.to, &table.to, "target");
         let (mut source, mut target) = (sources.next().await?, targets.next().await?);

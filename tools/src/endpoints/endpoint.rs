@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
 use engine::TableKey;
-use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
@@ -47,6 +47,8 @@ pub(crate) trait Source: Send + Sync {
         limit: usize,
     ) -> anyhow::Result<Page>;
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies>;
+    /// Returns `None` if the tables of the endpoint have no settings.
+    async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>>;
     async fn properties(&self, account: &AccountName) -> anyhow::Result<ServiceProperties>;
     /// Closes the endpoint. All writes are durable when this returns.
     async fn close(&self) -> anyhow::Result<()>;
@@ -65,6 +67,7 @@ pub(crate) trait Endpoint: Source {
     ) -> anyhow::Result<WriteOutcome>;
     async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>>;
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()>;
+    async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()>;
     async fn set_properties(&self, account: &AccountName, properties: ServiceProperties) -> anyhow::Result<()>;
 }
 

@@ -8,7 +8,7 @@ use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
-    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
+    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings, Transaction,
 };
 use std::time::{Duration, Instant};
 use wire::filter::Grammar;
@@ -70,6 +70,10 @@ impl<E: Engine> Source for EngineEndpoint<E> {
         self.0.policies(table).await.map_err(|error| read_error(error, table))
     }
 
+    async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>> {
+        self.0.settings(table).await.map(Some).map_err(|error| read_error(error, table))
+    }
+
     async fn properties(&self, account: &AccountName) -> anyhow::Result<ServiceProperties> {
         Ok(ServiceProperties::clone(&*self.0.service_properties(account)?))
     }
@@ -118,6 +122,11 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
         self.0.set_policies(table, policies).await.map_err(|error| catalog_error(error, table))
+    }
+
+    async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()> {
+        let set = self.0.update_settings(table, settings.into_update()).await;
+        set.map_err(|error| catalog_error(error, table))
     }
 
     async fn set_properties(&self, account: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {

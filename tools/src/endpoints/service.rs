@@ -1,9 +1,9 @@
 use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use async_trait::async_trait;
 use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
 use engine::TableKey;
-use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 
 const SKIP_POLICIES: &str = "stored access policies (skip them with --skip-policies)";
 const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";
@@ -47,6 +47,10 @@ impl Source for TableService {
         self.table(table.name.as_str()).policies().await.context(SKIP_POLICIES)
     }
 
+    async fn settings(&self, _: &TableKey) -> anyhow::Result<Option<TableSettings>> {
+        Ok(None)
+    }
+
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
         self.properties().await.context(SKIP_PROPERTIES)
     }
@@ -81,6 +85,16 @@ impl Endpoint for TableService {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
         self.table(table.name.as_str()).set_policies(&policies).await.context(SKIP_POLICIES)
+    }
+
+    async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()> {
+        ensure!(
+            settings.is_default(),
+            "the table '{}' has settings, such as a retention, but the target service has none; skip them with \
+             --skip-policies",
+            table.name
+        );
+        Ok(())
     }
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {

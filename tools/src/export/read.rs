@@ -5,7 +5,7 @@ use super::layout::{ExportTarget, part_path};
 use super::state::{ExportState, TablePart};
 use crate::endpoints::{Query, Source, split};
 use crate::file::remove_file;
-use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
+use crate::formats::{ExportedRetention, ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::{Context, anyhow, ensure};
@@ -63,6 +63,7 @@ impl FileExport {
             work_left -= part_work * count as u64;
             let entities = self.read_parts(&table, &file, parts, part_work).await?;
             let policies = if self.with_policies { Some(self.source.policies(&table).await?) } else { None };
+            let settings = if self.with_policies { self.source.settings(&table).await? } else { None };
             let (format, with_timestamps, path) = (self.format, self.with_timestamps, file.clone());
             let assembled = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
             let TableFile { bytes, sha256 } = assembled.await.context(TASK_FAILED)??;
@@ -73,6 +74,7 @@ impl FileExport {
                 bytes,
                 sha256,
                 policies: policies.as_ref().map(encode_policies),
+                retention: settings.and_then(|settings| settings.retention).as_ref().map(ExportedRetention::new),
             };
             self.state.complete(name, exported)?;
         }

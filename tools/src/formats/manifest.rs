@@ -1,7 +1,7 @@
 use super::FileFormat;
 use anyhow::{Context, anyhow, ensure};
 use model::limits::EXPORT_MANIFEST_BYTES_MAX;
-use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
+use model::{DateTime, Permissions, Retention, StoredAccessPolicies, StoredAccessPolicy};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
@@ -40,6 +40,31 @@ pub(crate) struct ExportedTable {
     /// `None` if they were skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) policies: Option<Vec<ExportedPolicy>>,
+    /// `None` if the table has none, or if the policies were skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) retention: Option<ExportedRetention>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExportedRetention {
+    /// `None` if the retention follows the Timestamp.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    property: Option<String>,
+    seconds: u32,
+}
+
+impl ExportedRetention {
+    pub(crate) fn new(retention: &Retention) -> Self {
+        Self { property: retention.property().map(str::to_owned), seconds: retention.seconds() }
+    }
+
+    pub(crate) fn decode(&self) -> anyhow::Result<Retention> {
+        let retention = match &self.property {
+            None => Retention::by_age(self.seconds),
+            Some(property) => Retention::by_property(property, self.seconds),
+        };
+        retention.context("the property or the number of seconds of the retention is not valid")
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +170,17 @@ mod tests {
             std::fs::write(folder.path().join(MANIFEST_NAME), text).unwrap();
             let error = ExportManifest::read(folder.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn retentions_are_read_back() {
+        for retention in [Retention::by_age(60), Retention::by_property("Ends", 0)].map(Option::unwrap) {
+            let text = serde_json::to_string(&ExportedRetention::new(&retention)).unwrap();
+            assert_eq!(serde_json::from_str::<ExportedRetention>(&text).unwrap().decode().unwrap(), retention);
+        }
+        for bad in [r#"{"seconds":0}"#, r#"{"property":"a b","seconds":1}"#] {
+            assert!(serde_json::from_str::<ExportedRetention>(bad).unwrap().decode().is_err(), "{bad}");
         }
     }
 }

@@ -20,7 +20,8 @@ pub(crate) use json::{read_line, too_long, write_line};
 pub(crate) use line_error::LineError;
 pub(crate) use lines::{Framing, Lines};
 pub(crate) use manifest::{
-    ExportManifest, ExportedTable, MANIFEST_FORMAT, MANIFEST_NAME, STATE_NAME, decode_policies, encode_policies,
+    ExportManifest, ExportedRetention, ExportedTable, MANIFEST_FORMAT, MANIFEST_NAME, STATE_NAME, decode_policies,
+    encode_policies,
 };
 pub(crate) use value::{push_value, write_value};
 

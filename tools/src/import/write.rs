@@ -16,7 +16,7 @@ use crate::terminal::Progress;
 use anyhow::{Context, bail};
 use client::PropertyBag;
 use engine::TableKey;
-use model::{AccountName, EdmType, KeyText};
+use model::{AccountName, EdmType, KeyText, TableSettings};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -94,6 +94,13 @@ impl FileImport {
             && *policies != self.endpoint.policies(table).await?
         {
             self.endpoint.set_policies(table, policies.clone()).await?;
+        }
+        if let Some(retention) = input.retention.as_ref().filter(|_| self.with_policies) {
+            let before = self.endpoint.settings(table).await?.unwrap_or_default();
+            if before.retention.as_ref() != Some(retention) {
+                let retention = Some(retention.clone());
+                self.endpoint.set_settings(table, TableSettings { retention, ..before }).await?;
+            }
         }
         Ok(())
     }
