@@ -37,7 +37,7 @@ pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};
 pub use range::{KeyRange, Position};
 pub use record::{Record, RecordBuilder, RecordView};
-pub use retention::Retention;
+pub use retention::{Expiry, Retention, Visibility};
 pub use service_properties::{ServiceProperties, ServicePropertiesUpdate};
 pub use table_settings::{TableSettings, TableSettingsUpdate};
 pub use transaction::Transaction;

@@ -12,6 +12,7 @@ use crate::etag::Condition;
 use crate::key::{EntityKey, KeyView};
 use crate::limits::ENTITY_BYTES_MAX;
 use crate::record::{Property, Record, RecordBuilder, RecordView};
+use crate::retention::Expiry;
 
 /// A change to one entity (02 §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,6 +192,22 @@ impl Mutation {
             Some(existing) if expectation.merges => merge(self.key(), existing, properties, stamp),
             _ if matches!(self, Self::Insert { .. }) => Ok(Effect::Put(properties.clone().finish(stamp))),
             _ => Ok(Effect::Put(properties.clone().ordered().finish(stamp))),
+        }
+    }
+}
+
+impl Mutation {
+    /// Applies the mutation to the existing entity if the operation sees it, and otherwise as if there were no entity.
+    /// The new Timestamp is later than the one of the stored entity in either case.
+    pub fn apply_at(
+        &self,
+        existing: Option<RecordView<'_>>,
+        expiry: &Expiry,
+        now: DateTime,
+    ) -> Result<Effect, MutationError> {
+        match existing {
+            Some(hidden) if !expiry.sees(hidden) => self.apply(None, now.max(hidden.timestamp().next())),
+            existing => self.apply(existing, now),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The retention of a table: how long an entity exists after its last write, or after a time that it names itself.
 //!
+//! An expired entity stays stored until it is deleted, but does not exist for clients. [`Expiry`] decides this wherever
+//! an engine reads an entity.
+//!
 //! Invariants:
 //!
 //! 1. A retention by age lasts at least one second, so that an entity exists after it was written.
@@ -25,8 +28,8 @@ impl Retention {
         (1..=RETENTION_SECONDS_MAX).contains(&seconds).then_some(Self { property: None, seconds })
     }
 
-    /// Returns the retention by a property: an entity expires this time after the point in time in the property. Returns
-    /// `None` if no custom property can have the name, or if the time is too long.
+    /// Returns the retention by a property: an entity expires this time after the point in time in the property.
+    /// Returns `None` if no custom property can have the name, or if the time is too long.
     pub fn by_property(property: &str, seconds: u32) -> Option<Self> {
         let is_custom =
             check_property_name(property).is_ok() && ![PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&property);
@@ -45,7 +48,7 @@ impl Retention {
 
     /// Returns the time from which an entity does not exist, or `None` if it never expires. An entity without the
     /// property, or with a value of a different type in it, never expires, nor does one whose record is damaged.
-    pub fn expiry(&self, record: RecordView<'_>) -> Option<DateTime> {
+    fn expiry(&self, record: RecordView<'_>) -> Option<DateTime> {
         let start = match &self.property {
             None => record.timestamp(),
             Some(name) => match record.get(name) {
@@ -54,6 +57,55 @@ impl Retention {
             },
         };
         start.plus_seconds(self.seconds)
+    }
+}
+
+/// Which entities of a table an operation sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Visibility {
+    /// The entities that exist for clients.
+    #[default]
+    Live,
+    /// The entities that have expired but are still stored.
+    Expired,
+}
+
+/// Decides which entities an operation sees. One operation uses one time.
+#[derive(Debug, Clone)]
+pub struct Expiry {
+    retention: Option<Retention>,
+    now: DateTime,
+    visible: Visibility,
+}
+
+impl Expiry {
+    /// Every entity is visible.
+    pub const NEVER: Self = Self { retention: None, now: DateTime::MIN, visible: Visibility::Live };
+
+    /// Creates the decision for a table. Without a retention, the time is irrelevant.
+    pub fn new(retention: Option<&Retention>, visible: Visibility, now: DateTime) -> Self {
+        Self { retention: retention.cloned(), now, visible }
+    }
+
+    /// Returns the time from which an entity does not exist, or `None` if it never expires.
+    pub fn of(&self, record: RecordView<'_>) -> Option<DateTime> {
+        self.retention.as_ref()?.expiry(record)
+    }
+
+    /// Returns whether stored entities may be invisible.
+    pub fn may_hide(&self) -> bool {
+        self.retention.is_some() || self.visible == Visibility::Expired
+    }
+
+    /// Returns whether the operation sees an entity that expires at the given time.
+    pub fn shows(&self, expiry: Option<DateTime>) -> bool {
+        let is_expired = expiry.is_some_and(|expiry| expiry <= self.now);
+        is_expired == (self.visible == Visibility::Expired)
+    }
+
+    /// Returns whether the operation sees an entity.
+    pub fn sees(&self, record: RecordView<'_>) -> bool {
+        self.shows(self.of(record))
     }
 }
 
@@ -81,6 +133,21 @@ mod tests {
         assert_eq!(expiry(Retention::by_property("Ends", 0), EdmValue::Int64(5)), None, "a different type");
         assert_eq!(expiry(Retention::by_property("ends", 0), at(5)), None, "a different name");
         assert_eq!(expiry(Retention::by_property("Ends", 1), EdmValue::DateTime(DateTime::MAX)), None, "no such time");
+    }
+
+    #[test]
+    fn an_entity_is_either_live_or_expired() {
+        let record = RecordBuilder::default().finish(STAMP);
+        let view = record.view().unwrap();
+        let retention = Retention::by_age(2);
+        for (now, is_live) in [(0, true), (19_999_999, true), (20_000_000, false), (30_000_000, false)] {
+            let now = DateTime::from_ticks(now).unwrap();
+            let sees = |visible| Expiry::new(retention.as_ref(), visible, now).sees(view);
+            assert_eq!((sees(Visibility::Live), sees(Visibility::Expired)), (is_live, !is_live), "{now:?}");
+        }
+        let sees = |visible| Expiry::new(None, visible, DateTime::MAX).sees(view);
+        assert_eq!((sees(Visibility::Live), sees(Visibility::Expired)), (true, false), "no retention");
+        assert!(Expiry::NEVER.sees(view));
     }
 
     #[test]
