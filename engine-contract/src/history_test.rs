@@ -89,6 +89,7 @@ impl<E: Engine> Client for EngineClient<E> {
             ranges: vec![KeyRange::rows(partition, from, until)],
             from: query.is_continued.then(|| Position::new(partition, &query.from)),
             filter,
+            visible: model::Visibility::Live,
             limit: query.limit,
             bytes_expected: usize::MAX,
             deadline: Instant::now() + Duration::from_secs(60),

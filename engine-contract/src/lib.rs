@@ -91,6 +91,12 @@ macro_rules! every_case {
             settings:
                 settings_are_changed_one_by_one_and_seen_at_once,
                 settings_go_with_their_table;
+            retention:
+                an_expired_entity_is_never_returned,
+                an_expired_entity_meets_no_condition,
+                the_timestamp_of_an_expired_entity_is_exceeded,
+                the_property_of_the_retention_decides,
+                only_expired_entities_are_swept;
             properties:
                 an_update_replaces_the_sections_it_has,
                 a_new_account_has_the_initial_properties,

@@ -5,7 +5,9 @@ use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
     KeyText,
 };
-use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
+use model::{
+    Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Visibility,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -138,6 +140,7 @@ pub fn scan_all() -> Scan {
         ranges: vec![KeyRange::all()],
         from: None,
         filter: None,
+        visible: Visibility::Live,
         limit: usize::MAX,
         bytes_expected: usize::MAX,
         deadline: Instant::now() + TIMEOUT,

@@ -42,7 +42,8 @@ use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use model::{
-    AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
+    AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
+    ServicePropertiesUpdate,
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use reading::running_page::{RunningPage, Step};
@@ -134,7 +135,8 @@ impl Embedded {
         let mut folder = Folder::acquire(path)?;
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
-        let state = EmbeddedState::new(folder, storage, recovered.catalog, recovered.properties);
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let state = EmbeddedState::new(folder, storage, Arc::clone(&clock), recovered.catalog, recovered.properties);
         let shared = Arc::new(state);
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
@@ -282,15 +284,20 @@ impl Engine for Embedded {
         self.change_catalog(&table.account, |answer| CatalogChange::UpdateSettings(table.clone(), update, answer)).await
     }
 
+    async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().with_retention())
+    }
+
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // Reads do not wait, so yield here in case a task reads in a loop.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         if !self.shared.recent_reads.begin(1) {
-            return self.shared.get(&self.shared.storage.tree.snapshot(), table, key);
+            return self.shared.get(&self.shared.view(), table, key);
         }
         let (table, key) = (table.clone(), key.clone());
-        let get = move |shared: Arc<EmbeddedState>| shared.get(&shared.storage.tree.snapshot(), &table, &key);
+        let get = move |shared: Arc<EmbeddedState>| shared.get(&shared.view(), &table, &key);
         self.on_blocking_thread(get).await.map_err(ReadError::Fault)?
     }
 

@@ -16,11 +16,12 @@ use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, ReadError, TableKey};
-use model::{EntityKey, Record};
+use model::{Clock, DateTime, EntityKey, Expiry, Record, Retention, Visibility};
 use std::sync::Arc;
 
 pub(crate) struct EmbeddedState {
     pub(crate) storage: Storage,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) recent_reads: RecentReads,
     /// Changed only by the committer, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
@@ -44,11 +45,13 @@ impl EmbeddedState {
     pub(crate) fn new(
         folder: Folder,
         storage: Storage,
+        clock: Arc<dyn Clock>,
         catalog: Catalog<TableId>,
         properties: AccountProperties,
     ) -> Self {
         Self {
             storage,
+            clock,
             recent_reads: RecentReads::new(),
             catalog: RwLock::new(catalog),
             properties: RwLock::new(properties),
@@ -113,22 +116,51 @@ impl EmbeddedState {
 
     /// Returns the record of an entity. While [`RecentReads::are_moved`] returns true, this method must not be called
     /// on a thread that also runs other tasks.
-    pub(crate) fn get(&self, view: &Snapshot, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // The view was taken before this lookup, so a table that still exists had not been purged when the view was
-        // taken.
-        let id = self.table_id(table)?;
+    pub(crate) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        let (id, expiry) = view.table(self, table, Visibility::Live)?;
         let full_key = layout::key_of_entity(id, key);
-        let value = self.timed(|| view.get(&full_key)).map_err(|error| read_fault(error, &full_key))?;
+        let value = self.timed(|| view.snapshot.get(&full_key)).map_err(|error| read_fault(error, &full_key))?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
-        match record.view() {
-            Ok(_) => Ok(Some(record)),
-            Err(_) => Err(ReadError::Fault(damaged(&full_key))),
-        }
+        let is_visible = match record.view() {
+            Ok(view) => expiry.sees(view),
+            Err(_) => return Err(ReadError::Fault(damaged(&full_key))),
+        };
+        Ok(is_visible.then_some(record))
     }
 
-    pub(crate) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
-        Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
+    /// Returns which entities an operation sees that begins now. Without a retention, the time is not read.
+    pub(crate) fn expiry(&self, retention: Option<&Retention>, visible: Visibility) -> Expiry {
+        let now = if retention.is_some() { self.clock.now() } else { DateTime::MIN };
+        Expiry::new(retention, visible, now)
+    }
+
+    pub(crate) fn view(&self) -> View {
+        // Read the time first: an entity that expires between the two is shown, and one that is renewed in time is never
+        // missing.
+        let now = self.clock.now();
+        View { now, snapshot: self.storage.tree.snapshot() }
+    }
+}
+
+/// A snapshot of the tree, and the time that decides which entities in it have expired.
+pub(crate) struct View {
+    now: DateTime,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl View {
+    /// The snapshot was taken before this lookup, so a table that still exists had not been purged when the snapshot was
+    /// taken.
+    pub(crate) fn table(
+        &self,
+        shared: &EmbeddedState,
+        table: &TableKey,
+        visible: Visibility,
+    ) -> Result<(TableId, Expiry), ReadError> {
+        let catalog = shared.catalog();
+        let listed = catalog.get(table).ok_or(ReadError::TableNotFound)?;
+        Ok((listed.table, Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
     }
 }
 

@@ -37,7 +37,7 @@ use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
-use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use slot::Slot;
 use state::PostgresState;
@@ -148,6 +148,10 @@ impl<C: Clock> Engine for Postgres<C> {
 
     async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
         self.shared.update_settings(table, update).await
+    }
+
+    async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
+        self.shared.tables_to_sweep().await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

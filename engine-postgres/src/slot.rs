@@ -33,6 +33,10 @@ impl<C: Clock> Slot<C> {
         Self { clock, number: None, last: 0, reserved: 0 }
     }
 
+    pub(crate) fn now(&self) -> DateTime {
+        self.clock.now()
+    }
+
     /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
     pub(crate) fn earliest(&self, above: i64) -> i64 {
         self.clock.now().ticks().max(self.last + 1).max(above + 1)

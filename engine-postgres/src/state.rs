@@ -9,8 +9,8 @@ use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
-use model::Clock;
 use model::limits::STORE_TABLES_CACHED_MAX;
+use model::{Clock, DateTime};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -37,8 +37,8 @@ pub(crate) struct PostgresState<C> {
     pub(crate) closing: Cancellation,
 }
 
-/// The cached state of a table. On each use, the database checks whether the table still exists, so an outdated ID does
-/// no harm.
+/// The cached state of a table. On each use, the database checks whether the table still exists, and in a commit whether
+/// it has these settings, so an outdated state does no harm.
 #[derive(Default)]
 struct CachedTables {
     tables: Catalog<CachedTable>,
@@ -47,11 +47,13 @@ struct CachedTables {
 
 struct CachedTable {
     id: DatabaseTableId,
+    /// The settings in their stored form.
+    settings: Arc<[u8]>,
     /// The average row size in the last page, in bytes; zero if there was no page.
     row_bytes: AtomicUsize,
 }
 
-impl<C> PostgresState<C> {
+impl<C: Clock> PostgresState<C> {
     pub(crate) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
         Self {
             pool,
@@ -71,6 +73,12 @@ impl<C> PostgresState<C> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time that decides which entities have expired. An operation reads it before the entities: an entity
+    /// that expires in between is shown, and one that is renewed in time is never missing.
+    pub(crate) fn now(&self) -> DateTime {
+        self.slot().now()
+    }
+
     pub(crate) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
         self.properties.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,8 +95,10 @@ impl<C> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
-        Some(self.known().tables.get(table)?.table.id)
+    pub(crate) fn cached_table(&self, table: &TableKey) -> Option<(DatabaseTableId, Arc<[u8]>)> {
+        let known = self.known();
+        let cached = &known.tables.get(table)?.table;
+        Some((cached.id, Arc::clone(&cached.settings)))
     }
 
     /// Returns `None` if this server has not read a page of the table.
@@ -102,8 +112,8 @@ impl<C> PostgresState<C> {
         }
     }
 
-    pub(crate) fn cache_id(&self, table: &TableKey, id: DatabaseTableId) {
-        if self.cached_id(table) == Some(id) {
+    pub(crate) fn cache_table(&self, table: &TableKey, id: DatabaseTableId, settings: &[u8]) {
+        if self.cached_table(table).is_some_and(|(known, known_settings)| known == id && *known_settings == *settings) {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +123,7 @@ impl<C> PostgresState<C> {
         if known.tables.remove(table).is_none() {
             known.count += 1;
         }
-        known.tables.insert(table, CachedTable { id, row_bytes: AtomicUsize::new(0) });
+        known.tables.insert(table, CachedTable { id, settings: Arc::from(settings), row_bytes: AtomicUsize::new(0) });
     }
 
     pub(crate) fn uncache(&self, table: &TableKey) {

@@ -15,21 +15,23 @@ pub(crate) const DELETE_TABLE: &str =
     "UPDATE rowhouse_tables SET is_deleted = true WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+pub(crate) const TABLES_WITH_SETTINGS: &str =
+    "SELECT account, name, settings FROM rowhouse_tables WHERE settings <> '' AND NOT is_deleted ORDER BY id";
 /// Replaces the settings `$2` of a table by `$3`.
 pub(crate) const SET_SETTINGS: &str =
     "UPDATE rowhouse_tables SET settings = $3 WHERE id = $1 AND settings = $2 AND NOT is_deleted";
 
 pub(crate) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
-/// Returns the record of an entity, or null if the entity is missing, provided that its table still exists; otherwise,
-/// returns no row.
-pub(crate) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
+/// Returns the record of an entity, or null if the entity is missing, and the settings of its table, provided that the
+/// table still exists; otherwise, returns no row.
+pub(crate) const RECORD_OF_TABLE: &str = "SELECT e.record, t.settings FROM rowhouse_tables AS t \
      LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 WHERE t.id = $3 AND NOT t.is_deleted";
 pub(crate) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
 /// Locks the entities in key order.
 pub(crate) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
-pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
+pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6)";
 
 /// Takes the lease `$1` for `$2` if no other server holds it and no stamp beyond `$5` is reserved. Reserves `$3` ticks
 /// from `$4` on, or from the end of the previous reservation. A holder that has not renewed a lease for half a minute

@@ -140,7 +140,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
          '' FROM generate_series(1, 20000) n",
     );
-    let table_exists = engine.shared.names.table_exists.as_str();
+    let table_settings = engine.shared.names.table_settings.as_str();
     let rows = r"ARRAY['\x61', '\x62']::bytea[]";
     let (from, to) = (r"'\x61'", r"'\x62'");
     let scans = [
@@ -155,7 +155,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::RECORDS, format!("{PARTITION}, {rows}")),
         (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1")),
         (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
-        (table_exists, "1".to_owned()),
+        (table_settings, "1".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
     ];

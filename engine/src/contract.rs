@@ -8,14 +8,18 @@
 //! 4. Entities are scanned in key byte order, and a page is read from one snapshot.
 //! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
 //!    empty.
-//! 6. Updates of service properties and of a table's settings are serialized, so none reverts another.
+//! 6. An expired entity does not exist for clients, from the second at which it expires.
+//! 7. Updates of service properties and of a table's settings are serialized, so none reverts another.
 
 use crate::figures::Figures;
 use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
-use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
-use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings};
-use model::{TableSettingsUpdate, Transaction};
+use model::{AccountName, DateTime, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record};
+use model::{
+    MutationResult, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
+    TableSettings,
+};
+use model::{TableSettingsUpdate, Transaction, Visibility};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -136,6 +140,8 @@ pub struct Scan {
     pub from: Option<Position>,
     /// The filter on the entities in the ranges; `None` matches all.
     pub filter: Option<Filter>,
+    /// The entities that the scan sees. The others are examined, but match no filter.
+    pub visible: Visibility,
     /// The maximum number of entities in the page; may be zero.
     pub limit: usize,
     /// The approximate size of the keys and records in the page, in bytes, or [`usize::MAX`] if it is unknown. An
@@ -158,6 +164,8 @@ pub struct ScanEnd {
     pub examined: u64,
     /// The number of entities in the page, that is, of entities that the sink accepted.
     pub accepted: u64,
+    /// The earliest expiry of the entities that were examined but not visible to the scan.
+    pub earliest_expiry: Option<DateTime>,
 }
 
 /// A receiver of the entities of a page, in order. The entities are borrowed from the engine.
@@ -262,6 +270,10 @@ pub trait Engine: Send + Sync + 'static {
         table: &TableKey,
         update: TableSettingsUpdate,
     ) -> impl Future<Output = Result<(), CatalogError>> + Send;
+
+    /// Returns the tables with a retention whose expired entities this process has to delete. If several processes share
+    /// the data, one of them has to.
+    fn tables_to_sweep(&self) -> impl Future<Output = Result<Vec<(TableKey, Retention)>, Fault>> + Send;
 
     /// Returns the record of an entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;

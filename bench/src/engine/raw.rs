@@ -246,6 +246,7 @@ fn whole_table() -> Scan {
         ranges: vec![KeyRange::all()],
         from: None,
         filter: None,
+        visible: model::Visibility::Live,
         limit: usize::MAX,
         bytes_expected: usize::MAX,
         deadline: Instant::now() + Duration::from_secs(600),

@@ -8,5 +8,6 @@ pub mod mutations;
 pub mod pages;
 pub mod policies;
 pub mod properties;
+pub mod retention;
 pub mod settings;
 pub mod snapshots;

@@ -8,6 +8,10 @@ pub fn retain(retention: Option<Retention>) -> TableSettingsUpdate {
     TableSettingsUpdate { retention: Some(retention) }
 }
 
+pub fn other() -> engine::TableKey {
+    table("Other")
+}
+
 fn settings(retention: Option<Retention>) -> TableSettings {
     TableSettings { retention }
 }

@@ -4,7 +4,7 @@ use crate::support::*;
 use engine::{Scan, TableKey};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::{Condition, DateTime, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
-use model::{RecordBuilder, Retention, StoredAccessPolicies, StoredAccessPolicy, Transaction};
+use model::{RecordBuilder, Retention, StoredAccessPolicies, StoredAccessPolicy, Transaction, Visibility};
 use test_support::Random;
 
 pub(crate) struct Choices(pub(crate) Random);
@@ -47,6 +47,11 @@ impl Choices {
         if self.one_in(2) {
             builder.push("text", EdmValue::String(&self.row()));
         }
+        if self.one_in(3) {
+            // The clock moves in the same range.
+            let ticks = START_TICKS + i64::try_from(self.below(100_000)).unwrap();
+            builder.push("Time", EdmValue::DateTime(DateTime::from_ticks(ticks).unwrap()));
+        }
         if self.one_in(20) {
             builder.push("large", EdmValue::Binary(&vec![7; 20_000]));
         }
@@ -74,6 +79,10 @@ impl Choices {
 
     pub(crate) fn transaction(&mut self, stamps: &[DateTime]) -> Transaction {
         let first = self.entity();
+        if !stamps.is_empty() && self.one_in(8) {
+            let recent = stamps.len() - 1 - self.below(stamps.len().min(20));
+            return Transaction::deleting_expired([(first, stamps[recent])]).unwrap();
+        }
         let mut mutations = vec![self.mutation(first.clone(), stamps)];
         if self.one_in(3) {
             for _ in 0..self.below(6) {
@@ -124,7 +133,8 @@ impl Choices {
         });
         let limit = if self.one_in(2) { self.below(5) } else { usize::MAX };
         let bytes_expected = if self.one_in(4) { self.below(500) } else { usize::MAX };
-        Scan { ranges, from, filter, limit, bytes_expected, ..scan_all() }
+        let visible = if self.one_in(4) { Visibility::Expired } else { Visibility::Live };
+        Scan { ranges, from, filter, visible, limit, bytes_expected, ..scan_all() }
     }
 
     pub(crate) fn filter(&mut self, depth: usize) -> Filter {

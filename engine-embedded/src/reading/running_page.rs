@@ -44,12 +44,12 @@ impl<S: EntitySink> RunningPage<S> {
         abandoned: Cancellation,
     ) -> Result<Self, ReadError> {
         shared.check_open().map_err(ReadError::Fault)?;
-        // Take the snapshot before looking up the table, for the reason given in `EmbeddedState::get`.
-        let snapshot = shared.storage.tree.snapshot();
-        let id = shared.table_id(table)?;
+        let view = shared.view();
+        let (id, expiry) = view.table(&shared, table, scan.visible)?;
+        let snapshot = view.snapshot;
         let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
         let cancellations = vec![abandoned, shared.closing.clone()];
-        let page = PageBuilder::new(scan, sink, cancellations);
+        let page = PageBuilder::new(scan, expiry, sink, cancellations);
         let (held, last_key, entries) = (None, Vec::new(), None);
         Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, shared })
     }

@@ -9,11 +9,11 @@ use crate::hashed_key::{HashedKey, HashedKeyMap};
 use crate::state::EmbeddedState;
 use crate::sync::atomic::Ordering;
 use crate::tree::{TreeError, Value};
-use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode, outcome};
+use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode};
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
-use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
+use model::{Clock, DateTime, Expiry, MutationError, MutationResult, Transaction, record};
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
@@ -47,11 +47,16 @@ impl<'a> Group<'a> {
         prepared: Option<Prepared>,
         stamps: &mut Stamps<C>,
     ) -> Result<Vec<MutationResult>, CommitError> {
-        let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
-        let prepared = prepared.filter(|prepared| prepared.table == id);
-        let mut prepared = prepared.unwrap_or_else(|| Prepared::keys_only(id, transaction, &self.shared.key_hashes));
+        let catalog = self.shared.catalog();
+        let listed = catalog.get(table).ok_or(CommitError::TableNotFound)?;
+        let (id, retention) = (listed.table, listed.settings.retention.as_ref());
+        let prepared = prepared.filter(|prepared| prepared.table == id && prepared.retention.as_ref() == retention);
+        let mut prepared = prepared
+            .unwrap_or_else(|| Prepared::keys_only(id, retention.cloned(), transaction, &self.shared.key_hashes));
+        let expiry = self.shared.expiry(retention, transaction.visible());
+        drop(catalog);
         let stamp = stamps.propose();
-        let has_changed = self.look_up_changed(transaction, &mut prepared)?;
+        let has_changed = self.look_up_changed(transaction, &expiry, &mut prepared)?;
         let Prepared { changes, mut written, encoded, .. } = prepared;
         for (index, change) in changes.iter().enumerate() {
             match change.outcome {
@@ -102,19 +107,25 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Looks up the entities that have not been looked up yet, or that have been written since. All of them are read
+    /// Looks up the entities that have not been looked up yet, or that have been written or have expired since. All of them are read
     /// before the first mutation is evaluated. An entity that cannot be read is therefore a fault, even if an earlier
     /// mutation would have been refused. Returns whether any outcome is new.
-    fn look_up_changed(&self, transaction: &Transaction, prepared: &mut Prepared) -> Result<bool, CommitError> {
+    fn look_up_changed(
+        &self,
+        transaction: &Transaction,
+        expiry: &Expiry,
+        prepared: &mut Prepared,
+    ) -> Result<bool, CommitError> {
         let (seen, mut has_changed) = (prepared.seen, false);
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
-            let is_current = || !change.depends_on_existing || self.recent.is_unchanged_since(seen, &change.key);
+            let is_unchanged = || !change.depends_on_existing || self.recent.is_unchanged_since(seen, &change.key);
+            let is_current = || is_unchanged() && change.is_as_assumed(expiry);
             if change.outcome.is_some() && is_current() {
                 continue;
             }
             let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
             let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
-            change.outcome = Some(outcome(mutation, existing.as_deref()));
+            change.decide(mutation, existing.as_deref(), expiry);
             has_changed = true;
         }
         Ok(has_changed)

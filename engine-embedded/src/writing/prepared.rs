@@ -10,7 +10,9 @@
 //!    since the lookup. Otherwise, the committer looks it up again.
 //! 2. A prepared value has the earliest Timestamp that the entity may get; [`model::record::stamp`] only moves it
 //!    forward.
-//! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
+//! 3. An outcome for an entity that expires, or has expired, is used only if that is the same when the committer stamps
+//!    the transaction, and the retention of the table has not changed.
+//! 4. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
 use crate::disk::layout::{self, TableId};
 use crate::disk::payload;
@@ -21,7 +23,7 @@ use crate::sync::atomic::Ordering;
 use byteview::ByteView;
 use engine::TableKey;
 use model::mutation::Effect;
-use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
+use model::{DateTime, Expiry, Mutation, MutationError, MutationResult, RecordView, Retention, Transaction};
 
 /// The number of counters in [`RecentWrites`], which take 512 KiB in total. With more counters, fewer keys would share
 /// one.
@@ -36,6 +38,8 @@ pub(crate) struct Prepared {
     /// The table that had the name during preparation. If a different table has the name now, the preparation is
     /// unusable.
     pub(crate) table: TableId,
+    /// The retention of the table during preparation. If it has changed, the preparation is unusable, too.
+    pub(crate) retention: Option<Retention>,
     /// The last group whose writes are guaranteed to be visible to the lookups.
     pub(crate) seen: u64,
     pub(crate) changes: Vec<Change>,
@@ -54,6 +58,9 @@ pub(crate) struct Change {
     /// An Insert Or Replace depends on nothing, not even on the existing Timestamp, because the transaction's
     /// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
     pub(crate) depends_on_existing: bool,
+    /// The expiry of the existing entity, and whether the outcome assumes that the entity is visible. `None` if it never
+    /// expires.
+    pub(crate) assumed: Option<(DateTime, bool)>,
 }
 
 /// The new value of an entity, not yet stamped; `None` if the entity is deleted. An error is the reason why the
@@ -62,14 +69,21 @@ pub(crate) type Outcome = Result<Option<ByteView>, MutationError>;
 
 impl Prepared {
     /// Encodes the keys of a transaction without any lookups.
-    pub(crate) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
+    pub(crate) fn keys_only(
+        table: TableId,
+        retention: Option<Retention>,
+        transaction: &Transaction,
+        hashes: &KeyHashes,
+    ) -> Self {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
             outcome: None,
             depends_on_existing: mutation.expectation().depends_on_entity(),
+            assumed: None,
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
-        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, encoded: None, bytes: 0 }
+        let written = Vec::with_capacity(changes.len());
+        Self { table, retention, seen: 0, written, changes, encoded: None, bytes: 0 }
     }
 
     /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or the preparation was
@@ -82,15 +96,24 @@ impl Prepared {
     ) -> Option<Self> {
         // Read the group before the lookups: they may then see more than this group's writes, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
-        let id = shared.catalog().get(table)?.table;
-        let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
+        let (id, retention) = {
+            let catalog = shared.catalog();
+            let listed = catalog.get(table)?;
+            (listed.table, listed.settings.retention.clone())
+        };
+        let expiry = shared.expiry(retention.as_ref(), transaction.visible());
+        let mut prepared = Self { seen, ..Self::keys_only(id, retention, transaction, &shared.key_hashes) };
         let latest = |key: &[u8]| shared.storage.tree.latest(key);
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let read = || latest(&change.key.key);
             let existing = if change.depends_on_existing { shared.timed(read) } else { Ok(None) };
             // The committer encounters the same error and reports it.
-            let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
-            change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
+            if let Ok(existing) = existing {
+                change.decide(mutation, existing.as_deref(), &expiry);
+            }
+            if matches!(change.outcome, Some(Err(MutationError::DamagedRecord))) {
+                change.outcome = None;
+            }
             // A few bytes may be merged into a large entity, so the size is not known before the lookup.
             prepared.bytes += change.memory_bytes();
             if !may_continue(prepared.bytes) {
@@ -105,6 +128,24 @@ impl Prepared {
 }
 
 impl Change {
+    /// Computes the outcome of a mutation from the record of the existing entity.
+    pub(crate) fn decide(&mut self, mutation: &Mutation, existing: Option<&[u8]>, expiry: &Expiry) {
+        let existing = existing.map(RecordView::new).transpose();
+        let expires = existing.ok().flatten().and_then(|existing| expiry.of(existing));
+        self.assumed = expires.map(|expires| (expires, expiry.shows(Some(expires))));
+        self.outcome = Some(existing.map_err(|_| MutationError::DamagedRecord).and_then(|existing| {
+            mutation.apply_at(existing, expiry, DateTime::MIN).map(|effect| match effect {
+                Effect::Put(record) => Some(ByteView::from(record.as_bytes())),
+                Effect::Delete => None,
+            })
+        }));
+    }
+
+    /// Returns whether the existing entity is as visible as the outcome assumes.
+    pub(crate) fn is_as_assumed(&self, expiry: &Expiry) -> bool {
+        self.assumed.is_none_or(|(expires, is_visible)| expiry.shows(Some(expires)) == is_visible)
+    }
+
     fn memory_bytes(&self) -> usize {
         let value_bytes = self.value().map_or(0, <[u8]>::len);
         // The payload for the log contains a copy.
@@ -127,15 +168,6 @@ pub(crate) fn encode(changes: &[Change]) -> EncodedTransaction {
         payload::push_entity(&mut encoded, &change.key.key, change.value());
     }
     payload::encoded(encoded)
-}
-
-/// Computes the outcome of a mutation from the record of the existing entity.
-pub(crate) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
-    let existing = existing.map(RecordView::new).transpose().map_err(|_| MutationError::DamagedRecord)?;
-    mutation.apply(existing, DateTime::MIN).map(|effect| match effect {
-        Effect::Put(record) => Some(ByteView::from(record.as_bytes())),
-        Effect::Delete => None,
-    })
 }
 
 /// The group that last wrote to each entity. If several keys share a counter, the counter may show a later group than

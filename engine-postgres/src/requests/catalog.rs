@@ -1,7 +1,8 @@
 //! Operations on tables, their policies and settings, and single entities. Each needs one or two statements.
 //!
-//! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
-//! cached, and each use of the ID also checks whether the table still exists.
+//! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table and
+//! its settings are cached. Each use of the ID also checks whether the table still exists, and returns or checks its
+//! settings.
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
@@ -15,8 +16,10 @@ use engine::parts::{policies_value, settings_value};
 use engine::{CatalogError, Fault, ReadError, TableKey};
 use model::name::TABLE_NAMES_FROM;
 use model::{
-    AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate,
+    AccountName, Clock, EntityKey, Expiry, Record, Retention, StoredAccessPolicies, TableName, TableSettings,
+    TableSettingsUpdate, Visibility,
 };
+use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -40,18 +43,49 @@ impl<C: Clock> PostgresState<C> {
         let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
-        let settings = settings_value::decode(column(row, 3)?).ok_or_else(damaged)?;
         let id = DatabaseTableId(column(row, 0)?);
-        self.cache_id(table, id);
+        let stored_settings = column(row, 3)?;
+        let settings = decode_settings(stored_settings)?;
+        self.cache_table(table, id, stored_settings);
         Ok(Some(ListedTable { id, name, policies, settings }))
     }
 
     /// If the ID comes from the cache, the table may have been deleted since.
     pub(crate) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
-        match self.cached_id(table) {
-            Some(id) => Ok(Some(id)),
-            None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
+        Ok(self.id_and_settings(table).await?.map(|(id, _)| id))
+    }
+
+    /// Returns the ID and the settings in their stored form. If they come from the cache, the table may have been deleted
+    /// or changed since.
+    pub(crate) async fn id_and_settings(
+        &self,
+        table: &TableKey,
+    ) -> Result<Option<(DatabaseTableId, Arc<[u8]>)>, Fault> {
+        if let Some(cached) = self.cached_table(table) {
+            return Ok(Some(cached));
         }
+        let listed = self.look_up(table).await?;
+        Ok(listed.map(|listed| (listed.id, Arc::from(settings_value::encode(&listed.settings)))))
+    }
+
+    /// Returns the tables with a retention if this server has to delete their expired entities. One of the servers that
+    /// share the database has to, the one that also purges.
+    pub(crate) async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
+        let rows = self.persist(async || self.pool.read(statements::TABLES_WITH_SETTINGS, &[]).await).await?;
+        let mut tables = Vec::new();
+        for row in &rows {
+            let account = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
+            let table = account.zip(TableName::stored(column(row, 1)?).ok());
+            let (account, name) =
+                table.ok_or_else(|| Fault::Damaged("the catalog entry of a table cannot be read".to_owned()))?;
+            if let Some(retention) = decode_settings(column(row, 2)?)?.retention {
+                tables.push((TableKey { account, name }, retention));
+            }
+        }
+        if !tables.is_empty() && !self.persist(async || self.hold_purge_lease().await).await? {
+            tables.clear();
+        }
+        Ok(tables)
     }
 
     pub(crate) async fn list_tables(
@@ -82,7 +116,7 @@ impl<C: Clock> PostgresState<C> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {
             Some(id) => {
-                self.cache_id(table, id);
+                self.cache_table(table, id, &settings_value::encode(&TableSettings::default()));
                 Ok(())
             }
             None => Err(CatalogError::AlreadyExists),
@@ -149,7 +183,10 @@ impl<C: Clock> PostgresState<C> {
             let after = settings_value::encode(&listed.settings.updated(update.clone()));
             match self.change(statements::SET_SETTINGS, &[&listed.id.0, &before, &after]).await {
                 Err(CatalogError::NotFound) => {}
-                changed => return changed,
+                changed => {
+                    self.uncache(table);
+                    return changed;
+                }
             }
         }
     }
@@ -163,62 +200,75 @@ impl<C: Clock> PostgresState<C> {
         let mut attempts = Attempts::new(&self.pool.counts);
         loop {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let now = self.now();
             let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
-            let Some(found) = found else {
+            let Some((found, settings)) = found else {
                 // The table was deleted, and perhaps created again with a different ID.
                 self.uncache(table);
                 attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
                 continue;
             };
-            return match found {
-                Some(record) if record.view().is_err() => Err(ReadError::Fault(damaged(&key.encode()))),
-                found => Ok(found),
-            };
+            let Some(record) = found else { return Ok(None) };
+            let view = record.view().map_err(|_| ReadError::Fault(damaged(&key.encode())))?;
+            let is_visible = Expiry::new(settings.retention.as_ref(), Visibility::Live, now).sees(view);
+            return Ok(is_visible.then_some(record));
         }
     }
 
-    /// The outer `None` means that the table no longer exists.
-    async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
+    /// Also returns the settings of the table. Returns `None` if the table no longer exists.
+    async fn try_get(
+        &self,
+        id: DatabaseTableId,
+        key: &EntityKey,
+    ) -> Result<Option<(Option<Record>, TableSettings)>, AttemptError> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
-        let (table_exists, rows) = if self.names.is_distributed {
+        let (settings, rows) = if self.names.is_distributed {
             // Citus plans two simple statements faster than one with a join.
             self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
         } else {
             let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
-            (!rows.is_empty(), rows)
+            let settings = rows.first().map(|row| decode_settings(column(row, 1)?)).transpose();
+            (settings.map_err(AttemptError::Fault)?, rows)
         };
         lease.return_to_pool();
-        if !table_exists {
-            return Ok(None);
-        }
+        let Some(settings) = settings else { return Ok(None) };
         let record = rows.first().map(|row| column(row, 0)).transpose().map_err(AttemptError::Fault)?.flatten();
-        Ok(Some(record.map(Record::from_bytes)))
+        Ok(Some((record.map(Record::from_bytes), settings)))
     }
 
-    /// Returns the rows of a statement about entities, and whether their table exists. The table is checked last: if it
-    /// exists then, it also existed when the entities were read, and its purge had not begun.
+    /// Returns the rows of a statement about entities, and the settings of their table if it exists. The table is read
+    /// last: if it exists then, it also existed when the entities were read, and its purge had not begun.
     pub(crate) async fn read_of_table(
         &self,
         lease: &Lease,
         id: DatabaseTableId,
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
-    ) -> Result<(bool, Vec<Row>), AttemptError> {
+    ) -> Result<(Option<TableSettings>, Vec<Row>), AttemptError> {
         let answers = timeout(ATTEMPT_TIME_MAX, async {
             let entities = lease.prepare_cached(sql).await?;
-            let table_exists = lease.prepare_cached(&self.names.table_exists).await?;
+            let table_settings = lease.prepare_cached(&self.names.table_settings).await?;
             let began = monotonic::now();
-            let (entities, table_exists) = tokio::join!(
+            let (entities, table) = tokio::join!(
                 biased;
                 lease.query(&entities, values),
-                async { lease.query_opt(&table_exists, &[&id.0]).await },
+                async { lease.query_opt(&table_settings, &[&id.0]).await },
             );
             lease.record_step(began);
-            Ok((table_exists?.is_some(), entities?))
+            Ok((table?, entities?))
         });
-        answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
+        let answers = answers.await.map_err(|_| no_response())?;
+        let (table, entities) = answers.map_err(|error| AttemptError::before_commit(&error))?;
+        let settings = table.map(|row| decode_settings(column(&row, 0)?)).transpose();
+        Ok((settings.map_err(AttemptError::Fault)?, entities))
     }
+}
+
+pub(crate) fn decode_settings(bytes: &[u8]) -> Result<TableSettings, Fault> {
+    let newer =
+        || Fault::Damaged("the settings of a table cannot be read; perhaps a newer version wrote them".to_owned());
+    settings_value::decode(bytes).ok_or_else(newer)
 }
 
 /// Returns the account and the folded name of a table as bytes, so that no collation affects their order.

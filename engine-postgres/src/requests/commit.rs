@@ -5,12 +5,17 @@
 //! contents, so the entities are read first and are expected to be unchanged. If an expectation does not hold, the
 //! function returns the actual entity instead. The mutation is then refused, or applied to that entity in another
 //! attempt. After several attempts, the entities are locked.
+//!
+//! In a table with a retention, whether an entity exists depends on its contents and on the time. A mutation of an
+//! existing entity therefore reads it first, and so does one that finds an expired entity in its way. The function
+//! receives the settings that were taken into account, and does nothing if the table has other ones.
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::counts::RetryReason;
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, end, no_response, read};
 use crate::layout::{DatabaseTableId, columns, key_bytes};
+use crate::requests::catalog::decode_settings;
 use crate::schema::function::{Expectation, TABLE_GONE};
 use crate::state::PostgresState;
 use crate::statements;
@@ -19,9 +24,11 @@ use engine::parts::page::damaged;
 use engine::{CommitError, Fault, TableKey};
 use model::mutation::{Effect, ExpectedState};
 use model::{
-    Clock, Condition, DateTime, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Transaction,
+    Clock, Condition, DateTime, Expiry, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Retention,
+    Transaction, Visibility,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -42,6 +49,10 @@ enum AttemptOutcome {
 
 struct TransactionRows {
     table: DatabaseTableId,
+    /// The settings of the table in their stored form.
+    settings: Arc<[u8]>,
+    retention: Option<Retention>,
+    visible: Visibility,
     partition: Vec<u8>,
     /// The row keys, in the order of the mutations.
     rows: Vec<Vec<u8>>,
@@ -49,8 +60,10 @@ struct TransactionRows {
 }
 
 impl TransactionRows {
-    fn new(table: DatabaseTableId, transaction: &Transaction) -> Self {
-        let mut transaction_rows = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
+    fn new((table, settings): (DatabaseTableId, Arc<[u8]>), transaction: &Transaction) -> Result<Self, Fault> {
+        let retention = decode_settings(&settings)?.retention;
+        let (visible, partition, rows) = (transaction.visible(), Vec::new(), Vec::new());
+        let mut transaction_rows = Self { table, settings, retention, visible, partition, rows, longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
             let (partition, row) = columns(table, mutation.key());
@@ -60,7 +73,20 @@ impl TransactionRows {
             transaction_rows.partition = partition;
             transaction_rows.rows.push(row);
         }
-        transaction_rows
+        Ok(transaction_rows)
+    }
+
+    /// Returns whether the entities must be read before the transaction can be applied. An entity that an insert found
+    /// may have expired.
+    fn need_records(&self, transaction: &Transaction, known: &KnownEntities) -> bool {
+        let retention = self.retention.as_ref();
+        (retention.is_some() && known.latest.is_some())
+            || transaction.mutations().iter().any(|mutation| needs_record(mutation, retention))
+    }
+
+    /// Returns which entities the transaction sees at the given time.
+    fn expiry(&self, now: DateTime) -> Expiry {
+        Expiry::new(self.retention.as_ref(), self.visible, now)
     }
 
     fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
@@ -124,24 +150,26 @@ impl Changes {
     }
 }
 
-fn needs_record(mutation: &Mutation) -> bool {
+fn needs_record(mutation: &Mutation, retention: Option<&Retention>) -> bool {
     let expected = mutation.expectation();
+    let may_have_expired = retention.is_some() && matches!(expected.state, ExpectedState::Present(_));
     let has_foreign_condition = || match expected.state {
         ExpectedState::Present(condition) => *condition != Condition::Any && condition.timestamp().is_none(),
         ExpectedState::Any | ExpectedState::Absent => false,
     };
-    expected.merges || has_foreign_condition()
+    expected.merges || may_have_expired || has_foreign_condition()
 }
 
 /// Returns the state that the function requires of a mutation's entity, and the record to which the mutation is
 /// applied.
-fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
+fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>, expiry: &Expiry) -> (Expectation, Option<Vec<u8>>) {
     let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
     let record = known.cloned().flatten();
     let expected = mutation.expectation();
-    if expected.merges {
-        // A damaged record is refused when the mutation is applied to it.
-        let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
+    // A damaged record is refused when the mutation is applied to it.
+    let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
+    // Another version of the entity may be less visible.
+    if expected.merges || (expiry.may_hide() && expected.state != ExpectedState::Any) {
         return (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record);
     }
     match expected.state {
@@ -161,17 +189,18 @@ fn apply(
     transaction: &Transaction,
     known: &KnownEntities,
     stamp: DateTime,
+    expiry: &Expiry,
 ) -> Result<Changes, Result<(usize, MutationError), Fault>> {
     let mutations = transaction.mutations();
     let mut expectations = Vec::with_capacity(mutations.len());
     let mut existing = Vec::with_capacity(mutations.len());
     for (index, mutation) in mutations.iter().enumerate() {
         let known = known.records.as_ref().and_then(|records| records.get(index));
-        let (expectation, record) = expect(mutation, known);
+        let (expectation, record) = expect(mutation, known, expiry);
         expectations.push(expectation);
         existing.push(record);
     }
-    match transaction.apply(stamp, existing) {
+    match transaction.apply(stamp, expiry, existing) {
         Ok(effects) => {
             let written = effects.iter().map(Effect::written).collect();
             Ok(Changes { expectations, effects, written })
@@ -191,8 +220,9 @@ impl<C: Clock> PostgresState<C> {
         let (mut known, mut changed) = (KnownEntities::default(), 0);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
-            let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
-            let transaction_rows = TransactionRows::new(id, &transaction);
+            let found = self.id_and_settings(table).await.map_err(CommitError::Fault)?;
+            let found = found.ok_or(CommitError::TableNotFound)?;
+            let transaction_rows = TransactionRows::new(found, &transaction).map_err(CommitError::Fault)?;
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
                 self.try_commit(&transaction_rows, &transaction, &mut known).await
             } else {
@@ -231,13 +261,14 @@ impl<C: Clock> PostgresState<C> {
         transaction: &Transaction,
         known: &mut KnownEntities,
     ) -> Result<AttemptOutcome, AttemptError> {
-        let mut is_read = known.records.is_some() || transaction.mutations().iter().any(needs_record);
+        let mut is_read = known.records.is_some() || transaction_rows.need_records(transaction, known);
         if is_read && known.records.is_none() && !self.read_rows(transaction_rows, known).await? {
             return Ok(AttemptOutcome::TableGone);
         }
+        let expiry = transaction_rows.expiry(self.now());
         let changes = loop {
             let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
-            match apply(transaction_rows, transaction, known, stamp) {
+            match apply(transaction_rows, transaction, known, stamp, &expiry) {
                 // A client may specify any Timestamp in a condition, but only one that an entity has may advance the
                 // stamps of this server.
                 Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
@@ -254,7 +285,7 @@ impl<C: Clock> PostgresState<C> {
             }
         };
         let lease = self.pool.take_for(&transaction_rows.partition).await?;
-        let ended = call(&lease, transaction_rows, transaction, changes, known).await?;
+        let ended = call(&lease, transaction_rows, transaction, &expiry, changes, known).await?;
         lease.return_to_pool();
         Ok(ended)
     }
@@ -279,8 +310,9 @@ impl<C: Clock> PostgresState<C> {
             self.stamp(above).await?;
             return Ok(AttemptOutcome::Changed);
         };
-        let ended = match apply(transaction_rows, transaction, &known, stamp) {
-            Ok(changes) => call(&lease, transaction_rows, transaction, changes, &mut known).await?,
+        let expiry = transaction_rows.expiry(self.now());
+        let ended = match apply(transaction_rows, transaction, &known, stamp, &expiry) {
+            Ok(changes) => call(&lease, transaction_rows, transaction, &expiry, changes, &mut known).await?,
             Err(Ok((index, error))) => refused(transaction, index, error),
             Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
         };
@@ -303,14 +335,15 @@ impl<C: Clock> PostgresState<C> {
         if !self.read_rows(transaction_rows, known).await? {
             return Ok(AttemptOutcome::TableGone);
         }
-        match apply(transaction_rows, transaction, known, DateTime::MIN) {
+        let expiry = transaction_rows.expiry(self.now());
+        match apply(transaction_rows, transaction, known, DateTime::MIN, &expiry) {
             Ok(_) => Ok(AttemptOutcome::Changed),
             Err(Ok((index, error))) => Ok(AttemptOutcome::Refused(index, error)),
             Err(Err(fault)) => Err(AttemptError::Fault(fault)),
         }
     }
 
-    /// Returns whether the table exists.
+    /// Returns whether the table exists with the settings of the transaction.
     async fn read_rows(
         &self,
         transaction_rows: &TransactionRows,
@@ -318,11 +351,10 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<bool, AttemptError> {
         let lease = self.pool.take_for(&transaction_rows.partition).await?;
         let values: &[&(dyn ToSql + Sync)] = &[&transaction_rows.partition, &transaction_rows.rows];
-        let (table_exists, rows) =
-            self.read_of_table(&lease, transaction_rows.table, statements::RECORDS, values).await?;
+        let (settings, rows) = self.read_of_table(&lease, transaction_rows.table, statements::RECORDS, values).await?;
         lease.return_to_pool();
         known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
-        Ok(table_exists)
+        Ok(settings.is_some_and(|settings| settings.retention == transaction_rows.retention))
     }
 }
 
@@ -331,6 +363,7 @@ async fn call(
     lease: &Lease,
     transaction_rows: &TransactionRows,
     transaction: &Transaction,
+    expiry: &Expiry,
     changes: Changes,
     known: &mut KnownEntities,
 ) -> Result<AttemptOutcome, AttemptError> {
@@ -343,8 +376,9 @@ async fn call(
         Effect::Delete => None,
     });
     let records: Vec<Option<&[u8]>> = records.collect();
-    let values: [&(dyn ToSql + Sync); 5] =
-        [&transaction_rows.partition, &transaction_rows.table.0, &transaction_rows.rows, &expected, &records];
+    let TransactionRows { partition, table, rows, settings, .. } = transaction_rows;
+    let settings: &[u8] = settings;
+    let values: [&(dyn ToSql + Sync); 6] = [partition, &table.0, rows, &expected, &records, &settings];
     let began = monotonic::now();
     let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
     lease.record_step(began);
@@ -373,7 +407,7 @@ async fn call(
     let existing =
         record.map(|record| transaction_rows.view(index, record)).transpose().map_err(AttemptError::Fault)?;
     known.record(index, record, existing.as_ref().map(RecordView::timestamp));
-    Ok(match mutation.apply(existing, DateTime::MIN) {
+    Ok(match mutation.apply_at(existing, expiry, DateTime::MIN) {
         Ok(_) => AttemptOutcome::Changed,
         Err(error) => refused(transaction, index, error),
     })

@@ -25,12 +25,13 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::rows::no_response;
 use crate::connections::shard_map::OWN_SHARDS;
 use crate::layout::{Bounds, DatabaseTableId};
+use crate::requests::catalog::decode_settings;
 use crate::requests::scan_part::{ChunkSize, Part};
 use crate::state::PostgresState;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
-use model::Clock;
+use model::{Clock, Expiry, TableSettings};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -50,7 +51,8 @@ const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 const SHARD_ATTEMPTS_MAX: u32 = 4;
 
 enum PageStart {
-    Requested(Vec<Part>),
+    /// With the settings of the table.
+    Requested(Vec<Part>, TableSettings),
     Gone,
     ShardsMoved,
 }
@@ -66,12 +68,15 @@ impl<C: Clock> PostgresState<C> {
         let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
-        let (mut parts, mut bounds) = loop {
+        let (mut parts, mut bounds, expiry) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let now = self.now();
             let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
-                Ok(PageStart::Requested(parts)) => break (parts, bounds),
+                Ok(PageStart::Requested(parts, settings)) => {
+                    break (parts, bounds, Expiry::new(settings.retention.as_ref(), scan.visible, now));
+                }
                 // The table was deleted, and perhaps created again with a different ID.
                 Ok(PageStart::Gone) => {
                     self.uncache(table);
@@ -86,7 +91,7 @@ impl<C: Clock> PostgresState<C> {
                 Err(trouble) => attempts.next(trouble).await.map_err(ReadError::Fault)?,
             }
         };
-        let mut page = PageBuilder::new(scan, sink, vec![self.closing.clone()]);
+        let mut page = PageBuilder::new(scan, expiry, sink, vec![self.closing.clone()]);
         let mut is_requested = true;
         while let Some(range) = bounds.pop_front() {
             if !std::mem::replace(&mut is_requested, false) {
@@ -117,10 +122,10 @@ impl<C: Clock> PostgresState<C> {
         let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
         size.share(parts.len());
         let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
-        let table_exists = (self.names.table_exists.as_str(), id.0);
-        let said = parts.iter_mut().map(|part| part.begin(begin, table_exists, own_shards, bounds.front(), size));
+        let table_settings = (self.names.table_settings.as_str(), id.0);
+        let said = parts.iter_mut().map(|part| part.begin(begin, table_settings, own_shards, bounds.front(), size));
         let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
-        let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
+        let mut said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
             Ok(said) => said,
             // The shard was removed after it was moved.
             Err(error) if !expected.is_empty() && error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
@@ -129,10 +134,12 @@ impl<C: Clock> PostgresState<C> {
             }
             Err(error) => return Err(AttemptError::before_commit(&error)),
         };
-        let is_gone = said.iter().any(|said| !said.table_exists);
+        let is_gone = said.iter().any(|said| said.settings.is_none());
         let is_elsewhere = said.iter().zip(&expected).any(|(said, expected)| said.shards.as_ref() != Some(expected));
         if !is_gone && !is_elsewhere {
-            return Ok(PageStart::Requested(parts));
+            // During a change, the nodes may have different settings for a moment.
+            let settings = said.pop().and_then(|said| said.settings).unwrap_or_default();
+            return Ok(PageStart::Requested(parts, decode_settings(&settings).map_err(AttemptError::Fault)?));
         }
         end(parts, "ROLLBACK").await;
         Ok(if is_gone { PageStart::Gone } else { PageStart::ShardsMoved })

@@ -93,7 +93,8 @@ impl ChunkSize {
 }
 
 pub(crate) struct TransactionStart {
-    pub(crate) table_exists: bool,
+    /// The settings of the table in their stored form; `None` if the table does not exist.
+    pub(crate) settings: Option<Vec<u8>>,
     /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(crate) shards: Option<Vec<i64>>,
 }
@@ -125,17 +126,17 @@ impl Part {
         Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
     }
 
-    /// Begins the transaction and requests three things together: whether a table exists, which shards the node has,
+    /// Begins the transaction and requests three things together: the settings of a table, which shards the node has,
     /// and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
     pub(crate) async fn begin(
         &mut self,
         begin: &str,
-        (table_exists, table): (&str, i64),
+        (table_settings, table): (&str, i64),
         shards: Option<&str>,
         first: Option<&Bounds>,
         size: &ChunkSize,
     ) -> Result<TransactionStart, Error> {
-        let table_exists = self.lease.prepare_cached(table_exists).await?;
+        let table_settings = self.lease.prepare_cached(table_settings).await?;
         let shards = match shards {
             Some(shards) => Some(self.lease.prepare_cached(shards).await?),
             None => None,
@@ -145,10 +146,10 @@ impl Part {
             self.lease.prepare_cached(self.statement(range)).await?;
         }
         let asked = size.next(0);
-        let (begun, table_exists, shards, rows) = tokio::join!(
+        let (begun, settings, shards, rows) = tokio::join!(
             biased;
             self.lease.batch_execute(begin),
-            async { self.lease.query_opt(&table_exists, &[&table]).await },
+            async { self.lease.query_opt(&table_settings, &[&table]).await },
             async {
                 match &shards {
                     Some(shards) => self.lease.query_one(shards, &[]).await?.try_get(0),
@@ -163,7 +164,8 @@ impl Part {
             },
         );
         begun?;
-        let beginning = TransactionStart { table_exists: table_exists?.is_some(), shards: shards? };
+        let settings = settings?.map(|row| row.try_get(0)).transpose()?;
+        let beginning = TransactionStart { settings, shards: shards? };
         if let (Some(range), Some(rows)) = (first, rows?) {
             self.await_rows(rows, range, asked);
         }
@@ -272,7 +274,8 @@ mod tests {
     fn scan(limit: usize, has_filter: bool) -> Scan {
         let filter = has_filter.then_some(model::Filter::Constant(true));
         let (ranges, deadline) = (Vec::new(), Instant::now());
-        Scan { ranges, from: None, filter, limit, bytes_expected: usize::MAX, deadline }
+        let visible = model::Visibility::Live;
+        Scan { ranges, from: None, filter, visible, limit, bytes_expected: usize::MAX, deadline }
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {

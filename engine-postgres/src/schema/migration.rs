@@ -90,9 +90,13 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// Returns the statements of the fourth version: the settings of each table. The default settings have no bytes.
+/// Returns the statements of the fourth version: the settings of each table, which a commit has to take into account.
+/// The default settings have no bytes.
 fn fourth(_: Dialect) -> Vec<String> {
-    vec!["ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned()]
+    vec![
+        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned(),
+        function::DROP_THIRD.to_owned(),
+    ]
 }
 
 /// Returns whether the entities and the leases are distributed. The leases are the last to be distributed.
@@ -162,6 +166,9 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
     }
     let names = Names::query(client, dialect).await?;
     client.batch_execute(&function::definition(&names)).await?;
+    if names.is_distributed {
+        client.batch_execute(&distribute_function(&names)).await?;
+    }
     let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
     client.execute(done, &[&SCHEMA_VERSION]).await?;
     client.batch_execute("COMMIT").await?;
@@ -238,11 +245,14 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
     }
     let names = Names::query(client, Dialect::Citus).await.map_err(error)?;
     client.batch_execute(&function::definition(&names)).await.map_err(error)?;
-    let distributed = format!(
+    client.batch_execute(&distribute_function(&names)).await.map_err(error)?;
+    client.batch_execute("COMMIT").await.map_err(error)
+}
+
+fn distribute_function(names: &Names) -> String {
+    format!(
         "SELECT create_distributed_function('{}.{}', '_partition', colocate_with => 'rowhouse_entities')",
         names.schema,
         function::SIGNATURE
-    );
-    client.batch_execute(&distributed).await.map_err(error)?;
-    client.batch_execute("COMMIT").await.map_err(error)
+    )
 }

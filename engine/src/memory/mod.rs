@@ -16,14 +16,15 @@ pub use snapshot::RestoredMemory;
 use crate::contract::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{Figures, Refusal};
 use crate::parts::cancellation::Cancellation;
-use crate::parts::catalog::Catalog;
+use crate::parts::catalog::{Catalog, CatalogTable};
 use crate::parts::page::{PageBuilder, ranges_to_visit};
 use crate::parts::properties::AccountProperties;
 use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
-use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{AccountName, Clock, DateTime, EntityKey, Expiry, Record, Retention};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
+use model::{ServiceProperties, ServicePropertiesUpdate, Visibility};
 use stamps::MemoryStamps;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
@@ -85,6 +86,15 @@ impl<C: Clock> Memory<C> {
     /// Starts a restore into this engine, which must not contain tables.
     pub fn restore(&self) -> RestoredMemory<C> {
         RestoredMemory::new(Arc::clone(&self.shared))
+    }
+}
+
+impl<C: Clock> Contents<C> {
+    fn expiry(&self, settings: &TableSettings, visible: Visibility) -> Expiry {
+        match &settings.retention {
+            None => Expiry::new(None, visible, DateTime::MIN),
+            retention => Expiry::new(retention.as_ref(), visible, self.clock.now()),
+        }
     }
 }
 
@@ -159,20 +169,27 @@ impl<C: Clock> Engine for Memory<C> {
         Ok(())
     }
 
+    async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
+        Ok(self.shared.read()?.catalog.with_retention())
+    }
+
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         consume_budget().await;
         let state = self.shared.read().map_err(ReadError::Fault)?;
         let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
-        Ok(listed.table.entities.get(&key.encode()).cloned())
+        let Some(record) = listed.table.entities.get(&key.encode()) else { return Ok(None) };
+        let expiry = state.expiry(&listed.settings, Visibility::Live);
+        Ok(record.view().map_or(true, |view| expiry.sees(view)).then(|| record.clone()))
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
         let (shared, table) = (Arc::clone(&self.shared), table.clone());
         let page = tokio::task::spawn_blocking(move || {
             let state = shared.read().map_err(ReadError::Fault)?;
-            let entities = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?.table.entities.clone();
+            let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
+            let (entities, expiry) = (listed.table.entities.clone(), state.expiry(&listed.settings, scan.visible));
             drop(state);
-            page(&entities, scan, sink).map_err(ReadError::Fault)
+            page(&entities, scan, expiry, sink).map_err(ReadError::Fault)
         });
         page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
     }
@@ -181,12 +198,15 @@ impl<C: Clock> Engine for Memory<C> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
         let Contents { clock, catalog, stamps, .. } = &mut *state;
-        let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table.entities;
+        let CatalogTable { settings, table: Table { entities, .. }, .. } =
+            catalog.get_mut(table).ok_or(CommitError::TableNotFound)?;
         let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
         let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
-        let stamp = stamps.propose(&table.account, clock.now());
+        let now = clock.now();
+        let (stamp, retention) = (stamps.propose(&table.account, now), settings.retention.as_ref());
+        let expiry = Expiry::new(retention, transaction.visible(), now);
         let refused = |(index, error)| CommitError::Refused(index, error);
-        let effects = transaction.apply(stamp, existing).map_err(refused)?;
+        let effects = transaction.apply(stamp, &expiry, existing).map_err(refused)?;
         stamps.issue(&table.account, stamp);
         let written = effects.iter().map(Effect::written).collect();
         for (key, effect) in keys.into_iter().zip(effects) {
@@ -232,9 +252,9 @@ impl<C: Clock> Engine for Memory<C> {
     }
 }
 
-fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, ScanEnd), Fault> {
+fn page<S: EntitySink>(entities: &Entities, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), Fault> {
     let ranges = ranges_to_visit(&scan);
-    let mut page = PageBuilder::new(scan, sink, Vec::new());
+    let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
     'page: for range in &ranges {
         for (key, record) in entities.range(range) {
             if page.visit(key, record.as_bytes())?.is_break() {

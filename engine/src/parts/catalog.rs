@@ -4,7 +4,7 @@
 
 use crate::contract::TableKey;
 use model::name::TABLE_NAMES_FROM;
-use model::{AccountName, StoredAccessPolicies, TableName, TableSettings};
+use model::{AccountName, Retention, StoredAccessPolicies, TableName, TableSettings};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl<T> Catalog<T> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies and with the default settings. The caller ensures that no table with the same name exists.
+    /// Adds a table without policies and with the default settings. The caller ensures that no table with the same name
+    /// exists.
     pub fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let (policies, settings) = (StoredAccessPolicies::default(), Arc::default());
@@ -87,6 +88,15 @@ impl<T> Catalog<T> {
     /// Returns all tables, ordered by account and folded name.
     pub fn iter(&self) -> impl Iterator<Item = (&AccountName, &CatalogTable<T>)> {
         self.accounts.iter().flat_map(|(account, tables)| tables.values().map(move |listed| (account, listed)))
+    }
+
+    /// Returns the tables with a retention.
+    pub fn with_retention(&self) -> Vec<(TableKey, Retention)> {
+        let retained = self.iter().filter_map(|(account, listed)| {
+            let retention = listed.settings.retention.clone()?;
+            Some((TableKey { account: account.clone(), name: listed.name.clone() }, retention))
+        });
+        retained.collect()
     }
 
     /// Returns the accounts that have tables, ordered by name.

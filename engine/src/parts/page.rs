@@ -1,4 +1,4 @@
-//! Builds a page from the entities that an engine visits in order: filter, count limit, look-ahead, deadline and
+//! Builds a page from the entities that an engine visits in order: expiry, filter, count limit, look-ahead, deadline and
 //! cancellation. Every engine builds its pages here, so all pages end in the same way.
 //!
 //! Invariants:
@@ -11,7 +11,7 @@
 use crate::contract::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
-use model::{EntityView, Filter, KeyRange, Position};
+use model::{DateTime, EntityView, Expiry, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -32,6 +32,7 @@ pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
 pub struct PageBuilder<S> {
     sink: S,
     filter: Option<Filter>,
+    expiry: Expiry,
     limit: usize,
     deadline: Instant,
     cancellations: Vec<Cancellation>,
@@ -42,14 +43,16 @@ pub struct PageBuilder<S> {
     /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
+    earliest_expiry: Option<DateTime>,
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// Creates an empty page. It ends early when one of the cancellations is triggered.
-    pub fn new(scan: Scan, sink: S, cancellations: Vec<Cancellation>) -> Self {
+    /// Creates an empty page. `expiry` decides what is visible. The page ends early when one of the cancellations is triggered.
+    pub fn new(scan: Scan, expiry: Expiry, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
             filter: scan.filter,
+            expiry,
             limit: scan.limit,
             deadline: scan.deadline,
             cancellations,
@@ -58,6 +61,7 @@ impl<S: EntitySink> PageBuilder<S> {
             unchecked: 0,
             full: scan.limit == 0,
             next: None,
+            earliest_expiry: None,
         }
     }
 
@@ -69,6 +73,11 @@ impl<S: EntitySink> PageBuilder<S> {
         self.examined += 1;
         self.unchecked += 1 + record.len() / 1024;
         let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
+        let expires = self.expiry.of(entity.record);
+        if !self.expiry.shows(expires) {
+            self.earliest_expiry = self.earliest_expiry.into_iter().chain(expires).min();
+            return Ok(ControlFlow::Continue(()));
+        }
         if let Some(filter) = &self.filter
             && !filter.matches(&entity).map_err(|_| damaged(key))?
         {
@@ -88,7 +97,8 @@ impl<S: EntitySink> PageBuilder<S> {
 
     /// Returns the sink and the end of the page.
     pub fn finish(self) -> (S, ScanEnd) {
-        (self.sink, ScanEnd { next: self.next, examined: self.examined, accepted: self.accepted as u64 })
+        let Self { sink, next, examined, accepted, earliest_expiry, .. } = self;
+        (sink, ScanEnd { next, examined, accepted: accepted as u64, earliest_expiry })
     }
 
     /// Ends the page before this entity, which has not been examined. Returns `Break`, as [`Self::visit`] does.
@@ -122,7 +132,7 @@ pub fn damaged(key: &[u8]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{DateTime, EdmValue, EntityKey, Record, RecordBuilder};
+    use model::{EdmValue, EntityKey, Record, RecordBuilder, Visibility};
     use std::time::Duration;
 
     struct Counting;
@@ -145,8 +155,9 @@ mod tests {
             let (cancellation, record) = (Cancellation::default(), record(bytes));
             let deadline = Instant::now() + Duration::from_secs(3600);
             let ranges = vec![KeyRange::all()];
-            let scan = Scan { ranges, from: None, filter: None, limit: 1000, bytes_expected: 0, deadline };
-            let mut page = PageBuilder::new(scan, Counting, vec![cancellation.clone()]);
+            let visible = Visibility::Live;
+            let scan = Scan { ranges, from: None, filter: None, visible, limit: 1000, bytes_expected: 0, deadline };
+            let mut page = PageBuilder::new(scan, Expiry::NEVER, Counting, vec![cancellation.clone()]);
             let key = EntityKey::new("p", "r").unwrap().encode();
             let mut visit = || page.visit(&key, record.as_bytes()).unwrap();
             assert!(visit().is_continue() && visit().is_continue());

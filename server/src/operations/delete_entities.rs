@@ -9,8 +9,8 @@ use crate::request::selection::{self, Selection};
 use crate::response::OperationResponse;
 use crate::tables::{AccountTables, Deletion};
 use engine::Engine;
-use model::Condition;
-use model::limits::{DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
+use model::limits::{DELETION_ENTITIES_IN_FLIGHT_MAX, DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
+use model::{Condition, Visibility};
 use wire::{ErrorCode, ServiceError};
 
 pub(super) async fn run<E: Engine>(
@@ -43,8 +43,10 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
     Ok(Deletion {
         ranges,
         filter,
+        visible: Visibility::Live,
         from: selection::position(context.options)?,
         deadline: context.query_deadline,
+        entities_in_flight_max: DELETION_ENTITIES_IN_FLIGHT_MAX,
         transactions_in_flight_max: DELETION_TRANSACTIONS_IN_FLIGHT_MAX,
     })
 }

@@ -16,7 +16,7 @@ use engine::{Engine, EntitySink, Scan, SinkDecision};
 use http::{HeaderMap, HeaderName};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView};
+use model::{AccountName, DateTime, EntityView, Visibility};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
@@ -42,7 +42,7 @@ pub(super) async fn run<E: Engine>(
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, filter, .. } = selection;
-    let scan = Scan { ranges, from, filter, limit, bytes_expected, deadline };
+    let scan = Scan { ranges, from, filter, visible: Visibility::Live, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
     debug!(

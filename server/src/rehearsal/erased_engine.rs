@@ -6,8 +6,10 @@ use engine::{
     CatalogError, CommitError, Engine, EntitySink, Fault, Figures, ReadError, Scan, ScanEnd, SinkDecision, TableKey,
     TablePage, TableQuery,
 };
-use model::{AccountName, EntityKey, EntityView, MutationResult, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
+use model::{AccountName, EntityKey, EntityView, MutationResult, Record, Retention, ServiceProperties};
+use model::{
+    ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction,
+};
 use std::any::Any;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -44,6 +46,7 @@ pub(super) trait AnyEngine: Send + Sync {
         table: &'a TableKey,
         update: TableSettingsUpdate,
     ) -> Boxed<'a, Result<(), CatalogError>>;
+    fn tables_to_sweep(&self) -> Boxed<'_, Result<Vec<(TableKey, Retention)>, Fault>>;
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>>;
     fn scan_erased<'a>(
         &'a self,
@@ -127,6 +130,10 @@ impl<E: Engine> AnyEngine for E {
         update: TableSettingsUpdate,
     ) -> Boxed<'a, Result<(), CatalogError>> {
         Box::pin(Engine::update_settings(self, table, update))
+    }
+
+    fn tables_to_sweep(&self) -> Boxed<'_, Result<Vec<(TableKey, Retention)>, Fault>> {
+        Box::pin(Engine::tables_to_sweep(self))
     }
 
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>> {

@@ -7,7 +7,7 @@ use engine::{
     CatalogError, CommitError, Engine, EntitySink, Fault, Figures, ReadError, Scan, ScanEnd, TableKey, TablePage,
     TableQuery,
 };
-use model::{AccountName, EntityKey, MutationResult, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{AccountName, EntityKey, MutationResult, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use std::fmt;
 use std::sync::Arc;
@@ -112,6 +112,10 @@ impl Engine for RehearsedEngine {
     async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
         self.admit().map_err(CatalogError::Fault)?;
         self.engine.update_settings(table, update).await.inspect(|()| note_change("set table settings"))
+    }
+
+    async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
+        self.engine.tables_to_sweep().await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -218,7 +218,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         };
         // A metrics table may not exist yet.
         if table.name.is_metrics_table() && self.engine.table(table).await?.is_none() {
-            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0 }));
+            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0, earliest_expiry: None }));
         }
         let (sink, end) = step("scan", pin!(self.engine.scan(table, scan, sink))).await?;
         if let Some(admitted) = admitted {

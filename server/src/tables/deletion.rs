@@ -20,13 +20,12 @@ use crate::telemetry::traces::step;
 use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use model::limits::{
-    DELETION_ENTITIES_IN_FLIGHT_MAX, DELETION_READS_MAX, DELETION_STEP_ENTITIES_MAX, DELETION_STEP_KEY_BYTES_MAX,
-    DELETION_STEP_MILLISECONDS, TRANSACTION_OPERATIONS_MAX,
+    DELETION_READS_MAX, DELETION_STEP_ENTITIES_MAX, DELETION_STEP_KEY_BYTES_MAX, DELETION_STEP_MILLISECONDS,
+    TRANSACTION_OPERATIONS_MAX,
 };
 use model::record::DamagedRecord;
 use model::{
-    Condition, DateTime, EntityKey, EntityView, Filter, KeyRange, KeyText, Mutation, MutationError, Position,
-    Transaction,
+    DateTime, EntityKey, EntityView, Filter, KeyRange, KeyText, MutationError, Position, Transaction, Visibility,
 };
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -39,10 +38,14 @@ pub(crate) struct Deletion {
     pub(crate) ranges: Vec<KeyRange>,
     /// `None` matches all entities in the ranges.
     pub(crate) filter: Option<Filter>,
+    /// Whether entities are deleted that exist for clients, or those that have expired.
+    pub(crate) visible: Visibility,
     /// The inclusive position to continue from.
     pub(crate) from: Option<Position>,
     /// The time after which no transaction is begun, except the first.
     pub(crate) deadline: Instant,
+    /// The number of deletions in flight at which no further transaction is begun. At least 1.
+    pub(crate) entities_in_flight_max: usize,
     /// At least 1.
     pub(crate) transactions_in_flight_max: usize,
 }
@@ -52,6 +55,8 @@ pub(crate) struct DeletionEnd {
     pub(crate) deleted: u64,
     /// The position to continue from; `None` if no matching entities remain.
     pub(crate) next: Option<Position>,
+    /// The earliest expiry of the entities that were examined but not visible.
+    pub(crate) earliest_expiry: Option<DateTime>,
 }
 
 /// An entity that matched the filter when it was read.
@@ -77,6 +82,7 @@ struct Collector {
 struct Step {
     chunks: Vec<Chunk>,
     next: Option<Position>,
+    earliest_expiry: Option<DateTime>,
 }
 
 /// The result of deleting some candidates.
@@ -104,11 +110,12 @@ impl<E: Engine> AccountTables<'_, E> {
     /// step, because a step that was examined must also be deleted: otherwise, the same step could fail forever.
     pub(crate) async fn delete_matching(&self, name: &str, deletion: Deletion) -> Result<DeletionEnd, Failure> {
         let table = self.table_or_metrics(name)?;
-        let mut deleted = 0;
+        let (mut deleted, mut earliest_expiry) = (0, None);
         let mut current = self.collect(&table, &deletion, deletion.from.clone()).await?;
         let mut is_first = true;
         loop {
-            let Step { chunks, next } = current;
+            let Step { chunks, next, earliest_expiry: expiry } = current;
+            earliest_expiry = earliest_expiry.into_iter().chain(expiry).min();
             let collect_next = async {
                 match &next {
                     Some(next) if clock::instant() < deletion.deadline => {
@@ -124,7 +131,7 @@ impl<E: Engine> AccountTables<'_, E> {
                 (Some(Stop { failure: Some(failure), .. }), _) if is_first && deleted == 0 => return Err(failure),
                 (Some(Stop { position, failure }), _) => {
                     note(failure);
-                    return Ok(DeletionEnd { deleted, next: Some(position) });
+                    return Ok(DeletionEnd { deleted, next: Some(position), earliest_expiry });
                 }
                 (None, Some(Ok(step))) => {
                     current = step;
@@ -135,7 +142,7 @@ impl<E: Engine> AccountTables<'_, E> {
                 (None, None) => None,
             };
             note(failure);
-            return Ok(DeletionEnd { deleted, next });
+            return Ok(DeletionEnd { deleted, next, earliest_expiry });
         }
     }
 
@@ -146,6 +153,7 @@ impl<E: Engine> AccountTables<'_, E> {
             ranges: deletion.ranges.clone(),
             from,
             filter: deletion.filter.clone(),
+            visible: deletion.visible,
             limit: DELETION_STEP_ENTITIES_MAX,
             bytes_expected: usize::MAX,
             deadline: deletion.deadline.min(step_end),
@@ -155,7 +163,7 @@ impl<E: Engine> AccountTables<'_, E> {
         if collector.is_damaged && collector.chunks.is_empty() {
             return Err(DamagedRecord.into());
         }
-        Ok(Step { chunks: collector.chunks, next: end.next })
+        Ok(Step { chunks: collector.chunks, next: end.next, earliest_expiry: end.earliest_expiry })
     }
 
     /// Deletes the candidates of a step. Begins no transaction after a failure or after the deadline, except the first.
@@ -167,7 +175,7 @@ impl<E: Engine> AccountTables<'_, E> {
         loop {
             while total.stop.is_none()
                 && in_flight.len() < deletion.transactions_in_flight_max
-                && entities_in_flight < DELETION_ENTITIES_IN_FLIGHT_MAX
+                && entities_in_flight < deletion.entities_in_flight_max
                 && let Some(chunk) = chunks.next()
             {
                 if !is_first && clock::instant() >= deletion.deadline {
@@ -177,7 +185,7 @@ impl<E: Engine> AccountTables<'_, E> {
                 is_first = false;
                 let entities = chunk.len();
                 entities_in_flight += entities;
-                let work = self.delete_chunk(table, deletion.filter.as_ref(), chunk);
+                let work = self.delete_chunk(table, deletion, chunk);
                 in_flight.push(async move { (entities, work.await) });
             }
             let Some((entities, progress)) = in_flight.next().await else { return total };
@@ -192,13 +200,13 @@ impl<E: Engine> AccountTables<'_, E> {
     }
 
     /// Deletes the candidates of one transaction.
-    async fn delete_chunk(&self, table: &TableKey, filter: Option<&Filter>, chunk: Chunk) -> Progress {
+    async fn delete_chunk(&self, table: &TableKey, deletion: &Deletion, chunk: Chunk) -> Progress {
         let mut deleted = 0;
         // The last element contains the first candidates, so everything before a failure has been deleted.
         let mut pending = vec![chunk];
         while let Some(chunk) = pending.pop() {
             let position = position(&chunk);
-            match self.attempt(table, filter, chunk, &mut pending).await {
+            match self.attempt(table, deletion, chunk, &mut pending).await {
                 Ok(count) => deleted += count,
                 Err(failure) => return Progress { deleted, stop: Some(Stop { position, failure: Some(failure) }) },
             }
@@ -211,16 +219,16 @@ impl<E: Engine> AccountTables<'_, E> {
     async fn attempt(
         &self,
         table: &TableKey,
-        filter: Option<&Filter>,
+        deletion: &Deletion,
         mut chunk: Chunk,
         pending: &mut Vec<Chunk>,
     ) -> Result<u64, Failure> {
-        let delete = |candidate: &Candidate| Mutation::Delete {
-            key: candidate.key.clone(),
-            condition: Condition::from_timestamp(candidate.timestamp),
+        let candidates = chunk.iter().map(|candidate| (candidate.key.clone(), candidate.timestamp));
+        let transaction = match deletion.visible {
+            Visibility::Live => Transaction::deleting(candidates),
+            Visibility::Expired => Transaction::deleting_expired(candidates),
         };
-        let mutations = chunk.iter().map(delete).collect();
-        let transaction = Transaction::new(mutations).expect("a chunk has distinct keys of one partition");
+        let transaction = transaction.expect("a chunk has distinct keys of one partition");
         let index = match self.write_deletions(table, transaction).await {
             Ok(count) => return Ok(count),
             Err(CommitError::Refused(index, MutationError::NotFound | MutationError::ConditionNotMet)) => index,
@@ -229,8 +237,11 @@ impl<E: Engine> AccountTables<'_, E> {
         let after = chunk.split_off((index + 1).min(chunk.len()));
         let changed = chunk.pop();
         let current = match changed {
-            Some(changed) => self.read_again(table, filter, changed).await?,
-            None => None,
+            // An entity that was written again has not expired, or is left to the next deletion.
+            Some(changed) if deletion.visible == Visibility::Live => {
+                self.read_again(table, deletion.filter.as_ref(), changed).await?
+            }
+            _ => None,
         };
         let chunks = [after, current.into_iter().collect(), chunk];
         pending.extend(chunks.into_iter().filter(|chunk| !chunk.is_empty()));

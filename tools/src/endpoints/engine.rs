@@ -9,6 +9,7 @@ use model::plan::plan;
 use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings, Transaction,
+    Visibility,
 };
 use std::time::{Duration, Instant};
 use wire::filter::Grammar;
@@ -49,6 +50,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
             ranges: plan(filter.as_ref()).ranges,
             from: from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default())),
             filter,
+            visible: Visibility::Live,
             limit,
             bytes_expected: PAGE_BODY_BYTES_MAX,
             deadline: Instant::now() + PAGE_TIMEOUT,

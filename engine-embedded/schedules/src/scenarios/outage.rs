@@ -176,7 +176,7 @@ fn is_on_disk(disk: &Disk, name: &str) -> bool {
 
 /// Returns the properties of the entities, which are the same because every transaction writes both.
 fn read(callers: &Callers) -> BTreeSet<String> {
-    let view = callers.shared.storage.tree.snapshot();
+    let view = callers.shared.view();
     let [a, b] = ROWS.map(key);
     let shown = [&a, &b, &a, &b].map(|key| callers.shared.get(&view, &table(0), key).unwrap());
     let shown = shown.map(|record| record.map(|record| record.as_bytes().to_vec()));

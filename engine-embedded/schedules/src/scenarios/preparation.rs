@@ -8,7 +8,7 @@ use crate::writing::committer::CatalogChange;
 use engine::CommitError;
 use model::mutation::Effect;
 use model::record::RecordView;
-use model::{Condition, DateTime, ETag, EntityKey, Mutation, MutationError, MutationResult, Transaction};
+use model::{Condition, DateTime, ETag, EntityKey, Expiry, Mutation, MutationError, MutationResult, Transaction};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub fn the_results_are_those_of_a_serial_order() {
             last < now && before < now && now <= after,
             "{now:?} was issued after {last:?}, between {before:?} and {after:?}"
         );
-        let effects = transaction.apply(now, existing(&entities, &transaction));
+        let effects = transaction.apply(now, &Expiry::NEVER, existing(&entities, &transaction));
         let effects = effects.unwrap_or_else(|error| panic!("{transaction:?} had to be refused: {error:?}"));
         assert_eq!(effects.iter().map(Effect::written).collect::<Vec<_>>(), result);
         for (key, effect) in keys.zip(effects) {
@@ -70,7 +70,7 @@ pub fn the_results_are_those_of_a_serial_order() {
         let refusal = result.unwrap_err();
         let is_right = |(stamp, entities): &(DateTime, Contents)| {
             (before..=after).contains(stamp)
-                && transaction.apply(DateTime::MIN, existing(entities, &transaction)) == Err(refusal)
+                && transaction.apply(DateTime::MIN, &Expiry::NEVER, existing(entities, &transaction)) == Err(refusal)
         };
         assert!(states.iter().any(is_right), "{transaction:?} must not be refused: {refusal:?}");
     }

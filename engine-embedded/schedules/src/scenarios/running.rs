@@ -17,6 +17,7 @@ use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
 use crate::writing::queue_memory::QueueMemory;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
+use model::clock::SystemClock;
 use model::{
     AccountName, Clock, DateTime, EdmValue, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder, TableName,
     Transaction,
@@ -117,7 +118,8 @@ impl Running {
         let storage = Storage::create(&folder, OpenSettings { cache_bytes: 0, durability }).unwrap();
         storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true).unwrap();
         let recovered = storage.recover().unwrap();
-        let shared = EmbeddedState::new(folder, storage, recovered.catalog, recovered.properties);
+        let shared =
+            EmbeddedState::new(folder, storage, Arc::new(SystemClock), recovered.catalog, recovered.properties);
         disk.hardware.arm();
         let callers = Callers {
             shared: Arc::new(shared),
@@ -230,7 +232,7 @@ impl Callers {
 
     /// Returns the record of an entity.
     pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Option<Vec<u8>> {
-        let view = self.shared.storage.tree.snapshot();
+        let view = self.shared.view();
         self.shared.get(&view, table, key).unwrap().map(|record| record.as_bytes().to_vec())
     }
 

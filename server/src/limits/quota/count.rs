@@ -11,7 +11,7 @@ use model::limits::{
     QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
     QUOTA_UNCERTAIN_INTERVAL_RATIO,
 };
-use model::{AccountName, EntityView, KeyRange, TableName};
+use model::{AccountName, EntityView, KeyRange, TableName, Visibility};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -148,6 +148,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
             ranges: vec![KeyRange::all()],
             from: from.take(),
             filter: None,
+            visible: Visibility::Live,
             limit: STEP_ENTITIES,
             bytes_expected: usize::MAX,
             deadline: began + STEP_TIME,

@@ -14,7 +14,7 @@ use model::limits::{
 use model::service_properties::RetentionDays;
 use model::{
     AccountName, Condition, DateTime, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation, MutationError,
-    TableName, Transaction,
+    TableName, Transaction, Visibility,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -123,8 +123,8 @@ impl EntitySink for StoredRows {
 
 fn scan_of(range: KeyRange) -> Scan {
     let deadline = clock::instant() + SCAN_TIME;
-    let (limit, bytes_expected) = (PAGE_RESULTS_MAX, usize::MAX);
-    Scan { ranges: vec![range], from: None, filter: None, limit, bytes_expected, deadline }
+    let (visible, limit, bytes_expected) = (Visibility::Live, PAGE_RESULTS_MAX, usize::MAX);
+    Scan { ranges: vec![range], from: None, filter: None, visible, limit, bytes_expected, deadline }
 }
 
 /// Returns the stored totals of an interval by row key, or `None` if the table does not exist.
