@@ -68,6 +68,19 @@ pub const DELETION_ENTITIES_IN_FLIGHT_MAX: usize = 40 * TRANSACTION_OPERATIONS_M
 pub const DELETION_TRANSACTIONS_IN_FLIGHT_MAX: usize = 256;
 /// Maximum number of times that a deletion by filter reads an entity that is being changed at the same time.
 pub const DELETION_READS_MAX: u32 = 10;
+/// Interval between checks of whether tables with a retention are due for a pass that deletes expired entities, in
+/// seconds. It is shorter than the time after which another server takes over a lease.
+pub const SWEEP_CHECK_SECONDS: u64 = 5;
+/// Minimum interval between two passes over a table, in seconds.
+pub const SWEEP_INTERVAL_SECONDS: u64 = 20;
+/// Minimum interval between two passes, relative to the working time of a pass.
+pub const SWEEP_SHARE: u32 = 10;
+/// Maximum duration of a step of a pass, in milliseconds. The pass pauses for the same time afterwards.
+pub const SWEEP_STEP_MILLISECONDS: u64 = 100;
+/// Maximum number of expired entities whose deletion is in flight. Clients' writes in the same group wait for them.
+pub const SWEEP_ENTITIES_IN_FLIGHT_MAX: usize = TRANSACTION_OPERATIONS_MAX;
+/// Maximum number of transactions in flight that delete expired entities. It matters if partitions are small.
+pub const SWEEP_TRANSACTIONS_IN_FLIGHT_MAX: usize = 64;
 /// Maximum and default timeout for a request, in seconds (02 §9).
 pub const REQUEST_TIMEOUT_SECONDS_MAX: u64 = 30;
 /// Maximum number of properties in `$select` (04 §4).

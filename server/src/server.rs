@@ -22,6 +22,7 @@ use crate::reload::{self, Files, Live};
 use crate::request::FaultScript;
 use crate::service::Service;
 use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
+use crate::tables;
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::metrics::Metrics;
 #[cfg(feature = "admin")]
@@ -290,6 +291,9 @@ impl<E: Engine> Assembled<E> {
         let (engine, accounts) = (&service.engine, &service.accounts);
         // This task only reads, so it may be stopped together with the runtime.
         tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
+        // Its transactions take effect as a whole or not at all, so it may be stopped at any time, too.
+        let sweep = tables::sweep(Arc::clone(engine), Arc::clone(&service.clock), service.metrics.clone());
+        let sweep = tokio::spawn(sweep);
         let analytics = service.analytics.as_ref().map(|analytics| {
             let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
             let writer = AnalyticsWriter { engine, accounts, analytics: Arc::clone(analytics) };
@@ -297,6 +301,7 @@ impl<E: Engine> Assembled<E> {
         });
         let listening = ListenerSettings { listener, tls, connections, counters, shutdown_time };
         listener::serve(listening, handler, stop).await;
+        sweep.abort();
         let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {
             analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;

@@ -8,6 +8,8 @@
 mod account_tables;
 mod deletion;
 mod metrics_tables;
+mod sweep;
 
 pub(crate) use account_tables::{AccountTables, CommitFailure};
 pub(crate) use deletion::Deletion;
+pub(crate) use sweep::run as sweep;

@@ -79,6 +79,7 @@ pub struct Metrics {
     authentication_failures: [AtomicU64; CredentialKind::ALL.len()],
     in_flight: AtomicU64,
     abandoned: AtomicU64,
+    expired_deleted: AtomicU64,
     by_table: ByTable,
 }
 
@@ -123,6 +124,7 @@ impl Metrics {
             authentication_failures: Default::default(),
             in_flight: AtomicU64::new(0),
             abandoned: AtomicU64::new(0),
+            expired_deleted: AtomicU64::new(0),
             by_table: ByTable::new(has_tables),
         }
     }
@@ -142,6 +144,11 @@ impl Metrics {
             entities_returned: sum(&self.entities_returned),
             entities_written: sum(&self.entities_written),
         }
+    }
+
+    /// Counts expired entities that this server has deleted.
+    pub(crate) fn count_expired(&self, deleted: u64) {
+        self.expired_deleted.fetch_add(deleted, Ordering::Relaxed);
     }
 
     pub(crate) fn begin(&self) -> RequestInFlight<'_> {

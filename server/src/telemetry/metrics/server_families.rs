@@ -80,6 +80,8 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     page.counters("entities_written", "Entities that were inserted, changed or deleted", |family| {
         by_operation(family, &metrics.entities_written)
     })?;
+    let help = "Expired entities of tables with a retention that this server deleted; no other counter includes them";
+    page.counter("expired_entities_deleted", help, read(&metrics.expired_deleted))?;
     page.gauge(
         "requests_in_flight",
         "Requests whose headers have been read but whose response is not ready yet",
