@@ -268,7 +268,7 @@ impl<E: Engine> Service<E> {
         let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
         let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
-        context.is_front_end = is_of_front_end(&resource, restype, comp);
+        context.is_front_end = is_of_front_end(&resource, restype, comp, self.settings.extensions);
         let has_if_match = headers.if_match.is_some();
         let kind = route(&method, &resource, (restype, comp), has_if_match, self.settings.extensions);
         let kind = kind.map_err(Failure::query)?;

@@ -15,12 +15,14 @@ mod get_service_properties;
 mod get_service_stats;
 mod get_table;
 mod get_table_acl;
+mod get_table_retention;
 mod get_user_delegation_key;
 mod insert_entity;
 mod query_entities;
 mod query_tables;
 mod set_service_properties;
 mod set_table_acl;
+mod set_table_retention;
 mod update_entity;
 
 use crate::failure::Failure;

@@ -101,13 +101,18 @@ impl<'r> RequestContext<'r> {
 }
 
 /// Returns true if the front end responds, in XML: for operations on the account and on policies.
-pub(crate) fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
+pub(crate) fn is_of_front_end(
+    resource: &Resource<'_>,
+    restype: Option<&str>,
+    comp: Option<&str>,
+    extensions: bool,
+) -> bool {
     match resource {
         // Service properties below a table. A client whose endpoint URL ends with the name of a table requests them
         // (recorded).
         Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") && comp.is_some() => true,
         Resource::Service => restype.is_some() || comp.is_some(),
-        Resource::Entities(_) => comp == Some("acl"),
+        Resource::Entities(_) => comp == Some("acl") || (extensions && comp == Some("retention")),
         _ => false,
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Address {
     EntityCount,
     /// `/name?comp=acl`
     TablePolicies,
+    /// `/name?comp=retention`
+    TableRetention,
     /// `/name(PartitionKey='…',RowKey='…')`
     Entity,
     /// `/$batch`
@@ -116,6 +118,14 @@ macro_rules! operation_table {
             }
             SetTableAcl "SetTableACL" set_table_acl {
                 route: ["PUT"] TablePolicies Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
+                request: Xml, response: Nothing, has_preference: false, unit: Request,
+            }
+            GetTableRetention "GetTableRetention" get_table_retention {
+                route: ["GET", "HEAD"] TableRetention Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
+                request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+            SetTableRetention "SetTableRetention" set_table_retention {
+                route: ["PUT"] TableRetention Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
             QueryEntities "QueryEntities" query_entities {
@@ -282,15 +292,19 @@ impl OperationKind {
 impl OperationKind {
     /// Returns true if the operation concerns many entities or tables and may therefore take long.
     pub(crate) fn is_long_running(self) -> bool {
-        match self {
-            Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction => true,
-            _ => self.is_extension(),
-        }
+        matches!(
+            self,
+            Self::QueryTables
+                | Self::QueryEntities
+                | Self::EntityGroupTransaction
+                | Self::CountEntities
+                | Self::DeleteEntities
+        )
     }
 
     /// Returns true if the cloud service does not have the operation.
     pub(super) fn is_extension(self) -> bool {
-        matches!(self, Self::CountEntities | Self::DeleteEntities)
+        matches!(self, Self::GetTableRetention | Self::SetTableRetention | Self::CountEntities | Self::DeleteEntities)
     }
 }
 
@@ -348,6 +362,7 @@ mod tests {
                 Address::Entities => "/TABLE",
                 Address::EntityCount => "/TABLE/$count",
                 Address::TablePolicies => "/TABLE?comp=acl",
+                Address::TableRetention => "/TABLE?comp=retention",
                 Address::Entity => "/TABLE(PartitionKey='P',RowKey='R')",
                 Address::Batch => "/$batch",
                 Address::ServiceProperties => "/?restype=service&comp=properties",

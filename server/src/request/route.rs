@@ -39,7 +39,7 @@ pub(crate) fn route(
     if !METHODS.contains(&method.as_str()) {
         return Err(ErrorCode::InvalidHttpVerb.into());
     }
-    let address = address(resource, restype, comp)?;
+    let address = address(resource, restype, comp, extensions)?;
     if matches!(resource, Resource::Partition { .. }) && method != Method::GET {
         return Err(ServiceError::malformed_address());
     }
@@ -57,7 +57,12 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DEL
 /// Returns the form of a URL, or an error if there is no such URL.
 ///
 /// UNVERIFIED (10 §1): the error code if one of the two query options of an operation on the service is missing.
-fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {
+fn address(
+    resource: &Resource<'_>,
+    restype: Option<&str>,
+    comp: Option<&str>,
+    extensions: bool,
+) -> Result<Address, ErrorCode> {
     match (resource, restype, comp) {
         (Resource::Service, Some("service"), Some(comp)) => {
             service_address(comp).ok_or(ErrorCode::InvalidQueryParameterValue)
@@ -69,6 +74,7 @@ fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -
             Err(ErrorCode::MissingRequiredQueryParameter)
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
+        (Resource::Entities(_), _, Some("retention")) if extensions => Ok(Address::TableRetention),
         (Resource::Service, ..) | (_, _, Some(_)) => Err(ErrorCode::InvalidQueryParameterValue),
         (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
         (Resource::Tables, ..) => Ok(Address::Tables),
@@ -190,10 +196,16 @@ mod tests {
         assert_eq!(extended("DELETE", partition()), Err(ErrorCode::InvalidInput));
         assert_eq!(extended("DELETE", nested(false)), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(extended("DELETE", entity()), Ok("DeleteEntity"));
-        let comp = |verb, comp| {
-            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, false);
+        let comp_of = |verb, comp, extensions| {
+            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, extensions);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
+        let comp = |verb, comp| comp_of(verb, comp, false);
+        assert_eq!(comp("GET", "retention"), Err(ErrorCode::InvalidQueryParameterValue));
+        assert_eq!(comp_of("GET", "retention", true), Ok("GetTableRetention"));
+        assert_eq!(comp_of("PUT", "retention", true), Ok("SetTableRetention"));
+        assert_eq!(comp_of("DELETE", "retention", true), Err(ErrorCode::UnsupportedHttpVerb));
+        assert_eq!(comp_of("GET", "nonsense", true), Err(ErrorCode::InvalidQueryParameterValue));
         assert_eq!(comp("GET", "nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
         assert_eq!(comp("GET", "acl"), Ok("GetTableACL"));
         assert_eq!(comp("HEAD", "acl"), Ok("GetTableACL"));

@@ -10,8 +10,8 @@ use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, Sca
 use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MetricsTable, Mutation, MutationError, MutationResult, Record, ServiceProperties,
-    ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
+    AccountName, EntityKey, MetricsTable, Mutation, MutationError, MutationResult, Record, Retention,
+    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettingsUpdate, Transaction,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -166,6 +166,21 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
         let table = self.table(name)?;
         let set = step("write policies", pin!(self.engine.set_policies(&table, policies))).await;
+        set.map_err(|error| match error {
+            CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
+            error => error.into(),
+        })
+    }
+
+    pub(crate) async fn retention(&self, name: &str) -> Result<Option<Retention>, Failure> {
+        let settings = step("read table settings", pin!(self.engine.settings(&self.table(name)?))).await?;
+        Ok(settings.retention)
+    }
+
+    pub(crate) async fn set_retention(&self, name: &str, retention: Option<Retention>) -> Result<(), Failure> {
+        let table = self.table(name)?;
+        let update = TableSettingsUpdate { retention: Some(retention) };
+        let set = step("write table settings", pin!(self.engine.update_settings(&table, update))).await;
         set.map_err(|error| match error {
             CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
             error => error.into(),

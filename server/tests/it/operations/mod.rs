@@ -11,6 +11,7 @@ mod get_service_properties;
 mod get_service_stats;
 mod get_table;
 mod get_table_acl;
+mod get_table_retention;
 pub(crate) mod get_user_delegation_key;
 mod insert_entity;
 mod insert_or_merge_entity;
@@ -20,6 +21,7 @@ mod query_entities;
 mod query_tables;
 mod set_service_properties;
 mod set_table_acl;
+mod set_table_retention;
 mod update_entity;
 
 use std::fs;
