@@ -99,6 +99,15 @@ pub mod key_ranges {
 /// ```
 #[doc(inline)]
 pub use model::Permissions;
+/// How long the entities of a table exist, an extension of Rowhouse ([`Table::set_retention`]).
+///
+/// ```
+/// use rowhouse_client::Retention;
+///
+/// assert_eq!(Retention::by_age(3600).map(|retention| retention.seconds()), Some(3600));
+/// assert!(Retention::by_age(0).is_none());
+/// ```
+pub use model::Retention;
 /// The service properties of an account: CORS rules, logging and metrics.
 ///
 /// ```

@@ -11,6 +11,7 @@ pub mod check;
 pub mod commands;
 pub mod copy;
 mod digest;
+mod duration;
 mod endpoints;
 pub mod export;
 mod file;

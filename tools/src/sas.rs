@@ -2,6 +2,7 @@
 //!
 //! Keys come from the same sources as the server's keys, never from the command line. The caller passes the time.
 
+use crate::duration::parse_duration;
 use crate::names::parse_table;
 use crate::terminal::print;
 use anyhow::{Context, anyhow, bail, ensure};
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use wire::sas::{Fields, SasError, parse_time, verify};
 use wire::signing::AccountKey;
 
@@ -269,18 +270,10 @@ fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'
     Ok(Cow::Owned(String::from_utf8(out).context("formatting the time")?))
 }
 
-/// The duration is a number followed by s, m, h or d. With a minus sign, the time is in the past.
+/// With a minus sign, the time is in the past.
 fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
     let (is_past, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
-    let unit = match text.chars().next_back()? {
-        's' => 1,
-        'm' => 60,
-        'h' => 60 * 60,
-        'd' => 24 * 60 * 60,
-        _ => return None,
-    };
-    let count: u32 = text.get(..text.len() - 1)?.parse().ok()?;
-    let distance = Duration::from_secs(u64::from(count) * unit);
+    let distance = parse_duration(text)?;
     if is_past { now.checked_sub(distance) } else { now.checked_add(distance) }
 }
 
@@ -355,6 +348,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use model::{Scope, StoredAccessPolicies};
+    use std::time::Duration;
     use wire::sas::SasContext;
 
     const KEY1: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";

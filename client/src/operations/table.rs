@@ -1,4 +1,4 @@
-//! A single table: its name, creation, deletion and policies.
+//! A single table: its name, creation, deletion, policies and retention.
 
 use super::write::Write;
 use crate::entity::PropertyBag;
@@ -9,12 +9,12 @@ use crate::pipeline::{Pipeline, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use model::{EntityKey, StoredAccessPolicies};
+use model::{EntityKey, Retention, StoredAccessPolicies};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::acl;
 use wire::json::write_table_request;
 use wire::uri::{encode_component, write_entity_address, write_table_address};
+use wire::{acl, table_retention};
 
 /// A table of an account. Cloning a table is cheap, and clones share their connections.
 ///
@@ -289,6 +289,41 @@ impl Table {
     pub async fn set_policies(&self, policies: &StoredAccessPolicies) -> Result<(), Error> {
         let what = self.what("setting the policies of the table");
         self.pipeline.put_xml(what, self.path(""), "comp=acl", acl::write(policies)).await
+    }
+
+    /// Reads how long the entities of the table exist, or `None` if they exist until they are deleted. Only servers with
+    /// extensions support this; others refuse it with the code `InvalidQueryParameterValue`.
+    ///
+    /// ```
+    /// # async fn example(sessions: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
+    /// if let Some(retention) = sessions.retention().await? {
+    ///     println!("sessions expire after {} s", retention.seconds());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn retention(&self) -> Result<Option<Retention>, Error> {
+        let what = self.what("reading the retention of the table");
+        let operation = Operation::get(what, self.path(""), "comp=retention".to_owned(), BodyFormat::Xml);
+        let response = self.pipeline.execute(&operation).await?;
+        table_retention::read(&response.body).map_err(|_| unreadable(&operation, "it contains no valid retention"))
+    }
+
+    /// Sets how long the entities of the table exist. `None` keeps them until they are deleted. Only servers with
+    /// extensions support this; others refuse it with the code `InvalidQueryParameterValue`.
+    ///
+    /// ```
+    /// use rowhouse_client::Retention;
+    ///
+    /// # async fn example(sessions: rowhouse_client::Table, offers: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
+    /// // A session expires a day after its last write, and an offer at the time in its property `Ends`.
+    /// sessions.set_retention(Retention::by_age(24 * 60 * 60)).await?;
+    /// offers.set_retention(Retention::by_property("Ends", 0)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn set_retention(&self, retention: Option<Retention>) -> Result<(), Error> {
+        let what = self.what("setting the retention of the table");
+        let body = table_retention::write(retention.as_ref());
+        self.pipeline.put_xml(what, self.path(""), "comp=retention", body).await
     }
 
     /// Returns the encoded list of properties to select, or `None` to select all properties. Keys and the Timestamp are

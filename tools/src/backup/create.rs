@@ -4,8 +4,7 @@
 //! have to wait, the reader of the snapshot pauses.
 
 use super::repository::{
-    BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, TableContent,
-    each_entity,
+    BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, each_entity,
 };
 use super::snapshot::{Frame, FrameReader, SnapshotTotals};
 use crate::terminal::Progress;

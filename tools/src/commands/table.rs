@@ -3,10 +3,12 @@
 use super::connection::{ConnectionArgs, connection_help};
 use super::output::{OutputFormat, write_out};
 use super::service_error::{from_service, is_not_found};
+use crate::duration::parse_duration;
 use crate::names::parse_table;
 use crate::terminal::escaped;
+use anyhow::Context;
 use clap::{Args, Subcommand};
-use client::TableService;
+use client::{Retention, TableService};
 use model::TableName;
 use wire::json::write_json_string;
 
@@ -22,6 +24,11 @@ Examples:
   rowhouse table create cars --if-not-exists
   rowhouse table delete cars --if-exists
       the table and all its entities
+  rowhouse table retention sessions --age 7d
+      entities expire seven days after their last write
+  rowhouse table retention offers --property Ends
+      entities expire at the time in their property Ends
+  rowhouse table retention sessions --off
   ROWHOUSE_KEY='<key>' rowhouse table list --endpoint https://orchard.table.core.windows.net
 
 ",
@@ -73,6 +80,25 @@ enum Action {
         #[arg(long)]
         if_exists: bool,
     },
+    /// Show or change how long the entities of a table exist; needs a server with --extensions
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Retention {
+        /// Name of the table
+        table: String,
+
+        /// Time after the last write of an entity until it expires, such as 90m, 8h or 7d; with --property, time after
+        /// the time in the property
+        #[arg(long, value_name = "DURATION")]
+        age: Option<String>,
+
+        /// Property with the time from which an entity expires [default: the Timestamp]
+        #[arg(long, value_name = "NAME")]
+        property: Option<String>,
+
+        /// Keep entities until they are deleted
+        #[arg(long, conflicts_with_all = ["age", "property"])]
+        off: bool,
+    },
 }
 
 pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
@@ -96,6 +122,34 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Action::Retention { table, age, property, off } => {
+            let table = service.table(parse_table(table)?.as_str());
+            if !off && age.is_none() && property.is_none() {
+                let retention = table.retention().await.map_err(from_service(&service))?;
+                return write_out(describe(retention.as_ref()).as_bytes());
+            }
+            let retention = if *off { None } else { Some(parse_retention(age.as_deref(), property.as_deref())?) };
+            table.set_retention(retention).await.map_err(from_service(&service))
+        }
+    }
+}
+
+fn parse_retention(age: Option<&str>, property: Option<&str>) -> anyhow::Result<Retention> {
+    let seconds = |age: &str| u32::try_from(parse_duration(age)?.as_secs()).ok();
+    let seconds = age.map_or(Some(0), seconds).context("--age must be a duration such as 90m, 8h or 7d")?;
+    match property {
+        None => Retention::by_age(seconds).context("--age must be from one second to 36500 days"),
+        Some(property) => Retention::by_property(property, seconds)
+            .context("--property must be the name of a custom property, and --age at most 36500 days"),
+    }
+}
+
+fn describe(retention: Option<&Retention>) -> String {
+    let Some(retention) = retention else { return "entities do not expire\n".to_owned() };
+    let seconds = retention.seconds();
+    match retention.property() {
+        None => format!("entities expire {seconds} s after their last write\n"),
+        Some(property) => format!("entities expire {seconds} s after the time in their property '{property}'\n"),
     }
 }
 
@@ -141,4 +195,32 @@ async fn list(service: &TableService, prefix: &str, output: OutputFormat) -> any
         }
     }
     write_out(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retentions_are_parsed_and_described() {
+        for (age, property, expected) in [
+            (Some("2h"), None, "entities expire 7200 s after their last write\n"),
+            (Some("5s"), Some("Ends"), "entities expire 5 s after the time in their property 'Ends'\n"),
+            (None, Some("Ends"), "entities expire 0 s after the time in their property 'Ends'\n"),
+        ] {
+            assert_eq!(describe(Some(&parse_retention(age, property).unwrap())), expected);
+        }
+        assert_eq!(describe(None), "entities do not expire\n");
+        for (age, property) in [
+            (Some("0s"), None),
+            (Some("2"), None),
+            (Some("36501d"), None),
+            (Some("99999999d"), None),
+            (Some("36501d"), Some("Ends")),
+            (None, Some("a b")),
+            (None, Some("Timestamp")),
+        ] {
+            assert!(parse_retention(age, property).is_err(), "{age:?} {property:?}");
+        }
+    }
 }

@@ -95,8 +95,9 @@ impl Transfer {
                 if policies != self.to.policies(&table.to).await? {
                     self.to.set_policies(&table.to, policies).await?;
                 }
-                let settings = self.from.settings(&table.from).await?.unwrap_or_default();
-                if settings != self.to.settings(&table.to).await?.unwrap_or_default() {
+                if let Some(settings) = self.from.settings(&table.from).await?
+                    && settings != self.to.settings(&table.to).await?.unwrap_or_default()
+                {
                     self.to.set_settings(&table.to, settings).await?;
                 }
             }

@@ -95,7 +95,9 @@ impl Comparison {
             self.add(|| format!("the stored access policies of the table '{name}' differ"));
         }
         let source = if self.with_policies { self.from.settings(&table.from).await? } else { None };
-        if source.is_some() && source != self.to.settings(&table.to).await? {
+        if let Some(source) = source
+            && source != self.to.settings(&table.to).await?.unwrap_or_default()
+        {
             self.add(|| format!("the settings of the table '{name}' differ"));
         }
         let mut sources = Entities::read(&self.from, &table.from, "source");

@@ -1,11 +1,12 @@
 use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
 use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 
 const SKIP_POLICIES: &str = "stored access policies (skip them with --skip-policies)";
+const SKIP_RETENTION: &str = "retention, which needs a server with --extensions (skip it with --skip-policies)";
 const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";
 
 #[async_trait]
@@ -47,8 +48,12 @@ impl Source for TableService {
         self.table(table.name.as_str()).policies().await.context(SKIP_POLICIES)
     }
 
-    async fn settings(&self, _: &TableKey) -> anyhow::Result<Option<TableSettings>> {
-        Ok(None)
+    async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>> {
+        match self.table(table.name.as_str()).retention().await {
+            Ok(retention) => Ok(Some(TableSettings { retention })),
+            Err(error) if is_unknown_operation(&error) => Ok(None),
+            Err(error) => Err(error).context(SKIP_RETENTION),
+        }
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
@@ -58,6 +63,13 @@ impl Source for TableService {
     async fn close(&self) -> anyhow::Result<()> {
         Ok(())
     }
+}
+
+/// Returns whether the service does not have the operation, because it has no extensions. The cloud refuses the query
+/// option; other services may ignore it, and answer with something else.
+fn is_unknown_operation(error: &Error) -> bool {
+    matches!(error.code(), Some("InvalidQueryParameterValue" | "InvalidInput" | "NotImplemented"))
+        || matches!(error, Error::Unreadable { .. })
 }
 
 #[async_trait]
@@ -88,13 +100,8 @@ impl Endpoint for TableService {
     }
 
     async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()> {
-        ensure!(
-            settings.is_default(),
-            "the table '{}' has settings, such as a retention, but the target service has none; skip them with \
-             --skip-policies",
-            table.name
-        );
-        Ok(())
+        let TableSettings { retention } = settings;
+        self.table(table.name.as_str()).set_retention(retention).await.context(SKIP_RETENTION)
     }
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {

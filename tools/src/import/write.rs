@@ -16,7 +16,7 @@ use crate::terminal::Progress;
 use anyhow::{Context, bail};
 use client::PropertyBag;
 use engine::TableKey;
-use model::{AccountName, EdmType, KeyText, TableSettings};
+use model::{AccountName, EdmType, KeyText};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -96,10 +96,10 @@ impl FileImport {
             self.endpoint.set_policies(table, policies.clone()).await?;
         }
         if let Some(retention) = input.retention.as_ref().filter(|_| self.with_policies) {
-            let before = self.endpoint.settings(table).await?.unwrap_or_default();
-            if before.retention.as_ref() != Some(retention) {
-                let retention = Some(retention.clone());
-                self.endpoint.set_settings(table, TableSettings { retention, ..before }).await?;
+            let mut settings = self.endpoint.settings(table).await?.unwrap_or_default();
+            if settings.retention.as_ref() != Some(retention) {
+                settings.retention = Some(retention.clone());
+                self.endpoint.set_settings(table, settings).await?;
             }
         }
         Ok(())
