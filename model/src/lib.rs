@@ -18,7 +18,7 @@ mod service;
 pub use access::{grant, permissions, policy, roles};
 pub use entities::{edm, entity, etag, mutation, record, retention, transaction};
 pub use keys::{key, prefix, range};
-pub use queries::{filter, plan};
+pub use queries::{filter, index, plan};
 pub use service::{cors, service_properties, table_settings};
 
 pub use clock::Clock;
@@ -29,6 +29,7 @@ pub use entity::{Entity, EntityView};
 pub use etag::{Condition, ETag};
 pub use filter::Filter;
 pub use grant::{Action, Denial, Grant, Scope};
+pub use index::IndexedProperty;
 pub use key::{EntityKey, KeyText};
 pub use metrics_table::MetricsTable;
 pub use mutation::{Mutation, MutationError, MutationResult};

@@ -92,6 +92,8 @@ pub const FILTER_DEPTH_MAX: usize = 256;
 /// Maximum number of separate key ranges in a query plan. Beyond this number, the plan falls back to one range that
 /// covers all of them.
 pub const PLAN_RANGES_MAX: usize = 16;
+/// Maximum number of bytes of a string (in UTF-8) or of a binary that an index orders. What follows is not compared.
+pub const INDEXED_BYTES_MAX: usize = 256;
 /// Maximum number of key ranges that the query cost header shows.
 pub const EXPLAIN_RANGES_MAX: usize = 8;
 /// Maximum number of characters of a key that the query cost header shows.
