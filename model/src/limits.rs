@@ -94,6 +94,8 @@ pub const FILTER_DEPTH_MAX: usize = 256;
 pub const PLAN_RANGES_MAX: usize = 16;
 /// Maximum number of bytes of a string (in UTF-8) or of a binary that an index orders. What follows is not compared.
 pub const INDEXED_BYTES_MAX: usize = 256;
+/// Maximum number of separate ranges of an index that a query reads.
+pub const INDEX_RANGES_MAX: usize = 64;
 /// Maximum number of key ranges that the query cost header shows.
 pub const EXPLAIN_RANGES_MAX: usize = 8;
 /// Maximum number of characters of a key that the query cost header shows.

@@ -15,8 +15,11 @@
 //!
 //! This module must not depend on storage.
 
+mod plan;
 #[cfg(test)]
 mod tests;
+
+pub use plan::{IndexPlan, plan_index, value_ranges};
 
 use crate::edm::EdmValue;
 use crate::key::ordinal_byte;

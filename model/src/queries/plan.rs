@@ -85,7 +85,7 @@ impl fmt::Display for PlanKind {
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let ranges = match filter {
         None => vec![KeyRange::all()],
-        Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect()),
+        Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect(), PLAN_RANGES_MAX),
     };
     Plan { kind: PlanKind::from_ranges(&ranges), ranges }
 }
@@ -380,8 +380,8 @@ fn intersection(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<A
     result
 }
 
-/// Sorts and merges ranges. If there are too many, returns a single range that covers all of them.
-fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+/// Sorts and merges ranges. If more than `ranges_max` remain, returns a single range that covers all of them.
+pub(super) fn disjoint(mut ranges: Vec<KeyRange>, ranges_max: usize) -> Vec<KeyRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
     let mut merged: Vec<KeyRange> = Vec::new();
@@ -393,7 +393,7 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
             _ => merged.push(range),
         }
     }
-    if merged.len() > PLAN_RANGES_MAX {
+    if merged.len() > ranges_max {
         let end = merged.pop().and_then(|last| last.end);
         merged.truncate(1);
         if let Some(first) = merged.first_mut() {
@@ -404,7 +404,7 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
 }
 
 /// The end of such a range is its only key followed by a separator, the first byte that cannot extend a complete key.
-fn is_point(range: &KeyRange) -> bool {
+pub(super) fn is_point(range: &KeyRange) -> bool {
     let is_key = range.start.contains(&KEY_SEPARATOR);
     let end = range.end.as_deref().and_then(|end| end.split_last());
     is_key && end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == range.start)
