@@ -82,7 +82,8 @@ async fn every_kind_of_key_and_value_is_pinned() {
     }
     engine.set_policies(&table("WithPolicies"), policies()).await.unwrap();
     let retention = Some(Retention::by_property("Ends", 7));
-    engine.update_settings(&table("WithSettings"), TableSettingsUpdate { retention }).await.unwrap();
+    let update = TableSettingsUpdate { retention, ..TableSettingsUpdate::default() };
+    engine.update_settings(&table("WithSettings"), update).await.unwrap();
     engine.update_service_properties(&table("Plain").account, cors()).await.unwrap();
     engine.delete_table(&table("Gone")).await.unwrap();
     insert(&engine, &table("Plain"), "p", "r").await;

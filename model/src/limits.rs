@@ -73,10 +73,13 @@ pub const DELETION_READS_MAX: u32 = 10;
 pub const SWEEP_CHECK_SECONDS: u64 = 5;
 /// Minimum interval between two passes over a table, in seconds.
 pub const SWEEP_INTERVAL_SECONDS: u64 = 20;
-/// Minimum interval between two passes, relative to the working time of a pass.
-pub const SWEEP_SHARE: u32 = 10;
-/// Maximum duration of a step of a pass, in milliseconds. The pass pauses for the same time afterwards.
-pub const SWEEP_STEP_MILLISECONDS: u64 = 100;
+/// Minimum interval between two passes, relative to the time in which a pass examines the table.
+pub const SWEEP_SHARE: u32 = 5;
+/// Maximum duration of a step of a pass, in milliseconds. The pass pauses for at least the same time afterwards.
+pub const SWEEP_STEP_MILLISECONDS: u64 = 25;
+/// Maximum rate at which a pass deletes entities, per second. Faster deletions would delay clients' writes, as flushes
+/// and merges fall behind.
+pub const SWEEP_DELETIONS_PER_SECOND: u64 = 10_000;
 /// Maximum number of expired entities whose deletion is in flight. Clients' writes in the same group wait for them.
 pub const SWEEP_ENTITIES_IN_FLIGHT_MAX: usize = TRANSACTION_OPERATIONS_MAX;
 /// Maximum number of transactions in flight that delete expired entities. It matters if partitions are small.
@@ -92,6 +95,8 @@ pub const FILTER_DEPTH_MAX: usize = 256;
 /// Maximum number of separate key ranges in a query plan. Beyond this number, the plan falls back to one range that
 /// covers all of them.
 pub const PLAN_RANGES_MAX: usize = 16;
+/// Maximum number of indexed properties of a table. Each costs every write of the table some time.
+pub const TABLE_INDEXES_MAX: usize = 8;
 /// Maximum number of bytes of a string (in UTF-8) or of a binary that an index orders. What follows is not compared.
 pub const INDEXED_BYTES_MAX: usize = 256;
 /// Maximum number of separate ranges of an index that a query reads.

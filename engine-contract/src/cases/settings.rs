@@ -5,7 +5,7 @@ use model::{Retention, TableSettings, TableSettingsUpdate};
 use std::sync::Arc;
 
 pub fn retain(retention: Option<Retention>) -> TableSettingsUpdate {
-    TableSettingsUpdate { retention: Some(retention) }
+    TableSettingsUpdate { retention: Some(retention), ..TableSettingsUpdate::default() }
 }
 
 pub fn other() -> engine::TableKey {
@@ -13,7 +13,7 @@ pub fn other() -> engine::TableKey {
 }
 
 fn settings(retention: Option<Retention>) -> TableSettings {
-    TableSettings { retention }
+    TableSettings { retention, ..TableSettings::default() }
 }
 
 pub async fn settings_are_changed_one_by_one_and_seen_at_once<E: Engine>(engine: Arc<E>, _: ManualClock) {

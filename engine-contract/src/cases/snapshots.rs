@@ -71,7 +71,7 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     let (filled, _filled_place) = O::filled(&*snapshot, ManualClock::at(1000));
     assert_eq!(all(&filled, &cars).await, before);
     assert_eq!(filled.policies(&cars).await.unwrap(), policies());
-    assert_eq!(filled.settings(&cars).await.unwrap(), TableSettings { retention });
+    assert_eq!(filled.settings(&cars).await.unwrap(), TableSettings { retention, ..TableSettings::default() });
     assert_eq!(filled.settings(&empty).await.unwrap(), TableSettings::default());
     assert_eq!(filled.service_properties(&cars.account).unwrap(), properties);
     let names: Vec<String> =

@@ -162,7 +162,8 @@ impl<O: EngineOpener> Pair<O> {
                 format!("set the clock to {ticks}")
             }
             5 if random.one_in(2) => {
-                let update = TableSettingsUpdate { retention: (!random.one_in(4)).then(|| random.retention()) };
+                let retention = (!random.one_in(4)).then(|| random.retention());
+                let update = TableSettingsUpdate { retention, ..TableSettingsUpdate::default() };
                 let what = format!("set {update:?} of {table:?}");
                 let memory = self.memory.update_settings(&table, update.clone()).await;
                 same(&what, (memory, self.durable().update_settings(&table, update).await))

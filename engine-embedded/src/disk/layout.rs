@@ -237,7 +237,7 @@ mod tests {
 
     fn entry(policies: StoredAccessPolicies, retention: Option<Retention>) -> CatalogEntry {
         let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
-        let settings = TableSettings { retention };
+        let settings = TableSettings { retention, ..TableSettings::default() };
         CatalogEntry { policies, settings, ..CatalogEntry::new(table(), TableId(5), created) }
     }
 

@@ -73,7 +73,12 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     b.set_policies(&table, policies.clone()).await.unwrap();
     assert_eq!(a.policies(&table).await.unwrap(), policies);
     let retention = Retention::by_age(60);
-    c.update_settings(&table, TableSettingsUpdate { retention: Some(retention.clone()) }).await.unwrap();
+    c.update_settings(
+        &table,
+        TableSettingsUpdate { retention: Some(retention.clone()), ..TableSettingsUpdate::default() },
+    )
+    .await
+    .unwrap();
     assert_eq!(a.settings(&table).await.unwrap().retention, retention);
     b.delete_table(&table).await.unwrap();
     let written = commit_one(&*a, &table, insert("p", "late", 1)).await;

@@ -251,7 +251,8 @@ mod tests {
         let time = "2026-03-04T05:06:07.1234567Z".to_owned();
         let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() };
-        let (policies, settings) = (StoredAccessPolicies::default(), TableSettings { retention });
+        let (policies, settings) =
+            (StoredAccessPolicies::default(), TableSettings { retention, ..TableSettings::default() });
         let table = SnapshotTable { table, created: DateTime::MIN, policies, settings };
         let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 9, stored: 31, entities: 1 }];
         manifest.accounts.push(AccountEntry::new(&table.table.account, &ServiceProperties::default()));
