@@ -40,7 +40,9 @@ use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use engine::{
+    CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd, TableKey,
+};
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
     ServicePropertiesUpdate,
@@ -289,6 +291,12 @@ impl Engine for Embedded {
         Ok(self.shared.catalog().with_retention())
     }
 
+    async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
+        let settings = self.settings(table).await?;
+        let building = |property| IndexState { property, is_ready: false };
+        Ok(settings.indexes.into_iter().map(building).collect())
+    }
+
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // Reads do not wait, so yield here in case a task reads in a loop.
         consume_budget().await;
@@ -302,6 +310,10 @@ impl Engine for Embedded {
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        if let Order::Value { property, .. } = &scan.order {
+            let is_indexed = self.settings(table).await?.indexes.contains(property);
+            return Err(if is_indexed { ReadError::IndexNotReady } else { ReadError::IndexNotFound });
+        }
         self.shared.check_open().map_err(ReadError::Fault)?;
         let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());

@@ -36,7 +36,7 @@ pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use slot::Slot;
@@ -152,6 +152,12 @@ impl<C: Clock> Engine for Postgres<C> {
 
     async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
         self.shared.tables_to_sweep().await
+    }
+
+    async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
+        let settings = self.settings(table).await?;
+        let building = |property| IndexState { property, is_ready: false };
+        Ok(settings.indexes.into_iter().map(building).collect())
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -5,18 +5,20 @@
 //! 1. A commit is atomic and isolated: a page sees all of a transaction or none of it.
 //! 2. A commit acknowledged with `Ok` is as durable as the engine is configured to make it.
 //! 3. The Timestamp of an entity increases with every write, even if the clock stands still or moves backwards.
-//! 4. Entities are scanned in key byte order, and a page is read from one snapshot.
+//! 4. Entities are scanned in key byte order, or in the order of an index. A page is read from one snapshot.
 //! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
 //!    empty.
-//! 6. An expired entity does not exist for clients, from the second at which it expires.
-//! 7. Updates of service properties and of a table's settings are serialized, so none reverts another.
+//! 6. An index changes with the entities, in the same transaction. It is built in the background; until it is ready,
+//!    nothing is read from it.
+//! 7. An expired entity does not exist for clients, from the second at which it expires.
+//! 8. Updates of service properties and of a table's settings are serialized, so none reverts another.
 
 use crate::figures::Figures;
 use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
-use model::{AccountName, DateTime, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record};
+use model::{AccountName, DateTime, EntityKey, EntityView, Filter, IndexedProperty, KeyRange, MutationError, Position};
 use model::{
-    MutationResult, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
+    MutationResult, Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
     TableSettings,
 };
 use model::{TableSettingsUpdate, Transaction, Visibility};
@@ -105,8 +107,23 @@ pub enum CatalogError {
 pub enum ReadError {
     /// There is no table with the given name.
     TableNotFound,
+    /// The table has no index of the property in whose order it is to be read.
+    IndexNotFound,
+    /// The index is still being built.
+    IndexNotReady,
     /// The engine failed.
     Fault(Fault),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TableNotFound => f.write_str("the table does not exist"),
+            Self::IndexNotFound => f.write_str("the table has no index of the property"),
+            Self::IndexNotReady => f.write_str("the index is still being built"),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
 }
 
 /// The reason why a transaction failed.
@@ -136,7 +153,10 @@ impl CommitError {
 pub struct Scan {
     /// The ranges of keys, ascending and disjoint. Entities outside them are not examined.
     pub ranges: Vec<KeyRange>,
-    /// The inclusive position to continue from; `None` starts at the beginning.
+    /// The order of the entities.
+    pub order: Order,
+    /// The inclusive position to continue from; `None` starts at the beginning. It must be from a scan in the same
+    /// order. Its entity may have been deleted or changed.
     pub from: Option<Position>,
     /// The filter on the entities in the ranges; `None` matches all.
     pub filter: Option<Filter>,
@@ -150,6 +170,36 @@ pub struct Scan {
     pub bytes_expected: usize,
     /// The time by which the page must end. At least one entity is examined, even if the deadline has passed.
     pub deadline: Instant,
+}
+
+/// The order of the entities in a page.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The order of keys. If the filter restricts a property with an index, an engine may read the index first. The
+    /// page is the same; only the number of entities examined, and therefore the place where a deadline ends it, can
+    /// differ.
+    #[default]
+    Key,
+    /// The order of the values of a property that has an index, and then of keys. Contains only the entities that have
+    /// the property. Positions are entries of the index (see [`model::index`]). Strings and binaries are compared up to
+    /// a length ([`INDEXED_BYTES_MAX`](model::limits::INDEXED_BYTES_MAX)).
+    ///
+    /// Successive pages return an entity twice or not at all if its value changes in between.
+    Value {
+        /// The property.
+        property: IndexedProperty,
+        /// Whether the order is reversed, including the order of keys.
+        is_descending: bool,
+    },
+}
+
+/// An index of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexState {
+    /// The property whose values are indexed.
+    pub property: IndexedProperty,
+    /// Whether the index contains all entities, so that it can be read.
+    pub is_ready: bool,
 }
 
 /// The end of a page.
@@ -166,6 +216,8 @@ pub struct ScanEnd {
     pub accepted: u64,
     /// The earliest expiry of the entities that were examined but not visible to the scan.
     pub earliest_expiry: Option<DateTime>,
+    /// The property whose index was read.
+    pub index: Option<IndexedProperty>,
 }
 
 /// A receiver of the entities of a page, in order. The entities are borrowed from the engine.
@@ -271,9 +323,13 @@ pub trait Engine: Send + Sync + 'static {
         update: TableSettingsUpdate,
     ) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// Returns the tables with a retention whose expired entities this process has to delete. If several processes share
-    /// the data, one of them has to.
+    /// Returns the tables with a retention whose expired entities this process has to delete. If several processes
+    /// share the data, one of them has to.
     fn tables_to_sweep(&self) -> impl Future<Output = Result<Vec<(TableKey, Retention)>, Fault>> + Send;
+
+    /// Returns the indexes of a table, in the order of its settings. An index that was added with the settings becomes
+    /// ready after some time.
+    fn indexes(&self, table: &TableKey) -> impl Future<Output = Result<Vec<IndexState>, ReadError>> + Send;
 
     /// Returns the record of an entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;

@@ -16,8 +16,8 @@ pub mod snapshot;
 
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, SinkDecision, TableKey, TablePage,
-    TablePages, TableQuery,
+    CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd, SinkDecision,
+    TableKey, TablePage, TablePages, TableQuery,
 };
 pub use figures::Figures;
 pub use memory::{Memory, MemoryCheckpoint, MemoryCheckpoints, RestoredMemory};

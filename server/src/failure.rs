@@ -142,6 +142,7 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::TableNotFound => Self::query(ErrorCode::TableNotFound),
+            ReadError::IndexNotFound | ReadError::IndexNotReady => Self::query(ErrorCode::ResourceNotFound),
             ReadError::Fault(fault) => fault.into(),
         }
     }

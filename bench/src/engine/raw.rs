@@ -10,7 +10,7 @@ use crate::size_args::{SizeArgs, connections};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use engine::{CatalogError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{CatalogError, Engine, EntitySink, Order, Scan, SinkDecision, TableKey};
 use engine_embedded::{Embedded, EmbeddedOptions};
 use fastrand::Rng;
 use model::clock::SystemClock;
@@ -244,6 +244,7 @@ fn page() -> Scan {
 fn whole_table() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
+        order: Order::Key,
         from: None,
         filter: None,
         visible: model::Visibility::Live,

@@ -123,7 +123,7 @@ impl Choices {
         if ranges.is_empty() {
             ranges.push(KeyRange::all());
         }
-        let from = self.one_in(3).then(|| Position::from_key_bytes(self.entity().encode()));
+        let from = self.one_in(3).then(|| Position::from_bytes(self.entity().encode()));
         let filter = self.one_in(2).then(|| {
             Filter::Compare(Comparison {
                 property: PropertyName::Custom("value".into()),

@@ -29,7 +29,7 @@ use crate::requests::catalog::decode_settings;
 use crate::requests::scan_part::{ChunkSize, Part};
 use crate::state::PostgresState;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
-use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
+use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
 use model::{Clock, Expiry, TableSettings};
 use std::collections::VecDeque;
@@ -64,6 +64,11 @@ impl<C: Clock> PostgresState<C> {
         scan: Scan,
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
+        if let Order::Value { property, .. } = &scan.order {
+            let listed = self.look_up(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let is_indexed = listed.settings.indexes.contains(property);
+            return Err(if is_indexed { ReadError::IndexNotReady } else { ReadError::IndexNotFound });
+        }
         let ranges = ranges_to_visit(&scan);
         let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);

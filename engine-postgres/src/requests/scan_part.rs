@@ -274,8 +274,8 @@ mod tests {
     fn scan(limit: usize, has_filter: bool) -> Scan {
         let filter = has_filter.then_some(model::Filter::Constant(true));
         let (ranges, deadline) = (Vec::new(), Instant::now());
-        let visible = model::Visibility::Live;
-        Scan { ranges, from: None, filter, visible, limit, bytes_expected: usize::MAX, deadline }
+        let (order, visible) = (engine::Order::Key, model::Visibility::Live);
+        Scan { ranges, order, from: None, filter, visible, limit, bytes_expected: usize::MAX, deadline }
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {

@@ -121,7 +121,7 @@ mod tests {
         }
         let checkpoints = engine.checkpoints();
         let created = model::DateTime::MIN;
-        checkpoints.write().catalog.insert(&table, Table { created, entities: entities.clone() });
+        checkpoints.write().catalog.insert(&table, Table { entities: entities.clone(), ..Table::new(created) });
         let is_shared =
             |catalog: &Catalog<Table>| catalog.get(&table).unwrap().table.entities.is_shared_with(&entities);
         let checkpoint = checkpoints.take();

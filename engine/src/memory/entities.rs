@@ -65,15 +65,18 @@ impl Entities {
         }
     }
 
-    pub(super) fn range<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a [u8], &'a Record)> {
-        let start = range.start.as_slice();
+    pub(super) fn range<'a>(&'a self, range: KeyRange) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Record)> {
+        let KeyRange { start, end } = range;
         // A map panics if a range ends before it starts.
-        let end = range.end.as_deref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(start)));
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(start.clone())));
         // The last chunk that begins before the range may extend into it.
-        let before = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(start))).next_back();
-        let following = self.0.range::<[u8], _>((Bound::Included(start), end));
+        let before = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(start.as_slice()))).next_back();
+        let following = self.0.range::<[u8], _>((Bound::Included(start.as_slice()), end.as_ref().map(Vec::as_slice)));
         let chunks = before.into_iter().chain(following);
-        chunks.flat_map(move |(_, chunk)| chunk.range::<[u8], _>((Bound::Included(start), end))).map(borrowed)
+        let inside = move |(_, chunk): (_, &'a Arc<Chunk>)| {
+            chunk.range::<[u8], _>((Bound::Included(start.as_slice()), end.as_ref().map(Vec::as_slice)))
+        };
+        chunks.flat_map(inside).map(borrowed)
     }
 
     /// Returns true if both share one list of chunks, which means that nothing has been copied.
@@ -175,7 +178,7 @@ mod tests {
                     Bound::Included(range.start.as_slice()),
                     range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
                 ));
-                assert!(entities.range(&range).eq(expected.map(|(key, record)| (key.as_slice(), record))));
+                assert!(entities.range(range.clone()).eq(expected.map(|(key, record)| (key.as_slice(), record))));
                 assert_eq!(entities.get(&range.start), map.get(&range.start));
             }
         }

@@ -13,16 +13,20 @@ mod stamps;
 pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
 pub use snapshot::RestoredMemory;
 
-use crate::contract::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::contract::TableKey;
+use crate::contract::{
+    CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
+};
 use crate::figures::{Figures, Refusal};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::catalog::{Catalog, CatalogTable};
+use crate::parts::index::{self, OrderedEntries};
 use crate::parts::page::{PageBuilder, ranges_to_visit};
 use crate::parts::properties::AccountProperties;
 use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
-use model::{AccountName, Clock, DateTime, EntityKey, Expiry, Record, Retention};
+use model::{AccountName, Clock, DateTime, EntityKey, Expiry, IndexedProperty, KeyRange, Record, Retention};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use model::{ServiceProperties, ServicePropertiesUpdate, Visibility};
 use stamps::MemoryStamps;
@@ -53,6 +57,50 @@ struct Contents<C> {
 struct Table {
     created: DateTime,
     entities: Entities,
+    /// The entries of each index, in order. They are kept like entities whose records are empty.
+    indexes: Vec<(IndexedProperty, Entities)>,
+}
+
+impl Table {
+    fn new(created: DateTime) -> Self {
+        Self { created, entities: Entities::default(), indexes: Vec::new() }
+    }
+
+    fn put(&mut self, key: Vec<u8>, record: Option<Record>) {
+        for (property, entries) in &mut self.indexes {
+            let old = self.entities.get(&key).map(Record::as_bytes);
+            let change = index::change(property, &key, old, record.as_ref().map(Record::as_bytes));
+            if let Some(entry) = change.removed {
+                entries.remove(&entry);
+            }
+            if let Some(entry) = change.added {
+                entries.insert(entry, Record::from_bytes(Vec::new()));
+            }
+        }
+        match record {
+            Some(record) => self.entities.insert(key, record),
+            None => self.entities.remove(&key),
+        }
+    }
+
+    /// Keeps the indexes of the given properties, and builds those that do not exist yet.
+    fn set_indexes(&mut self, properties: &[IndexedProperty]) {
+        let mut indexes = Vec::new();
+        for property in properties {
+            let mut entries = Entities::default();
+            if let Some((_, existing)) = self.indexes.iter().find(|(known, _)| known == property) {
+                entries = existing.clone();
+            } else {
+                for (key, record) in self.entities.iter() {
+                    if let Some(entry) = index::entry_of(property, key, record.as_bytes()) {
+                        entries.insert(entry, Record::from_bytes(Vec::new()));
+                    }
+                }
+            }
+            indexes.push((property.clone(), entries));
+        }
+        self.indexes = indexes;
+    }
 }
 
 impl<C: Clock> Memory<C> {
@@ -122,7 +170,7 @@ impl<C: Clock> Engine for Memory<C> {
             return Err(CatalogError::AlreadyExists);
         }
         let created = state.clock.now();
-        state.catalog.insert(table, Table { created, entities: Entities::default() });
+        state.catalog.insert(table, Table::new(created));
         Ok(())
     }
 
@@ -165,12 +213,21 @@ impl<C: Clock> Engine for Memory<C> {
     async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
         let mut state = self.shared.write().map_err(CatalogError::Fault)?;
         let listed = state.catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
-        listed.settings = Arc::new(TableSettings::clone(&listed.settings).updated(update));
+        let settings = TableSettings::clone(&listed.settings).updated(update);
+        listed.table.set_indexes(&settings.indexes);
+        listed.settings = Arc::new(settings);
         Ok(())
     }
 
     async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
         Ok(self.shared.read()?.catalog.with_retention())
+    }
+
+    async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
+        let ready = |property: &IndexedProperty| IndexState { property: property.clone(), is_ready: true };
+        Ok(listed.settings.indexes.iter().map(ready).collect())
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
@@ -187,9 +244,9 @@ impl<C: Clock> Engine for Memory<C> {
         let page = tokio::task::spawn_blocking(move || {
             let state = shared.read().map_err(ReadError::Fault)?;
             let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
-            let (entities, expiry) = (listed.table.entities.clone(), state.expiry(&listed.settings, scan.visible));
+            let (table, expiry) = (listed.table.clone(), state.expiry(&listed.settings, scan.visible));
             drop(state);
-            page(&entities, scan, expiry, sink).map_err(ReadError::Fault)
+            page(&table, scan, expiry, sink)
         });
         page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
     }
@@ -198,10 +255,9 @@ impl<C: Clock> Engine for Memory<C> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
         let Contents { clock, catalog, stamps, .. } = &mut *state;
-        let CatalogTable { settings, table: Table { entities, .. }, .. } =
-            catalog.get_mut(table).ok_or(CommitError::TableNotFound)?;
+        let CatalogTable { settings, table: listed, .. } = catalog.get_mut(table).ok_or(CommitError::TableNotFound)?;
         let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
-        let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
+        let existing = keys.iter().map(|key| listed.entities.get(key).map(Record::as_bytes));
         let now = clock.now();
         let (stamp, retention) = (stamps.propose(&table.account, now), settings.retention.as_ref());
         let expiry = Expiry::new(retention, transaction.visible(), now);
@@ -210,10 +266,11 @@ impl<C: Clock> Engine for Memory<C> {
         stamps.issue(&table.account, stamp);
         let written = effects.iter().map(Effect::written).collect();
         for (key, effect) in keys.into_iter().zip(effects) {
-            match effect {
-                Effect::Put(record) => entities.insert(key, record),
-                Effect::Delete => entities.remove(&key),
-            }
+            let record = match effect {
+                Effect::Put(record) => Some(record),
+                Effect::Delete => None,
+            };
+            listed.put(key, record);
         }
         Ok(written)
     }
@@ -252,14 +309,72 @@ impl<C: Clock> Engine for Memory<C> {
     }
 }
 
-fn page<S: EntitySink>(entities: &Entities, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), Fault> {
+fn page<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), ReadError> {
+    match scan.order.clone() {
+        Order::Key => page_by_key(table, scan, expiry, sink).map_err(ReadError::Fault),
+        Order::Value { property, is_descending } => {
+            let found = table.indexes.iter().find(|(known, _)| *known == property);
+            let (_, entries) = found.ok_or(ReadError::IndexNotFound)?;
+            page_by_value(&table.entities, &property, entries, is_descending, scan, expiry, sink)
+                .map_err(ReadError::Fault)
+        }
+    }
+}
+
+fn page_by_key<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), Fault> {
     let ranges = ranges_to_visit(&scan);
+    let plan = index::plan(&scan, table.indexes.iter().map(|(property, _)| property));
+    let hits = plan.and_then(|plan| {
+        let (property, entries) = table.indexes.iter().find(|(property, _)| *property == plan.property)?;
+        let entries =
+            plan.ranges.into_iter().flat_map(|range| entries.range(range)).map(|(entry, _)| Ok::<_, Fault>(entry));
+        Some((property.clone(), index::hits(entries, &ranges).transpose()?))
+    });
     let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
-    'page: for range in &ranges {
-        for (key, record) in entities.range(range) {
+    if let Some((property, hits)) = hits {
+        page = page.from_index(property);
+        for key in hits? {
+            let Some(record) = table.entities.get(&key) else { continue };
+            if page.visit(&key, record.as_bytes())?.is_break() {
+                break;
+            }
+        }
+        return Ok(page.finish());
+    }
+    'page: for range in ranges {
+        for (key, record) in table.entities.range(range) {
             if page.visit(key, record.as_bytes())?.is_break() {
                 break 'page;
             }
+        }
+    }
+    Ok(page.finish())
+}
+
+fn page_by_value<S: EntitySink>(
+    entities: &Entities,
+    property: &IndexedProperty,
+    entries: &Entities,
+    is_descending: bool,
+    scan: Scan,
+    expiry: Expiry,
+    sink: S,
+) -> Result<(S, ScanEnd), Fault> {
+    let mut ordered = OrderedEntries::new(&scan, property, is_descending);
+    let open = |range: KeyRange| -> Box<dyn Iterator<Item = Result<Vec<u8>, Fault>> + '_> {
+        let entries = entries.range(range).map(|(entry, _)| Ok(entry.to_vec()));
+        if is_descending { Box::new(entries.rev()) } else { Box::new(entries) }
+    };
+    let ranges = scan.ranges.clone();
+    let mut page = PageBuilder::new(scan, expiry, sink, Vec::new()).from_index(property.clone());
+    while let Some(entry) = ordered.next(&open)? {
+        let Some((key, record)) = index::key_of_entry(&entry).and_then(|key| Some((key, entities.get(key)?))) else {
+            continue;
+        };
+        let is_inside = ranges.iter().any(|range| range.contains(key));
+        let next = if is_inside { page.visit_at(&entry, key, record.as_bytes())? } else { page.pass(&entry) };
+        if next.is_break() {
+            break;
         }
     }
     Ok(page.finish())

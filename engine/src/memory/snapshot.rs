@@ -94,7 +94,9 @@ impl<C: Clock> Restore for RestoredMemory<C> {
             properties.insert(&account, set);
         }
         for (SnapshotTable { table, created, policies, settings }, entities) in self.tables {
-            catalog.insert(&table, Table { created, entities });
+            let mut restored = Table { entities, ..Table::new(created) };
+            restored.set_indexes(&settings.indexes);
+            catalog.insert(&table, restored);
             catalog.set_policies(&table, policies);
             catalog.set_settings(&table, settings);
         }

@@ -1,9 +1,11 @@
-//! What engines are made of: pages, the catalog, service properties, stamps, and the stored form of small values.
+//! What engines are made of: pages, indexes, the catalog, service properties, stamps, and the stored form of small
+//! values.
 //!
 //! Only crates that implement an engine use this module. It must not depend on any engine, on snapshots or on checks.
 
 pub mod cancellation;
 pub mod catalog;
+pub mod index;
 pub mod monotonic;
 pub mod page;
 pub mod policies_value;

@@ -1,9 +1,9 @@
-//! Builds a page from the entities that an engine visits in order: expiry, filter, count limit, look-ahead, deadline and
-//! cancellation. Every engine builds its pages here, so all pages end in the same way.
+//! Builds a page from the entities that an engine visits in the order of the scan: expiry, filter, count limit,
+//! look-ahead, deadline and cancellation. Every engine builds its pages here, so all pages end in the same way.
 //!
 //! Invariants:
 //!
-//! 1. At least one entity is examined before the deadline is checked, so a chain of pages always ends.
+//! 1. At least one entity is examined or passed before the deadline is checked, so a chain of pages always ends.
 //! 2. An entity that cannot be read is an error; it is never skipped.
 //!
 //! This module must not know where the entities are stored.
@@ -11,7 +11,7 @@
 use crate::contract::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
-use model::{DateTime, EntityView, Expiry, Filter, KeyRange, Position};
+use model::{DateTime, EntityView, Expiry, Filter, IndexedProperty, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use std::time::Instant;
 /// long filter can take half a second for an entity with a long string, which `contains` may search many times.
 const WORK_BETWEEN_CHECKS: usize = 64;
 
-/// Returns the non-empty parts of a scan's ranges from the scan's position on, in order.
+/// Returns the non-empty parts of the ranges of a scan in key order from the scan's position on, in order.
 pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     let from_position = |range: &KeyRange| match &scan.from {
         Some(position) => range.from_position(position),
@@ -28,7 +28,7 @@ pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     scan.ranges.iter().map(from_position).filter(|range| !range.is_empty()).collect()
 }
 
-/// Builds a page from the entities that an engine visits in key order.
+/// Builds a page from the entities that an engine visits in the order of the scan.
 pub struct PageBuilder<S> {
     sink: S,
     filter: Option<Filter>,
@@ -38,16 +38,19 @@ pub struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     accepted: usize,
     examined: u64,
-    /// The number of entities and KiB of records examined since the last check of the deadline.
+    passed: u64,
+    /// The number of entities and KiB of records examined or passed since the last check of the deadline.
     unchecked: usize,
     /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
     earliest_expiry: Option<DateTime>,
+    index: Option<IndexedProperty>,
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// Creates an empty page. `expiry` decides what is visible. The page ends early when one of the cancellations is triggered.
+    /// Creates an empty page. `expiry` decides what is visible. The page ends early when one of the cancellations is
+    /// triggered.
     pub fn new(scan: Scan, expiry: Expiry, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
@@ -58,17 +61,30 @@ impl<S: EntitySink> PageBuilder<S> {
             cancellations,
             accepted: 0,
             examined: 0,
+            passed: 0,
             unchecked: 0,
             full: scan.limit == 0,
             next: None,
             earliest_expiry: None,
+            index: None,
         }
     }
 
-    /// Offers the next entity in order to the page. Returns `Break` if the page has ended.
+    /// Records that the entities are found in an index.
+    #[must_use]
+    pub fn from_index(self, property: IndexedProperty) -> Self {
+        Self { index: Some(property), ..self }
+    }
+
+    /// Offers the next entity in key order to the page. Returns `Break` if the page has ended.
     pub fn visit(&mut self, key: &[u8], record: &[u8]) -> Result<ControlFlow<()>, Fault> {
+        self.visit_at(key, key, record)
+    }
+
+    /// Offers the next entity to the page. `position` is its position in the order of the scan.
+    pub fn visit_at(&mut self, position: &[u8], key: &[u8], record: &[u8]) -> Result<ControlFlow<()>, Fault> {
         if self.must_stop() {
-            return Ok(self.end_before(key));
+            return Ok(self.end_before(position));
         }
         self.examined += 1;
         self.unchecked += 1 + record.len() / 1024;
@@ -84,34 +100,46 @@ impl<S: EntitySink> PageBuilder<S> {
             return Ok(ControlFlow::Continue(()));
         }
         if self.full {
-            return Ok(self.end_before(key));
+            return Ok(self.end_before(position));
         }
         let intake = self.sink.entity(&entity);
         if intake == SinkDecision::Refused {
-            return Ok(self.end_before(key));
+            return Ok(self.end_before(position));
         }
         self.accepted += 1;
         self.full = intake == SinkDecision::AcceptedLast || self.accepted >= self.limit;
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the sink and the end of the page.
-    pub fn finish(self) -> (S, ScanEnd) {
-        let Self { sink, next, examined, accepted, earliest_expiry, .. } = self;
-        (sink, ScanEnd { next, examined, accepted: accepted as u64, earliest_expiry })
+    /// Passes over an entity outside the ranges of the scan. Returns `Break` if the page has ended.
+    pub fn pass(&mut self, position: &[u8]) -> ControlFlow<()> {
+        if self.must_stop() {
+            return self.end_before(position);
+        }
+        self.passed += 1;
+        self.unchecked += 1;
+        ControlFlow::Continue(())
     }
 
-    /// Ends the page before this entity, which has not been examined. Returns `Break`, as [`Self::visit`] does.
-    pub fn end_before(&mut self, key: &[u8]) -> ControlFlow<()> {
-        self.next = Some(Position::from_key_bytes(key.to_vec()));
+    /// Returns the sink and the end of the page.
+    pub fn finish(self) -> (S, ScanEnd) {
+        let Self { sink, next, examined, accepted, earliest_expiry, index, .. } = self;
+        (sink, ScanEnd { next, examined, accepted: accepted as u64, earliest_expiry, index })
+    }
+
+    /// Ends the page before the entity at a position, which has not been examined. Returns `Break`, as [`Self::visit`]
+    /// does.
+    pub fn end_before(&mut self, position: &[u8]) -> ControlFlow<()> {
+        self.next = Some(Position::from_bytes(position.to_vec()));
         ControlFlow::Break(())
     }
 
     fn must_stop(&mut self) -> bool {
-        if self.examined == 0 {
+        let steps = self.examined + self.passed;
+        if steps == 0 {
             return self.is_cancelled();
         }
-        if self.examined > 1 && self.unchecked < WORK_BETWEEN_CHECKS {
+        if steps > 1 && self.unchecked < WORK_BETWEEN_CHECKS {
             return false;
         }
         self.unchecked = 0;
@@ -132,6 +160,7 @@ pub fn damaged(key: &[u8]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Order;
     use model::{EdmValue, EntityKey, Record, RecordBuilder, Visibility};
     use std::time::Duration;
 
@@ -155,8 +184,9 @@ mod tests {
             let (cancellation, record) = (Cancellation::default(), record(bytes));
             let deadline = Instant::now() + Duration::from_secs(3600);
             let ranges = vec![KeyRange::all()];
-            let visible = Visibility::Live;
-            let scan = Scan { ranges, from: None, filter: None, visible, limit: 1000, bytes_expected: 0, deadline };
+            let (order, visible) = (Order::Key, Visibility::Live);
+            let scan =
+                Scan { ranges, order, from: None, filter: None, visible, limit: 1000, bytes_expected: 0, deadline };
             let mut page = PageBuilder::new(scan, Expiry::NEVER, Counting, vec![cancellation.clone()]);
             let key = EntityKey::new("p", "r").unwrap().encode();
             let mut visit = || page.visit(&key, record.as_bytes()).unwrap();

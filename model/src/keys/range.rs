@@ -11,7 +11,8 @@ use std::ops::Bound;
 /// separator, and less than any character that is allowed in a key.
 const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 
-/// A position in the order of the entities of a table: the key bytes of the next entity to examine.
+/// A position in an order of the entities of a table. In key order, it is the key bytes of the next entity to examine;
+/// in the order of an index, the entry of that entity (see [`crate::index`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(Vec<u8>);
 
@@ -26,17 +27,17 @@ impl Position {
         Self(bytes)
     }
 
-    /// Returns the position with the given key bytes; see [`crate::EntityKey::encode`].
-    pub fn from_key_bytes(bytes: Vec<u8>) -> Self {
+    /// Returns the position with the given bytes: key bytes ([`crate::EntityKey::encode`]) or an entry of an index.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// Returns the key bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the partition key and the row key of the position, or `None` if the bytes are damaged.
+    /// Returns the partition key and the row key of a position in key order, or `None` if the bytes are damaged.
     pub fn keys(&self) -> Option<KeyView<'_>> {
         KeyView::decode(&self.0)
     }

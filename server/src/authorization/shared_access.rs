@@ -58,7 +58,7 @@ async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> R
     match step("read policies", pin!(engine.policies_in_effect(&table))).await {
         Ok(policies) => Ok(policies),
         Err(ReadError::TableNotFound) => Ok(StoredAccessPolicies::default()),
-        Err(ReadError::Fault(fault)) => Err(fault.into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::{Engine, EntitySink, Scan, SinkDecision};
+use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
 use model::{EntityView, Visibility};
 
 pub(super) async fn run<E: Engine>(
@@ -18,8 +18,8 @@ pub(super) async fn run<E: Engine>(
     let Selection { ranges, filter, .. } = Selection::new(context)?;
     let from = selection::position(context.options)?;
     let deadline = context.query_deadline;
-    let (visible, limit) = (Visibility::Live, usize::MAX);
-    let scan = Scan { ranges, from, filter, visible, limit, bytes_expected: usize::MAX, deadline };
+    let (order, visible, limit) = (Order::Key, Visibility::Live, usize::MAX);
+    let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected: usize::MAX, deadline };
     let (EveryEntity, end) = tables.scan(context.table(), scan, EveryEntity).await?;
     Ok(OperationResponse::number(end.accepted, end.next.as_ref().map_or_else(Vec::new, selection::tokens)))
 }

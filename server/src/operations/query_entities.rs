@@ -12,7 +12,7 @@ use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{Engine, EntitySink, Scan, SinkDecision};
+use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
 use http::{HeaderMap, HeaderName};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
@@ -42,7 +42,8 @@ pub(super) async fn run<E: Engine>(
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, filter, .. } = selection;
-    let scan = Scan { ranges, from, filter, visible: Visibility::Live, limit, bytes_expected, deadline };
+    let (order, visible) = (Order::Key, Visibility::Live);
+    let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
     debug!(

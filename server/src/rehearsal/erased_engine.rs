@@ -3,8 +3,8 @@
 //! Its calls allocate memory, which is why no other server uses it.
 
 use engine::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, Figures, ReadError, Scan, ScanEnd, SinkDecision, TableKey,
-    TablePage, TableQuery,
+    CatalogError, CommitError, Engine, EntitySink, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, SinkDecision,
+    TableKey, TablePage, TableQuery,
 };
 use model::{AccountName, EntityKey, EntityView, MutationResult, Record, Retention, ServiceProperties};
 use model::{
@@ -47,6 +47,7 @@ pub(super) trait AnyEngine: Send + Sync {
         update: TableSettingsUpdate,
     ) -> Boxed<'a, Result<(), CatalogError>>;
     fn tables_to_sweep(&self) -> Boxed<'_, Result<Vec<(TableKey, Retention)>, Fault>>;
+    fn indexes<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<Vec<IndexState>, ReadError>>;
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>>;
     fn scan_erased<'a>(
         &'a self,
@@ -134,6 +135,10 @@ impl<E: Engine> AnyEngine for E {
 
     fn tables_to_sweep(&self) -> Boxed<'_, Result<Vec<(TableKey, Retention)>, Fault>> {
         Box::pin(Engine::tables_to_sweep(self))
+    }
+
+    fn indexes<'a>(&'a self, table: &'a TableKey) -> Boxed<'a, Result<Vec<IndexState>, ReadError>> {
+        Box::pin(Engine::indexes(self, table))
     }
 
     fn get<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Boxed<'a, Result<Option<Record>, ReadError>> {

@@ -12,7 +12,7 @@
 use super::erased_engine::ErasedEngine;
 use super::settings::Share;
 use super::{LOG, Rehearsal};
-use engine::{EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -32,7 +32,8 @@ impl Rehearsal {
         mut scan: Scan,
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
-        if scan.limit == 0 {
+        // A position in the order of an index says nothing about partitions.
+        if scan.limit == 0 || scan.order != Order::Key {
             return engine.scan(table, scan, sink).await;
         }
         let is_empty = may_be_empty(scan.from.as_ref()) && self.empty_pages.hits(self.settings.empty_pages);

@@ -4,8 +4,8 @@ use super::Rehearsal;
 use super::erased_engine::ErasedEngine;
 use super::request::{is_in_request, note_change};
 use engine::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, Figures, ReadError, Scan, ScanEnd, TableKey, TablePage,
-    TableQuery,
+    CatalogError, CommitError, Engine, EntitySink, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, TableKey,
+    TablePage, TableQuery,
 };
 use model::{AccountName, EntityKey, MutationResult, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
@@ -116,6 +116,11 @@ impl Engine for RehearsedEngine {
 
     async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
         self.engine.tables_to_sweep().await
+    }
+
+    async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
+        self.admit().map_err(ReadError::Fault)?;
+        self.engine.indexes(table).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

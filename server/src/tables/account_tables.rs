@@ -179,7 +179,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     pub(crate) async fn set_retention(&self, name: &str, retention: Option<Retention>) -> Result<(), Failure> {
         let table = self.table(name)?;
-        let update = TableSettingsUpdate { retention: Some(retention) };
+        let update = TableSettingsUpdate { retention: Some(retention), ..TableSettingsUpdate::default() };
         let set = step("write table settings", pin!(self.engine.update_settings(&table, update))).await;
         set.map_err(|error| match error {
             CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
@@ -233,7 +233,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         };
         // A metrics table may not exist yet.
         if table.name.is_metrics_table() && self.engine.table(table).await?.is_none() {
-            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0, earliest_expiry: None }));
+            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0, earliest_expiry: None, index: None }));
         }
         let (sink, end) = step("scan", pin!(self.engine.scan(table, scan, sink))).await?;
         if let Some(admitted) = admitted {

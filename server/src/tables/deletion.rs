@@ -17,7 +17,7 @@ use super::account_tables::AccountTables;
 use crate::clock;
 use crate::failure::Failure;
 use crate::telemetry::traces::step;
-use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EntitySink, Order, Scan, SinkDecision, TableKey};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use model::limits::{
     DELETION_READS_MAX, DELETION_STEP_ENTITIES_MAX, DELETION_STEP_KEY_BYTES_MAX, DELETION_STEP_MILLISECONDS,
@@ -151,6 +151,7 @@ impl<E: Engine> AccountTables<'_, E> {
         let step_end = clock::instant() + Duration::from_millis(DELETION_STEP_MILLISECONDS);
         let scan = Scan {
             ranges: deletion.ranges.clone(),
+            order: Order::Key,
             from,
             filter: deletion.filter.clone(),
             visible: deletion.visible,
@@ -296,7 +297,7 @@ impl EntitySink for Collector {
 }
 
 fn position(chunk: &Chunk) -> Position {
-    chunk.first().map_or_else(|| Position::new("", ""), |first| Position::from_key_bytes(first.key.encode()))
+    chunk.first().map_or_else(|| Position::new("", ""), |first| Position::from_bytes(first.key.encode()))
 }
 
 /// Logs a failure that ended a deletion early.

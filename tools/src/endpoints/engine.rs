@@ -3,7 +3,9 @@ use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
-use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
+use engine::{
+    CatalogError, CommitError, Engine, EntitySink, Order, ReadError, Scan, SinkDecision, TableKey, TablePages,
+};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
@@ -48,6 +50,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
         let filter = query.filter.as_deref().map(parse_filter).transpose()?.flatten();
         let scan = Scan {
             ranges: plan(filter.as_ref()).ranges,
+            order: Order::Key,
             from: from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default())),
             filter,
             visible: Visibility::Live,
@@ -147,6 +150,9 @@ fn read_error(error: ReadError, table: &TableKey) -> anyhow::Error {
     match error {
         ReadError::TableNotFound => anyhow!("the table '{}' no longer exists", table.name),
         ReadError::Fault(fault) => fault.into(),
+        error @ (ReadError::IndexNotFound | ReadError::IndexNotReady) => {
+            anyhow!("the table '{}' cannot be read: {error}", table.name)
+        }
     }
 }
 

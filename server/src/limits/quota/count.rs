@@ -6,7 +6,7 @@ use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
-use engine::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
+use engine::{Engine, EntitySink, Fault, Order, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::{
     QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
     QUOTA_UNCERTAIN_INTERVAL_RATIO,
@@ -146,6 +146,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
         let began = clock::instant();
         let scan = Scan {
             ranges: vec![KeyRange::all()],
+            order: Order::Key,
             from: from.take(),
             filter: None,
             visible: Visibility::Live,
@@ -155,7 +156,10 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
         };
         let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {
             Ok(page) => page,
-            Err(ReadError::TableNotFound) => return Ok(ContentSize::default()),
+            // A scan in the order of keys needs no index.
+            Err(ReadError::TableNotFound | ReadError::IndexNotFound | ReadError::IndexNotReady) => {
+                return Ok(ContentSize::default());
+            }
             Err(ReadError::Fault(fault)) => return Err(fault),
         };
         size.add(sum.0);

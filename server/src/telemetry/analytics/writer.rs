@@ -7,7 +7,7 @@
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
 use crate::clock;
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, Order, ReadError, Scan, SinkDecision, TableKey};
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
@@ -123,8 +123,8 @@ impl EntitySink for StoredRows {
 
 fn scan_of(range: KeyRange) -> Scan {
     let deadline = clock::instant() + SCAN_TIME;
-    let (visible, limit, bytes_expected) = (Visibility::Live, PAGE_RESULTS_MAX, usize::MAX);
-    Scan { ranges: vec![range], from: None, filter: None, visible, limit, bytes_expected, deadline }
+    let (order, visible, limit, bytes_expected) = (Order::Key, Visibility::Live, PAGE_RESULTS_MAX, usize::MAX);
+    Scan { ranges: vec![range], order, from: None, filter: None, visible, limit, bytes_expected, deadline }
 }
 
 /// Returns the stored totals of an interval by row key, or `None` if the table does not exist.
@@ -138,7 +138,7 @@ async fn stored_rows(
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
         Ok(_) => Err(WriteError::NotYet("the stored entities cannot be read".to_owned())),
         Err(ReadError::TableNotFound) => Ok(None),
-        Err(ReadError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
+        Err(error) => Err(WriteError::NotYet(error.to_string())),
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) async fn delete_old(
         let (keys, end) = match engine.scan(&table, scan, KeysByPartition::default()).await {
             Ok(page) => page,
             Err(ReadError::TableNotFound) => return Ok(()),
-            Err(ReadError::Fault(fault)) => return Err(fault.to_string()),
+            Err(error) => return Err(error.to_string()),
         };
         for keys in keys.0.into_values() {
             for some in keys.chunks(TRANSACTION_OPERATIONS_MAX) {
