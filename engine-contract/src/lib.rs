@@ -112,6 +112,24 @@ macro_rules! every_case {
     };
 }
 
+/// Adds an engine to the cases about indexes, like [`every_case!`].
+#[macro_export]
+macro_rules! every_case_of_indexes {
+    ($engine:ident, $open:expr) => {
+        $crate::suite!($engine, $open, [
+            indexes:
+                indexes_follow_the_settings,
+                every_mutation_changes_the_index,
+                a_query_with_an_index_is_like_one_without,
+                entities_come_in_the_order_of_values,
+                a_position_outlives_its_entity,
+                a_page_of_an_index_is_one_snapshot,
+                an_index_is_built_while_entities_change,
+                too_many_hits_are_read_without_the_index;
+        ]);
+    };
+}
+
 /// Adds an engine to the cases about snapshots. `$opener` implements
 /// [`OpensForSnapshots`](crate::cases::snapshots::OpensForSnapshots).
 #[macro_export]

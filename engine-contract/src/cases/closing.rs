@@ -24,6 +24,7 @@ pub async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _:
     assert!(matches!(engine.settings(&table).await, Err(ReadError::Fault(Fault::Closed))));
     let set = engine.update_settings(&table, super::settings::retain(None)).await;
     assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
+    assert!(matches!(engine.indexes(&table).await, Err(ReadError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
     let scan = engine.scan(&table, scan_all(), CollectingSink::default()).await;
     assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));

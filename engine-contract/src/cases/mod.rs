@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod closing;
 pub mod figures;
+pub mod indexes;
 pub mod isolation;
 pub mod mutations;
 pub mod pages;

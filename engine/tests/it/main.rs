@@ -5,7 +5,7 @@
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, every_case_of_snapshots};
+use engine_contract::{every_case, every_case_of_indexes, every_case_of_snapshots};
 use rowhouse_engine::{Memory, Snapshot, Snapshots};
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ impl OpensForSnapshots for WithSnapshots {
 }
 
 every_case!(memory, open);
+every_case_of_indexes!(indexes, open);
 every_case_of_snapshots!(snapshots, WithSnapshots);
 
 #[tokio::test(flavor = "multi_thread")]
