@@ -33,6 +33,7 @@ pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
 use disk::folder::Folder;
+use disk::layout::TableIndex;
 use disk::opening;
 use disk::space::{Disk, FreeSpace};
 use disk::storage::{OpenSettings, storage_fault};
@@ -217,7 +218,10 @@ impl Embedded {
         mut memory: MemoryShare,
     ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
         let mutations = submitted.transaction.mutations();
-        let look_ups = mutations.iter().filter(|mutation| mutation.expectation().depends_on_entity()).count();
+        let mut look_ups = mutations.iter().filter(|mutation| mutation.expectation().depends_on_entity()).count();
+        if look_ups < mutations.len() && self.shared.has_indexes(&submitted.table) {
+            look_ups = mutations.len();
+        }
         if look_ups == 0 || !self.shared.recent_reads.begin(look_ups as u64) {
             // A transaction has many lookups, so stop as soon as the disk turns out to be slow.
             let is_fast = || look_ups == 0 || !self.shared.recent_reads.are_moved();
@@ -292,9 +296,11 @@ impl Engine for Embedded {
     }
 
     async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
-        let settings = self.settings(table).await?;
-        let building = |property| IndexState { property, is_ready: false };
-        Ok(settings.indexes.into_iter().map(building).collect())
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        let catalog = self.shared.catalog();
+        let indexes = catalog.get(table).ok_or(ReadError::TableNotFound)?.table.indexes();
+        let state = |index: &TableIndex| IndexState { property: index.property.clone(), is_ready: index.is_ready };
+        Ok(indexes.iter().map(state).collect())
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -4,7 +4,7 @@ use super::counts::{CommitterCounts, MergeCounts};
 use super::hashed_key::KeyHashes;
 use super::recent_reads::RecentReads;
 use crate::disk::folder::Folder;
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, StoredTable, TableId};
 use crate::disk::storage::{Recovered, Storage, storage_fault};
 use crate::disk::storage_error::StorageError;
 use crate::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ pub(crate) struct EmbeddedState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) recent_reads: RecentReads,
     /// Changed only by the committer, after the change is durable.
-    catalog: RwLock<Catalog<TableId>>,
+    catalog: RwLock<Catalog<StoredTable>>,
     /// Changed only by the committer, after the change is durable.
     properties: RwLock<AccountProperties>,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
@@ -46,7 +46,7 @@ impl EmbeddedState {
         folder: Folder,
         storage: Storage,
         clock: Arc<dyn Clock>,
-        catalog: Catalog<TableId>,
+        catalog: Catalog<StoredTable>,
         properties: AccountProperties,
     ) -> Self {
         Self {
@@ -83,12 +83,12 @@ impl EmbeddedState {
         Ok(())
     }
 
-    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<StoredTable>> {
         // A change to the catalog cannot panic halfway, so the data behind a poisoned lock is valid.
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<TableId>> {
+    pub(crate) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<StoredTable>> {
         self.catalog.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,6 +129,10 @@ impl EmbeddedState {
         Ok(is_visible.then_some(record))
     }
 
+    pub(crate) fn has_indexes(&self, table: &TableKey) -> bool {
+        self.catalog().get(table).is_some_and(|listed| !listed.table.indexes().is_empty())
+    }
+
     /// Returns which entities an operation sees that begins now. Without a retention, the time is not read.
     pub(crate) fn expiry(&self, retention: Option<&Retention>, visible: Visibility) -> Expiry {
         let now = if retention.is_some() { self.clock.now() } else { DateTime::MIN };
@@ -160,7 +164,7 @@ impl View {
     ) -> Result<(TableId, Expiry), ReadError> {
         let catalog = shared.catalog();
         let listed = catalog.get(table).ok_or(ReadError::TableNotFound)?;
-        Ok((listed.table, Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
+        Ok((listed.table.id, Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
     }
 }
 

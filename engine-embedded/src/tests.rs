@@ -223,7 +223,7 @@ async fn table_ids_are_not_given_out_again() {
         let engine = open(&folder);
         for _ in 0..2 {
             engine.create_table(&table()).await.unwrap();
-            ids.push(engine.shared.catalog().get(&table()).unwrap().table);
+            ids.push(engine.shared.catalog().get(&table()).unwrap().table.id);
             engine.delete_table(&table()).await.unwrap();
         }
     }
@@ -235,7 +235,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    let id = engine.shared.catalog().get(&table()).unwrap().table;
+    let id = engine.shared.catalog().get(&table()).unwrap().table.id;
     let stored_key = layout::entity_key(id, &key(5).encode());
     let mut operations = Operations::default();
     operations.put(stored_key, b"garbage".as_slice());

@@ -7,7 +7,9 @@ use engine::TableKey;
 use engine::parts::policies_value::{self, push_text, take_text, take_time};
 use engine::parts::{properties_value, settings_value};
 use engine::snapshot::SnapshotTable;
-use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
+use model::{AccountName, DateTime, EntityKey, IndexedProperty, ServiceProperties};
+use model::{StoredAccessPolicies, TableName, TableSettings};
+use std::sync::Arc;
 
 /// The data folder format that this version writes and reads.
 pub(crate) const FORMAT: u32 = 2;
@@ -32,13 +34,19 @@ const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
 /// The version of a catalog value for a table with settings. The policies, even if there are none, and then the
 /// settings follow the same data as in version 1. A program that does not know the settings refuses the folder.
 const CATALOG_VALUE_VERSION_WITH_SETTINGS: u8 = 3;
+/// The version of a catalog value for a table with indexes. The IDs and states of the indexes are before the settings,
+/// in the order in which the settings name the properties.
+const CATALOG_VALUE_VERSION_WITH_INDEXES: u8 = 4;
+/// The states of an index in a catalog value.
+const INDEX_BUILDING: u8 = 0;
+const INDEX_READY: u8 = 1;
 /// The value of a deleted table, which consists only of its version.
 pub(crate) const PURGE_VALUE: &[u8] = &[1];
 
 /// Separates the account from the table name. Neither can contain this byte.
 const CATALOG_KEY_SEPARATOR: u8 = 0;
 
-/// Identifies a table permanently. IDs are issued in ascending order and never reused.
+/// Identifies a table or an index permanently. IDs are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableId(u64);
 
@@ -47,11 +55,6 @@ impl TableId {
 
     pub(crate) fn next(self) -> Self {
         Self(self.0.checked_add(1).expect("2^64 tables are never created"))
-    }
-
-    /// Returns `None` for the first ID.
-    pub(crate) fn before(self) -> Option<Self> {
-        Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
 
     pub(crate) fn to_bytes(self) -> [u8; 8] {
@@ -93,6 +96,39 @@ pub(crate) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
 
+/// An index of a table. Its entries are stored like the entities of a table: the ID of the index, and the entry (see
+/// [`model::index`]). Their values are empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableIndex {
+    pub(crate) property: IndexedProperty,
+    pub(crate) id: TableId,
+    /// Whether all entities have an entry. Until then, every stored entry is correct, but some are missing.
+    pub(crate) is_ready: bool,
+}
+
+/// What operations on entities need to know of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredTable {
+    pub(crate) id: TableId,
+    indexes: Option<Arc<[TableIndex]>>,
+}
+
+impl StoredTable {
+    pub(crate) fn indexes(&self) -> &[TableIndex] {
+        self.indexes.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether nothing has changed that matters for writes. Indexes that were removed and added again differ.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same_list = match (&self.indexes, &other.indexes) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        self.id == other.id && is_same_list
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CatalogEntry {
     pub(crate) table: TableKey,
@@ -100,27 +136,59 @@ pub(crate) struct CatalogEntry {
     pub(crate) created: DateTime,
     pub(crate) policies: StoredAccessPolicies,
     pub(crate) settings: TableSettings,
+    /// The indexes, in the order of the settings.
+    pub(crate) indexes: Vec<TableIndex>,
 }
 
 impl CatalogEntry {
     /// Returns the entry of a table without policies and with the default settings.
     pub(crate) fn new(table: TableKey, id: TableId, created: DateTime) -> Self {
-        Self { table, id, created, policies: StoredAccessPolicies::default(), settings: TableSettings::default() }
+        let (policies, settings) = (StoredAccessPolicies::default(), TableSettings::default());
+        Self { table, id, created, policies, settings, indexes: Vec::new() }
     }
 
-    pub(crate) fn from_snapshot(id: TableId, table: &SnapshotTable) -> Self {
+    /// Returns the entry of a table whose indexes are still to be built. `next_id` is the next ID to issue.
+    pub(crate) fn from_snapshot(table: &SnapshotTable, next_id: &mut TableId) -> Self {
         let SnapshotTable { table, created, policies, settings } = table.clone();
-        Self { table, id, created, policies, settings }
+        let mut entry = Self { policies, ..Self::new(table, issue(next_id), created) };
+        entry.set_settings(settings, next_id);
+        entry
     }
 
     pub(crate) fn into_snapshot(self) -> SnapshotTable {
-        let Self { table, id: _, created, policies, settings } = self;
+        let Self { table, id: _, created, policies, settings, indexes: _ } = self;
         SnapshotTable { table, created, policies, settings }
+    }
+
+    /// Replaces the settings, and returns the IDs of the indexes that are no longer in them. `next_id` is the next ID
+    /// to issue.
+    pub(crate) fn set_settings(&mut self, settings: TableSettings, next_id: &mut TableId) -> Vec<TableId> {
+        let mut previous = std::mem::take(&mut self.indexes);
+        for property in &settings.indexes {
+            let known = previous.iter().position(|index| index.property == *property);
+            self.indexes.push(match known {
+                Some(at) => previous.swap_remove(at),
+                None => TableIndex { property: property.clone(), id: issue(next_id), is_ready: false },
+            });
+        }
+        self.settings = settings;
+        previous.into_iter().map(|index| index.id).collect()
+    }
+
+    pub(crate) fn stored(&self) -> StoredTable {
+        let indexes = (!self.indexes.is_empty()).then(|| Arc::from(self.indexes.as_slice()));
+        StoredTable { id: self.id, indexes }
+    }
+
+    /// Returns the IDs of the table and of its indexes.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = TableId> {
+        std::iter::once(self.id).chain(self.indexes.iter().map(|index| index.id))
     }
 
     /// Returns the value in the oldest version that can represent the entry.
     pub(crate) fn value(&self) -> Vec<u8> {
         let version = match (self.policies.is_empty(), self.settings.is_default()) {
+            (_, false) if !self.indexes.is_empty() => CATALOG_VALUE_VERSION_WITH_INDEXES,
             (_, false) => CATALOG_VALUE_VERSION_WITH_SETTINGS,
             (false, true) => CATALOG_VALUE_VERSION_WITH_POLICIES,
             (true, true) => CATALOG_VALUE_VERSION,
@@ -132,10 +200,40 @@ impl CatalogEntry {
         if version != CATALOG_VALUE_VERSION {
             policies_value::encode_to(&self.policies, &mut out);
         }
+        if version == CATALOG_VALUE_VERSION_WITH_INDEXES {
+            out.push(u8::try_from(self.indexes.len()).expect("a table has at most eight indexes"));
+            for index in &self.indexes {
+                out.extend_from_slice(&index.id.to_bytes());
+                out.push(if index.is_ready { INDEX_READY } else { INDEX_BUILDING });
+            }
+        }
         // Default settings are encoded as no bytes.
         out.extend_from_slice(&settings_value::encode(&self.settings));
         out
     }
+}
+
+fn issue(next_id: &mut TableId) -> TableId {
+    let id = *next_id;
+    *next_id = id.next();
+    id
+}
+
+/// Decodes the IDs and states of indexes, and advances past them.
+fn take_indexes(rest: &mut &[u8]) -> Option<Vec<(TableId, bool)>> {
+    let (count, indexes) = rest.split_first()?;
+    let (indexes, after) = indexes.split_at_checked(usize::from(*count) * (size_of::<TableId>() + 1))?;
+    *rest = after;
+    let decoded = indexes.chunks_exact(size_of::<TableId>() + 1).map(|index| {
+        let (state, id) = index.split_last()?;
+        let is_ready = match *state {
+            INDEX_READY => true,
+            INDEX_BUILDING => false,
+            _ => return None,
+        };
+        Some((TableId::from_bytes(id)?, is_ready))
+    });
+    decoded.collect()
 }
 
 /// Decodes a catalog entry. Returns `None` if the entry is damaged or was written by a newer version.
@@ -146,13 +244,17 @@ pub(crate) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let name = TableName::stored(take_text(&mut rest)?).ok()?;
     let policies = match *version {
         CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
-        CATALOG_VALUE_VERSION_WITH_POLICIES | CATALOG_VALUE_VERSION_WITH_SETTINGS => {
+        CATALOG_VALUE_VERSION_WITH_POLICIES..=CATALOG_VALUE_VERSION_WITH_INDEXES => {
             policies_value::decode_from(&mut rest)?
         }
         _ => return None,
     };
+    let indexes = match *version {
+        CATALOG_VALUE_VERSION_WITH_INDEXES => take_indexes(&mut rest).filter(|indexes| !indexes.is_empty())?,
+        _ => Vec::new(),
+    };
     let settings = match *version {
-        CATALOG_VALUE_VERSION_WITH_SETTINGS => {
+        CATALOG_VALUE_VERSION_WITH_SETTINGS | CATALOG_VALUE_VERSION_WITH_INDEXES => {
             settings_value::decode(std::mem::take(&mut rest)).filter(|settings| !settings.is_default())?
         }
         _ => TableSettings::default(),
@@ -160,8 +262,12 @@ pub(crate) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
     let table = TableKey { account, name };
-    let is_good = rest.is_empty() && catalog_key(&table) == key;
-    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies, settings })
+    let is_good = rest.is_empty() && catalog_key(&table) == key && indexes.len() == settings.indexes.len();
+    let index =
+        |(property, (id, is_ready)): (&IndexedProperty, _)| TableIndex { property: property.clone(), id, is_ready };
+    let indexes = settings.indexes.iter().zip(indexes).map(index).collect();
+    let id = TableId::from_bytes(id)?;
+    is_good.then_some(CatalogEntry { table, id, created: created?, policies, settings, indexes })
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -258,6 +364,11 @@ mod tests {
                 entry(StoredAccessPolicies::default(), Retention::by_property("Ends", 7)),
                 b"\x03\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\x01\0\x08\0\0\0\x07Ends",
             ),
+            (
+                with_indexes(),
+                b"\x04\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\
+                  \x02\0\0\0\0\0\0\0\x06\x01\0\0\0\0\0\0\0\x07\0\x02\0\x07\0\x01A\0\x02\xC3\xA9",
+            ),
         ] {
             let (key, value) = (catalog_key(&table()), entry.value());
             assert_eq!(key, b"\0\0\0\0\0\0\0\0cacc1\0mytable");
@@ -266,6 +377,31 @@ mod tests {
             assert_eq!(decoded.table.name.as_str(), "MyTable");
             assert_eq!(decoded, entry);
         }
+    }
+
+    fn with_indexes() -> CatalogEntry {
+        let indexes = ["A", "é"].iter().filter_map(|name| IndexedProperty::new(name)).collect();
+        let mut entry = entry(StoredAccessPolicies::default(), None);
+        entry.set_settings(TableSettings { indexes, ..TableSettings::default() }, &mut TableId(6));
+        entry.indexes[0].is_ready = true;
+        entry
+    }
+
+    #[test]
+    fn indexes_keep_their_ids() {
+        let (mut entry, mut next) = (with_indexes(), TableId(8));
+        let set = |entry: &mut CatalogEntry, names: &[&str], next: &mut TableId| {
+            let indexes = names.iter().filter_map(|name| IndexedProperty::new(name)).collect();
+            entry.set_settings(TableSettings { indexes, ..TableSettings::default() }, next)
+        };
+        let ids = |entry: &CatalogEntry| entry.ids().map(|id| id.0).collect::<Vec<_>>();
+        let before = entry.stored();
+        assert_eq!(set(&mut entry, &["é", "B", "A"], &mut next), []);
+        assert_eq!((ids(&entry), next), (vec![5, 7, 8, 6], TableId(9)));
+        assert!(before.is_same(&before.clone()) && !before.is_same(&entry.stored()));
+        assert_eq!(set(&mut entry, &["B"], &mut next).len(), 2);
+        assert_eq!(set(&mut entry, &["A"], &mut next), [TableId(8)]);
+        assert_eq!((ids(&entry), entry.indexes[0].is_ready), (vec![5, 9], false));
     }
 
     #[test]

@@ -89,6 +89,11 @@ pub(crate) fn push_entity(payload: &mut Vec<u8>, key: &[u8], record: Option<&[u8
     }
 }
 
+/// Encodes a change to an index: an entry is added or removed.
+pub(crate) fn push_entry(payload: &mut Vec<u8>, key: &[u8], is_added: bool) {
+    push(payload, if is_added { PUT } else { DELETE }, key, &[]);
+}
+
 /// Returns the length of an operation in a payload, in bytes.
 pub(crate) fn operation_bytes(key: &[u8], value_bytes: usize) -> usize {
     HEADER_BYTES + key.len() + value_bytes

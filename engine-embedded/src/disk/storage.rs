@@ -14,7 +14,7 @@
 
 use crate::disk::folder::Folder;
 use crate::disk::guard::{Panicked, guarded};
-use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, StoredTable, TableId};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{self, LoggedTransaction};
 use crate::disk::storage_error::StorageError;
@@ -74,7 +74,7 @@ enum Step {
 }
 
 pub(crate) struct Recovered {
-    pub(crate) catalog: Catalog<TableId>,
+    pub(crate) catalog: Catalog<StoredTable>,
     pub(crate) properties: AccountProperties,
     pub(crate) next_table_id: TableId,
     pub(crate) last_stamp: DateTime,
@@ -275,10 +275,10 @@ pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
             Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
             Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
             Ok(EngineEntry::Table(entry)) => {
-                recovered.catalog.insert(&entry.table, entry.id);
+                highest_id = highest_id.max(entry.ids().max());
+                recovered.catalog.insert(&entry.table, entry.stored());
                 recovered.catalog.set_policies(&entry.table, entry.policies);
                 recovered.catalog.set_settings(&entry.table, entry.settings);
-                highest_id = highest_id.max(Some(entry.id));
             }
             Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
             Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),

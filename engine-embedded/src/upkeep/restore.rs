@@ -25,6 +25,8 @@ pub struct RestoredFolder {
     storage: Storage,
     operations: Operations,
     operation_bytes: usize,
+    /// The most recently added table.
+    table: TableId,
     next_table_id: TableId,
     // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Folder,
@@ -37,7 +39,14 @@ impl RestoredFolder {
         let settings = OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Interval };
         let storage = Storage::create(&folder, settings)?;
         let operations = Operations::default();
-        Ok(Self { storage, operations, operation_bytes: 0, next_table_id: TableId::FIRST, folder })
+        Ok(Self {
+            storage,
+            operations,
+            operation_bytes: 0,
+            table: TableId::FIRST,
+            next_table_id: TableId::FIRST,
+            folder,
+        })
     }
 
     fn put(&mut self, key: Vec<u8>, value: &[u8]) -> Result<(), OpenError> {
@@ -72,14 +81,13 @@ impl Restore for RestoredFolder {
     }
 
     fn table(&mut self, table: &SnapshotTable) -> Result<(), OpenError> {
-        let id = self.next_table_id;
-        self.next_table_id = id.next();
-        self.put(layout::catalog_key(&table.table), &CatalogEntry::from_snapshot(id, table).value())
+        let entry = CatalogEntry::from_snapshot(table, &mut self.next_table_id);
+        self.table = entry.id;
+        self.put(layout::catalog_key(&table.table), &entry.value())
     }
 
     fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), OpenError> {
-        let table = self.next_table_id.before().unwrap_or(TableId::FIRST);
-        self.put(layout::entity_key(table, key), record)
+        self.put(layout::entity_key(self.table, key), record)
     }
 
     fn finish(mut self, last_stamp: DateTime) -> Result<(), OpenError> {

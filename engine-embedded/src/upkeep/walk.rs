@@ -28,7 +28,7 @@ struct Walk<'a> {
     database: &'a Path,
     report: &'a mut CheckReport,
     tables: EmbeddedSnapshot,
-    /// The IDs of all tables, including deleted ones.
+    /// The IDs of all tables and indexes, including deleted ones.
     ids: BTreeSet<TableId>,
     purged: BTreeSet<TableId>,
     next_table_id: Option<TableId>,
@@ -79,7 +79,9 @@ impl Walk<'_> {
             Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
             Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
             Ok(EngineEntry::Table(entry)) => {
-                self.take_id(entry.id)?;
+                for id in entry.ids() {
+                    self.take_id(id)?;
+                }
                 self.tables.ids.push(entry.id);
                 self.tables.contents.tables.push(entry.into_snapshot());
             }

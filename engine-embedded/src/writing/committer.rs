@@ -199,11 +199,15 @@ impl<C: Clock> Committer<C> {
             CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
             CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
             CatalogChange::SetPolicies(table, policies, answer) => {
-                drop(answer.send(self.change_table(&table, |entry| entry.policies = policies)));
+                let change = |entry: &mut CatalogEntry, _: &mut TableId| {
+                    entry.policies = policies;
+                    Vec::new()
+                };
+                drop(answer.send(self.change_table(&table, change)));
             }
             CatalogChange::UpdateSettings(table, update, answer) => {
-                let change = |entry: &mut CatalogEntry| {
-                    entry.settings = std::mem::take(&mut entry.settings).updated(update);
+                let change = |entry: &mut CatalogEntry, next_id: &mut TableId| {
+                    entry.set_settings(entry.settings.clone().updated(update), next_id)
                 };
                 drop(answer.send(self.change_table(&table, change)));
             }
@@ -296,12 +300,17 @@ impl<C: Clock> Committer<C> {
         // Even if the write fails, the ID may have been used, so do not issue it again.
         self.next_table_id = id.next();
         self.write_synced(operations).map_err(CatalogError::Fault)?;
-        self.shared.catalog_mut().insert(table, id);
+        self.shared.catalog_mut().insert(table, entry.stored());
         Ok(())
     }
 
-    /// Changes the policies or the settings of a table.
-    fn change_table(&mut self, table: &TableKey, change: impl FnOnce(&mut CatalogEntry)) -> Result<(), CatalogError> {
+    /// Changes the policies or the settings of a table, or the state of its indexes. `change` receives the next ID to
+    /// issue, and returns the IDs of the indexes that it removes.
+    fn change_table(
+        &mut self,
+        table: &TableKey,
+        change: impl FnOnce(&mut CatalogEntry, &mut TableId) -> Vec<TableId>,
+    ) -> Result<(), CatalogError> {
         let (writable, key) = (self.wait_until_writable_with_space(), layout::catalog_key(table));
         if self.shared.catalog().get(table).is_none() {
             return Err(CatalogError::NotFound);
@@ -312,23 +321,40 @@ impl<C: Clock> Committer<C> {
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
         let mut entry = entry.ok_or_else(damaged)?;
-        change(&mut entry);
+        let mut next_id = self.next_table_id;
+        let removed = change(&mut entry, &mut next_id);
         let mut operations = Operations::default();
         operations.put(key, entry.value());
+        if next_id != self.next_table_id {
+            operations.put(layout::NEXT_TABLE_ID, next_id.to_bytes());
+            // As in `create_table`.
+            self.next_table_id = next_id;
+        }
+        for id in &removed {
+            operations.put(layout::purge_key(*id), layout::PURGE_VALUE);
+        }
         self.write_synced(operations).map_err(CatalogError::Fault)?;
         let mut catalog = self.shared.catalog_mut();
         let listed = catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
+        listed.table = entry.stored();
         (listed.policies, listed.settings) = (entry.policies, Arc::new(entry.settings));
+        drop(catalog);
+        if !removed.is_empty() {
+            // As in `delete_table`.
+            let _no_purger = self.purges.send(());
+        }
         Ok(())
     }
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         self.wait_until_writable().map_err(CatalogError::Fault)?;
         // As in `create_table`, read the catalog only after an outage has ended.
-        let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
+        let stored = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table.clone();
         let mut operations = Operations::default();
         operations.delete(layout::catalog_key(table));
-        operations.put(layout::purge_key(id), layout::PURGE_VALUE);
+        for id in stored.indexes().iter().map(|index| index.id).chain([stored.id]) {
+            operations.put(layout::purge_key(id), layout::PURGE_VALUE);
+        }
         self.write_synced(operations).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
         // If there is no purger, the marker remains until the next startup.

@@ -49,10 +49,11 @@ impl<'a> Group<'a> {
     ) -> Result<Vec<MutationResult>, CommitError> {
         let catalog = self.shared.catalog();
         let listed = catalog.get(table).ok_or(CommitError::TableNotFound)?;
-        let (id, retention) = (listed.table, listed.settings.retention.as_ref());
-        let prepared = prepared.filter(|prepared| prepared.table == id && prepared.retention.as_ref() == retention);
-        let mut prepared = prepared
-            .unwrap_or_else(|| Prepared::keys_only(id, retention.cloned(), transaction, &self.shared.key_hashes));
+        let (stored, retention) = (&listed.table, listed.settings.retention.as_ref());
+        let prepared = prepared.filter(|prepared| prepared.is_for(stored, retention));
+        let mut prepared = prepared.unwrap_or_else(|| {
+            Prepared::keys_only(stored.clone(), retention.cloned(), transaction, &self.shared.key_hashes)
+        });
         let expiry = self.shared.expiry(retention, transaction.visible());
         drop(catalog);
         let stamp = stamps.propose();
@@ -67,8 +68,10 @@ impl<'a> Group<'a> {
         }
         let encoded = encoded.filter(|_| !has_changed).unwrap_or_else(|| encode(&changes));
         stamps.issue(stamp);
-        let mut items = Vec::with_capacity(changes.len());
-        for Change { key, outcome, .. } in changes {
+        self.entities += changes.len();
+        let mut items =
+            Vec::with_capacity(changes.len() + changes.iter().map(|change| change.entries.len()).sum::<usize>());
+        for Change { key, outcome, entries, .. } in changes {
             let value = outcome.and_then(Result::ok).flatten();
             let value = value.map(|mut value| {
                 let mut bytes = value.get_mut().expect("nothing else holds the value");
@@ -82,8 +85,11 @@ impl<'a> Group<'a> {
             }
             self.record(&key, value.as_ref());
             items.push((key.key, value));
+            for (key, is_added) in entries {
+                self.stored_bytes += key.len();
+                items.push((key, is_added.then(|| Value::from([]))));
+            }
         }
-        self.entities += items.len();
         self.transactions.push(LoggedTransaction { encoded, origin: Origin::Client, stamp: Some(stamp), items });
         Ok(written)
     }
@@ -107,9 +113,9 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Looks up the entities that have not been looked up yet, or that have been written or have expired since. All of them are read
-    /// before the first mutation is evaluated. An entity that cannot be read is therefore a fault, even if an earlier
-    /// mutation would have been refused. Returns whether any outcome is new.
+    /// Looks up the entities that have not been looked up yet, or that have been written or have expired since. All of
+    /// them are read before the first mutation is evaluated. An entity that cannot be read is therefore a fault, even
+    /// if an earlier mutation would have been refused. Returns whether any outcome is new.
     fn look_up_changed(
         &self,
         transaction: &Transaction,
@@ -125,7 +131,7 @@ impl<'a> Group<'a> {
             }
             let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
             let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
-            change.decide(mutation, existing.as_deref(), expiry);
+            change.decide(&prepared.table, mutation, existing.as_deref(), expiry);
             has_changed = true;
         }
         Ok(has_changed)

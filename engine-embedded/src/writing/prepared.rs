@@ -14,14 +14,16 @@
 //!    the transaction, and the retention of the table has not changed.
 //! 4. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
-use crate::disk::layout::{self, TableId};
+use crate::disk::layout::{self, StoredTable};
 use crate::disk::payload;
 use crate::hashed_key::{HashedKey, KeyHashes};
 use crate::log::group::EncodedTransaction;
 use crate::state::EmbeddedState;
 use crate::sync::atomic::Ordering;
+use crate::tree::Key;
 use byteview::ByteView;
 use engine::TableKey;
+use engine::parts::index;
 use model::mutation::Effect;
 use model::{DateTime, Expiry, Mutation, MutationError, MutationResult, RecordView, Retention, Transaction};
 
@@ -35,9 +37,9 @@ pub(crate) struct Submitted {
 }
 
 pub(crate) struct Prepared {
-    /// The table that had the name during preparation. If a different table has the name now, the preparation is
+    /// The table that had the name during preparation, and its indexes. If they are different now, the preparation is
     /// unusable.
-    pub(crate) table: TableId,
+    pub(crate) table: StoredTable,
     /// The retention of the table during preparation. If it has changed, the preparation is unusable, too.
     pub(crate) retention: Option<Retention>,
     /// The last group whose writes are guaranteed to be visible to the lookups.
@@ -53,13 +55,15 @@ pub(crate) struct Change {
     pub(crate) key: HashedKey,
     /// `None` until the entity has been looked up.
     pub(crate) outcome: Option<Outcome>,
-    /// Whether the outcome depends on the existing entity.
+    /// The entries of indexes that are added (true) or removed, if the outcome is a change.
+    pub(crate) entries: Vec<(Key, bool)>,
+    /// Whether the outcome or the entries depend on the existing entity.
     ///
-    /// An Insert Or Replace depends on nothing, not even on the existing Timestamp, because the transaction's
-    /// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
+    /// Without indexes, an Insert Or Replace depends on nothing, not even on the existing Timestamp, because the
+    /// transaction's Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
     pub(crate) depends_on_existing: bool,
-    /// The expiry of the existing entity, and whether the outcome assumes that the entity is visible. `None` if it never
-    /// expires.
+    /// The expiry of the existing entity, and whether the outcome assumes that the entity is visible. `None` if it
+    /// never expires.
     pub(crate) assumed: Option<(DateTime, bool)>,
 }
 
@@ -70,20 +74,27 @@ pub(crate) type Outcome = Result<Option<ByteView>, MutationError>;
 impl Prepared {
     /// Encodes the keys of a transaction without any lookups.
     pub(crate) fn keys_only(
-        table: TableId,
+        table: StoredTable,
         retention: Option<Retention>,
         transaction: &Transaction,
         hashes: &KeyHashes,
     ) -> Self {
+        let has_indexes = !table.indexes().is_empty();
         let change = |mutation: &Mutation| Change {
-            key: hashes.key(layout::key_of_entity(table, mutation.key())),
+            key: hashes.key(layout::key_of_entity(table.id, mutation.key())),
             outcome: None,
-            depends_on_existing: mutation.expectation().depends_on_entity(),
+            entries: Vec::new(),
+            depends_on_existing: has_indexes || mutation.expectation().depends_on_entity(),
             assumed: None,
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
         let written = Vec::with_capacity(changes.len());
         Self { table, retention, seen: 0, written, changes, encoded: None, bytes: 0 }
+    }
+
+    /// Returns whether nothing about the table has changed since the preparation that matters to it.
+    pub(crate) fn is_for(&self, table: &StoredTable, retention: Option<&Retention>) -> bool {
+        self.table.is_same(table) && self.retention.as_ref() == retention
     }
 
     /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or the preparation was
@@ -96,23 +107,23 @@ impl Prepared {
     ) -> Option<Self> {
         // Read the group before the lookups: they may then see more than this group's writes, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
-        let (id, retention) = {
+        let (table, retention) = {
             let catalog = shared.catalog();
             let listed = catalog.get(table)?;
-            (listed.table, listed.settings.retention.clone())
+            (listed.table.clone(), listed.settings.retention.clone())
         };
         let expiry = shared.expiry(retention.as_ref(), transaction.visible());
-        let mut prepared = Self { seen, ..Self::keys_only(id, retention, transaction, &shared.key_hashes) };
+        let mut prepared = Self { seen, ..Self::keys_only(table, retention, transaction, &shared.key_hashes) };
         let latest = |key: &[u8]| shared.storage.tree.latest(key);
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let read = || latest(&change.key.key);
             let existing = if change.depends_on_existing { shared.timed(read) } else { Ok(None) };
             // The committer encounters the same error and reports it.
             if let Ok(existing) = existing {
-                change.decide(mutation, existing.as_deref(), &expiry);
-            }
-            if matches!(change.outcome, Some(Err(MutationError::DamagedRecord))) {
-                change.outcome = None;
+                change.decide(&prepared.table, mutation, existing.as_deref(), &expiry);
+                if matches!(change.outcome, Some(Err(MutationError::DamagedRecord))) {
+                    change.outcome = None;
+                }
             }
             // A few bytes may be merged into a large entity, so the size is not known before the lookup.
             prepared.bytes += change.memory_bytes();
@@ -128,17 +139,30 @@ impl Prepared {
 }
 
 impl Change {
-    /// Computes the outcome of a mutation from the record of the existing entity.
-    pub(crate) fn decide(&mut self, mutation: &Mutation, existing: Option<&[u8]>, expiry: &Expiry) {
-        let existing = existing.map(RecordView::new).transpose();
+    /// Determines the outcome of a mutation from the record of the existing entity.
+    pub(crate) fn decide(&mut self, table: &StoredTable, mutation: &Mutation, stored: Option<&[u8]>, expiry: &Expiry) {
+        let existing = stored.filter(|_| mutation.expectation().depends_on_entity()).map(RecordView::new).transpose();
         let expires = existing.ok().flatten().and_then(|existing| expiry.of(existing));
         self.assumed = expires.map(|expires| (expires, expiry.shows(Some(expires))));
-        self.outcome = Some(existing.map_err(|_| MutationError::DamagedRecord).and_then(|existing| {
+        let outcome = existing.map_err(|_| MutationError::DamagedRecord).and_then(|existing| {
             mutation.apply_at(existing, expiry, DateTime::MIN).map(|effect| match effect {
                 Effect::Put(record) => Some(ByteView::from(record.as_bytes())),
                 Effect::Delete => None,
             })
-        }));
+        });
+        self.entries.clear();
+        if let (false, Ok(value)) = (table.indexes().is_empty(), &outcome) {
+            let key = layout::key_in_table(&self.key.key).unwrap_or_default();
+            for index in table.indexes() {
+                // An expired entity still has its entries.
+                let change = index::change(&index.property, key, stored, value.as_deref());
+                let entries = change.removed.map(|entry| (entry, false)).into_iter();
+                let entries = entries.chain(change.added.map(|entry| (entry, true)));
+                let full = |(entry, is_added): (Vec<u8>, bool)| (layout::entity_key(index.id, &entry).into(), is_added);
+                self.entries.extend(entries.map(full));
+            }
+        }
+        self.outcome = Some(outcome);
     }
 
     /// Returns whether the existing entity is as visible as the outcome assumes.
@@ -149,7 +173,13 @@ impl Change {
     fn memory_bytes(&self) -> usize {
         let value_bytes = self.value().map_or(0, <[u8]>::len);
         // The payload for the log contains a copy.
-        size_of::<Self>() + self.key.key.len() + value_bytes + payload::operation_bytes(&self.key.key, value_bytes)
+        let entry_bytes =
+            |(key, _): &(Key, bool)| size_of::<(Key, bool)>() + key.len() + payload::operation_bytes(key, 0);
+        size_of::<Self>()
+            + self.key.key.len()
+            + value_bytes
+            + payload::operation_bytes(&self.key.key, value_bytes)
+            + self.entries.iter().map(entry_bytes).sum::<usize>()
     }
 
     fn value(&self) -> Option<&[u8]> {
@@ -162,10 +192,17 @@ impl Change {
 
 /// Encodes changes for the log. All of their outcomes are known, and none is an error.
 pub(crate) fn encode(changes: &[Change]) -> EncodedTransaction {
-    let bytes = |change: &Change| payload::operation_bytes(&change.key.key, change.value().map_or(0, <[u8]>::len));
+    let entry_bytes = |(key, _): &(Key, bool)| payload::operation_bytes(key, 0);
+    let bytes = |change: &Change| {
+        let value_bytes = change.value().map_or(0, <[u8]>::len);
+        payload::operation_bytes(&change.key.key, value_bytes) + change.entries.iter().map(entry_bytes).sum::<usize>()
+    };
     let mut encoded = Vec::with_capacity(changes.iter().map(bytes).sum());
     for change in changes {
         payload::push_entity(&mut encoded, &change.key.key, change.value());
+        for (key, is_added) in &change.entries {
+            payload::push_entry(&mut encoded, key, *is_added);
+        }
     }
     payload::encoded(encoded)
 }
