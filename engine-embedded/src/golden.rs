@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::disk::folder;
-use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder};
+use model::{CorsRule, CorsRules, DateTime, EdmValue, IndexedProperty, KeyText, Permissions, RecordBuilder};
 use model::{Retention, StoredAccessPolicy};
 use std::fs;
 
@@ -40,7 +40,14 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
 }
 
 /// The engine contains one entry of each kind.
-const ENTRIES: [(&[u8], &[u8]); 9] = [
+const ENTRIES: [(&[u8], &[u8]); 12] = [
+    // A table with an index: version, ID, creation time, name; policies; the number of indexes; ID and state of the
+    // index; kind and length of the setting; length and name of the property.
+    (
+        b"\0\0\0\0\0\0\0\0cacc1\0indexed",
+        b"\x04\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07Indexed\0\
+          \x01\0\0\0\0\0\0\0\x06\0\x02\0\x06\0\x04Name",
+    ),
     // A table without policies: version, ID, creation time, name.
     (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
     // A table with policies: version, ID, creation time, name; the number of policies; ID, start, expiry and
@@ -57,9 +64,9 @@ const ENTRIES: [(&[u8], &[u8]); 9] = [
         b"\x03\0\0\0\0\0\0\0\x04\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithSettings\0\x01\0\x08\0\0\0\x07Ends",
     ),
     // The last Timestamp issued.
-    (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x09"),
+    (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x0a"),
     // The ID of the next table.
-    (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x05"),
+    (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x07"),
     // A deleted table.
     (b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x02", b"\x01"),
     // Service properties: version, logging, hour metrics, minute metrics, CORS rules.
@@ -70,25 +77,32 @@ const ENTRIES: [(&[u8], &[u8]); 9] = [
         b"\0\0\0\0\0\0\0\x01\xc3\xa9\xee\x9f\x98\x80\xf3\x80\x80\0",
         b"\x01\x01\x02\x03\x04\x05\x06\x07\x09\x01\x04Name\x01\x02\xc3\xa9",
     ),
+    (b"\0\0\0\0\0\0\0\x05p\0r", b"\x01\x01\x02\x03\x04\x05\x06\x07\x0a\x01\x04Name\x01\x02\xc3\xa9"),
+    // An entry of an index: index ID, type, value, 00 00, partition key, 00, row key.
+    (b"\0\0\0\0\0\0\0\x06\x08\xc3\xa9\0\0p\0r", b""),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_key_and_value_is_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
-    let _held = engine.shared.purges_held.lock().await;
-    for name in ["Plain", "Gone", "WithPolicies", "WithSettings"] {
+    let _held = (engine.shared.purges_held.lock().await, engine.shared.builds_held.lock().await);
+    for name in ["Plain", "Gone", "WithPolicies", "WithSettings", "Indexed"] {
         engine.create_table(&table(name)).await.unwrap();
     }
     engine.set_policies(&table("WithPolicies"), policies()).await.unwrap();
     let retention = Some(Retention::by_property("Ends", 7));
     let update = TableSettingsUpdate { retention, ..TableSettingsUpdate::default() };
     engine.update_settings(&table("WithSettings"), update).await.unwrap();
+    let indexes = IndexedProperty::new("Name").map(|property| vec![property]);
+    let update = TableSettingsUpdate { indexes, ..TableSettingsUpdate::default() };
+    engine.update_settings(&table("Indexed"), update).await.unwrap();
     engine.update_service_properties(&table("Plain").account, cors()).await.unwrap();
     engine.delete_table(&table("Gone")).await.unwrap();
     insert(&engine, &table("Plain"), "p", "r").await;
     // In UTF-16 order, a character beyond the BMP sorts before the last characters of the BMP.
     insert(&engine, &table("Plain"), "é\u{1F600}\u{E000}", "").await;
+    insert(&engine, &table("Indexed"), "p", "r").await;
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let entries = engine.shared.storage.tree.snapshot().range::<&[u8]>(..).map(|entry| {
         let (key, value) = entry.unwrap();

@@ -161,12 +161,16 @@ impl Embedded {
                 move |shared: &EmbeddedState, stop: &_| upkeep::background::sync_at_intervals(shared, interval, stop);
             threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
+        let indexed = Arc::clone(&queue);
+        let build = move |shared: &EmbeddedState, wakes: &_| upkeep::indexer::build_indexes(shared, &indexed, wakes);
+        let builds = threads.begin("indexer", &shared, build).map_err(thread_error)?;
         let committer = Committer {
             shared: Arc::clone(&shared),
             queue: Arc::clone(&queue),
             stamps: Stamps::after(recovered.last_stamp, clock),
             next_table_id: recovered.next_table_id,
             purges,
+            builds,
             space: FreeSpace::new(path, options.min_free_bytes),
             recent: RecentWrites::new(),
             outage: None,

@@ -37,6 +37,9 @@ pub(crate) struct EmbeddedState {
     /// A test holds this lock to keep the purger from starting a step.
     #[cfg(test)]
     pub(crate) purges_held: tokio::sync::Mutex<()>,
+    /// A test holds this lock to keep the indexer from starting a step.
+    #[cfg(test)]
+    pub(crate) builds_held: tokio::sync::Mutex<()>,
     // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Arc<Folder>,
 }
@@ -62,6 +65,8 @@ impl EmbeddedState {
             merges: MergeCounts::default(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
+            #[cfg(test)]
+            builds_held: tokio::sync::Mutex::default(),
             folder: Arc::new(folder),
         }
     }

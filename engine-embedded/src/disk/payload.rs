@@ -17,8 +17,10 @@ pub(crate) enum Origin {
     Client = 1,
     /// A change to a table or to service properties.
     Catalog = 2,
-    /// The removal of a deleted table's entities.
+    /// The removal of a deleted table's entities, or of a removed index's entries.
     Purge = 3,
+    /// The entries that a new index gets for existing entities.
+    Index = 4,
 }
 
 impl Origin {

@@ -22,6 +22,7 @@ use crate::disk::storage_error::StorageError;
 use crate::state::EmbeddedState;
 use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
 use crate::writing::group::Group;
+use crate::writing::index_step::{IndexRequest, IndexStep};
 use crate::writing::outage::Outage;
 use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
 use crate::writing::queue_memory::MemoryShare;
@@ -51,6 +52,8 @@ pub(crate) const GROUP_LIMITS: GroupLimits =
 pub(crate) enum Request {
     Commit(CommitRequest),
     Catalog(CatalogChange, MemoryShare),
+    /// Its memory is not part of the queue's: there is only one at a time.
+    Index(IndexRequest),
 }
 
 pub(crate) enum CatalogChange {
@@ -75,6 +78,7 @@ impl QueuedRequest for Request {
         match self {
             Self::Commit(request) => request.memory.account(),
             Self::Catalog(_, memory) => memory.account(),
+            Self::Index(request) => &request.table.account,
         }
     }
 
@@ -82,13 +86,13 @@ impl QueuedRequest for Request {
         match self {
             // Merging a few bytes into a large entity creates a large value.
             Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
-            // A catalog change is synced separately.
-            Self::Catalog(..) => TURN_BYTES,
+            // They are written separately.
+            Self::Catalog(..) | Self::Index(_) => TURN_BYTES,
         }
     }
 
     fn ends_group(&self) -> bool {
-        matches!(self, Self::Catalog(..))
+        matches!(self, Self::Catalog(..) | Self::Index(_))
     }
 }
 
@@ -98,6 +102,8 @@ pub(crate) struct Committer<C> {
     pub(crate) stamps: Stamps<C>,
     pub(crate) next_table_id: TableId,
     pub(crate) purges: Sender<()>,
+    /// Wakes the thread that builds indexes.
+    pub(crate) builds: Sender<()>,
     pub(crate) space: FreeSpace,
     pub(crate) recent: RecentWrites,
     pub(crate) outage: Option<Outage>,
@@ -145,8 +151,9 @@ impl<C: Clock> Committer<C> {
         self.outage = None;
         self.recent.record_all();
         self.shared.counts.is_in_outage.store(false, Ordering::Relaxed);
-        // Resume a purge that was interrupted.
+        // Resume what was interrupted.
         let _no_purger = self.purges.send(());
+        let _no_indexer = self.builds.send(());
         Ok(())
     }
 
@@ -176,21 +183,27 @@ impl<C: Clock> Committer<C> {
     /// Requests that do not fit into the group are put back into the queue.
     fn serve(&mut self, requests: Vec<Request>) {
         let mut commits = Vec::with_capacity(requests.len());
-        let mut catalog = None;
+        let mut last = None;
         for request in requests {
             match request {
                 Request::Commit(request) => commits.push(request),
-                // In the queue, a catalog change is always the last request of its group.
-                Request::Catalog(change, memory) => catalog = Some((change, memory)),
+                // In the queue, such a request is always the last one of its group.
+                Request::Catalog(..) | Request::Index(_) => last = Some(request),
             }
         }
         let mut commits = commits.into_iter();
         let filled_by = self.commit_group(&mut commits);
         if let Some(filled_by) = filled_by.filter(|_| commits.len() > 0) {
-            let catalog = catalog.map(|(change, memory)| Request::Catalog(change, memory));
-            self.queue.put_back(commits.map(Request::Commit).chain(catalog), &filled_by);
-        } else if let Some((change, _memory)) = catalog {
-            self.change_catalog(change);
+            self.queue.put_back(commits.map(Request::Commit).chain(last), &filled_by);
+            return;
+        }
+        match last {
+            Some(Request::Catalog(change, _memory)) => self.change_catalog(change),
+            Some(Request::Index(request)) => {
+                let result = self.build_index(&request);
+                drop(request.answer.send(result));
+            }
+            Some(Request::Commit(_)) | None => {}
         }
     }
 
@@ -334,14 +347,18 @@ impl<C: Clock> Committer<C> {
             operations.put(layout::purge_key(*id), layout::PURGE_VALUE);
         }
         self.write_synced(operations).map_err(CatalogError::Fault)?;
+        let has_unfinished = entry.indexes.iter().any(|index| !index.is_ready);
         let mut catalog = self.shared.catalog_mut();
         let listed = catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
         listed.table = entry.stored();
         (listed.policies, listed.settings) = (entry.policies, Arc::new(entry.settings));
         drop(catalog);
+        // If these threads have ended, the work remains until the next startup.
         if !removed.is_empty() {
-            // As in `delete_table`.
             let _no_purger = self.purges.send(());
+        }
+        if has_unfinished {
+            let _no_indexer = self.builds.send(());
         }
         Ok(())
     }
@@ -360,6 +377,32 @@ impl<C: Clock> Committer<C> {
         // If there is no purger, the marker remains until the next startup.
         let _no_purger = self.purges.send(());
         Ok(())
+    }
+
+    /// Makes a step of the construction of indexes, unless the table was deleted.
+    fn build_index(&mut self, request: &IndexRequest) -> Result<(), Fault> {
+        self.wait_until_writable_with_space()?;
+        let stored = self.shared.catalog().get(&request.table).map(|listed| listed.table.clone());
+        let Some(stored) = stored.filter(|stored| stored.id == request.id) else { return Ok(()) };
+        if matches!(request.step, IndexStep::Finish) {
+            let finish = |entry: &mut CatalogEntry, _: &mut TableId| {
+                for index in entry.indexes.iter_mut().filter(|index| request.indexes.contains(&index.id)) {
+                    index.is_ready = true;
+                }
+                Vec::new()
+            };
+            return self.change_table(&request.table, finish).map_err(|error| match error {
+                CatalogError::Fault(fault) => fault,
+                // The table exists.
+                CatalogError::NotFound | CatalogError::AlreadyExists | CatalogError::BeingDeleted => Fault::Suspended,
+            });
+        }
+        let operations = request.operations(&self.shared, &self.recent, &stored).map_err(storage_fault)?;
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let written = self.shared.storage.write(vec![operations.into_transaction(Origin::Index)], None, false);
+        written.map_err(|error| self.write_failed(&error))
     }
 
     fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {

@@ -132,8 +132,9 @@ impl Running {
             queue: Arc::clone(&callers.queue),
             stamps: Stamps::after(DateTime::MIN, TestClock { reads: AtomicUsize::new(0), panics_at: clock_panics_at }),
             next_table_id: id,
-            // There is no purger.
+            // There is no purger and no indexer.
             purges: mpsc::channel().0,
+            builds: mpsc::channel().0,
             space: FreeSpace::new(Path::new("/"), 0),
             recent: RecentWrites::new(),
             outage: None,
