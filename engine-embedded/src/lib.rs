@@ -41,9 +41,7 @@ use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
-use engine::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd, TableKey,
-};
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
     ServicePropertiesUpdate,
@@ -320,10 +318,6 @@ impl Engine for Embedded {
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
-        if let Order::Value { property, .. } = &scan.order {
-            let is_indexed = self.settings(table).await?.indexes.contains(property);
-            return Err(if is_indexed { ReadError::IndexNotReady } else { ReadError::IndexNotFound });
-        }
         self.shared.check_open().map_err(ReadError::Fault)?;
         let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());

@@ -4,7 +4,7 @@ use super::counts::{CommitterCounts, MergeCounts};
 use super::hashed_key::KeyHashes;
 use super::recent_reads::RecentReads;
 use crate::disk::folder::Folder;
-use crate::disk::layout::{self, StoredTable, TableId};
+use crate::disk::layout::{self, StoredTable};
 use crate::disk::storage::{Recovered, Storage, storage_fault};
 use crate::disk::storage_error::StorageError;
 use crate::sync::atomic::AtomicU64;
@@ -122,8 +122,8 @@ impl EmbeddedState {
     /// Returns the record of an entity. While [`RecentReads::are_moved`] returns true, this method must not be called
     /// on a thread that also runs other tasks.
     pub(crate) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        let (id, expiry) = view.table(self, table, Visibility::Live)?;
-        let full_key = layout::key_of_entity(id, key);
+        let (stored, expiry) = view.table(self, table, Visibility::Live)?;
+        let full_key = layout::key_of_entity(stored.id, key);
         let value = self.timed(|| view.snapshot.get(&full_key)).map_err(|error| read_fault(error, &full_key))?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
@@ -145,8 +145,8 @@ impl EmbeddedState {
     }
 
     pub(crate) fn view(&self) -> View {
-        // Read the time first: an entity that expires between the two is shown, and one that is renewed in time is never
-        // missing.
+        // Read the time first: an entity that expires between the two is shown, and one that is renewed in time is
+        // never missing.
         let now = self.clock.now();
         View { now, snapshot: self.storage.tree.snapshot() }
     }
@@ -159,17 +159,17 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The snapshot was taken before this lookup, so a table that still exists had not been purged when the snapshot was
-    /// taken.
+    /// The snapshot was taken before this lookup, so a table that still exists had not been purged when the snapshot
+    /// was taken.
     pub(crate) fn table(
         &self,
         shared: &EmbeddedState,
         table: &TableKey,
         visible: Visibility,
-    ) -> Result<(TableId, Expiry), ReadError> {
+    ) -> Result<(StoredTable, Expiry), ReadError> {
         let catalog = shared.catalog();
         let listed = catalog.get(table).ok_or(ReadError::TableNotFound)?;
-        Ok((listed.table.id, Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
+        Ok((listed.table.clone(), Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
     }
 }
 

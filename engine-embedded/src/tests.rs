@@ -1,3 +1,4 @@
+mod indexes;
 mod room;
 mod scans;
 
@@ -22,7 +23,9 @@ struct TestClock(Arc<(AtomicI64, AtomicBool)>);
 
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
-        assert!(!self.0.1.load(Ordering::SeqCst), "the test makes the clock panic");
+        // Readers also need the time.
+        let is_committer = std::thread::current().name() == Some("rowhouse committer");
+        assert!(!(is_committer && self.0.1.load(Ordering::SeqCst)), "the test makes the clock panic");
         DateTime::from_ticks(self.0.0.load(Ordering::SeqCst)).unwrap()
     }
 }

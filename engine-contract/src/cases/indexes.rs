@@ -44,7 +44,8 @@ fn is_value(number: i64) -> Filter {
     value_is(Operator::Equal, Literal::Int64(number))
 }
 
-async fn ordered<E: Engine>(engine: &E, table: &TableKey, is_descending: bool) -> Vec<String> {
+/// Returns the keys of the entities of a table, ordered by the property `value`, which has an index.
+pub async fn ordered<E: Engine>(engine: &E, table: &TableKey, is_descending: bool) -> Vec<String> {
     let (entities, end) = page(engine, table, Scan { order: by_value("value", is_descending), ..scan_all() }).await;
     assert_eq!((end.next, end.index), (None, Some(indexed("value"))));
     names(&entities)

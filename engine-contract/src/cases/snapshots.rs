@@ -1,3 +1,4 @@
+use super::indexes::{ordered, set_indexes, wait_until_ready};
 use super::settings::retain;
 use crate::support::*;
 use engine::{CheckReport, Engine, Fault, Restore, Snapshot, SnapshotError, Snapshots, check_snapshot};
@@ -45,7 +46,9 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     fill(&engine, &cars, "p", &rows).await;
     engine.set_policies(&cars, policies()).await.unwrap();
     let retention = Retention::by_property("Ends", 7);
-    engine.update_settings(&cars, retain(retention.clone())).await.unwrap();
+    engine.update_settings(&cars, retain(retention)).await.unwrap();
+    set_indexes(&engine, &cars, &["value"]).await;
+    let settings = engine.settings(&cars).await.unwrap();
     engine.update_service_properties(&cars.account, cors_update("https://a.example")).await.unwrap();
     let properties = engine.service_properties(&cars.account).unwrap();
     engine.delete_table(&gone).await.unwrap();
@@ -71,12 +74,14 @@ pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapsho
     let (filled, _filled_place) = O::filled(&*snapshot, ManualClock::at(1000));
     assert_eq!(all(&filled, &cars).await, before);
     assert_eq!(filled.policies(&cars).await.unwrap(), policies());
-    assert_eq!(filled.settings(&cars).await.unwrap(), TableSettings { retention, ..TableSettings::default() });
+    assert_eq!(filled.settings(&cars).await.unwrap(), settings);
     assert_eq!(filled.settings(&empty).await.unwrap(), TableSettings::default());
     assert_eq!(filled.service_properties(&cars.account).unwrap(), properties);
-    let names: Vec<String> =
+    wait_until_ready(&filled, &cars).await;
+    assert_eq!(ordered(&filled, &cars, false).await, names(&before), "the index is built again");
+    let tables: Vec<String> =
         filled.list_tables(&cars.account, "", 10).await.unwrap().iter().map(|name| name.as_str().to_owned()).collect();
-    assert_eq!(names, ["Cars", "Empty"]);
+    assert_eq!(tables, ["Cars", "Empty"]);
     let written = commit_one(&filled, &cars, upsert("p", "0002", 3)).await.unwrap();
     assert!(stamp(written) > snapshot.contents().last_stamp, "no Timestamp is issued twice");
     assert!(before.iter().all(|entity| entity.record.view().unwrap().timestamp() <= snapshot.contents().last_stamp));

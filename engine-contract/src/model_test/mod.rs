@@ -8,9 +8,9 @@ mod faults;
 mod random;
 
 use crate::support::*;
-use engine::{CommitError, Engine, Memory, Scan, TableKey};
+use engine::{CommitError, Engine, Memory, ReadError, Scan, ScanEnd, TableKey};
 use faults::Faults;
-use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, TableSettingsUpdate, Transaction};
+use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Position, TableSettingsUpdate, Transaction};
 use random::Choices;
 
 /// One in this many restarts uses the durability that waits for the disk. If there were more, the test would spend most
@@ -163,7 +163,8 @@ impl<O: EngineOpener> Pair<O> {
             }
             5 if random.one_in(2) => {
                 let retention = (!random.one_in(4)).then(|| random.retention());
-                let update = TableSettingsUpdate { retention, ..TableSettingsUpdate::default() };
+                let indexes = random.one_in(2).then(|| random.indexes());
+                let update = TableSettingsUpdate { retention, indexes };
                 let what = format!("set {update:?} of {table:?}");
                 let memory = self.memory.update_settings(&table, update.clone()).await;
                 same(&what, (memory, self.durable().update_settings(&table, update).await))
@@ -185,13 +186,22 @@ impl<O: EngineOpener> Pair<O> {
             7..=9 => self.planned_query(&table, random).await,
             10..=12 => {
                 let scan = random.scan();
-                let answers = (
-                    self.memory.scan(&table, scan.clone(), CollectingSink::default()).await,
-                    self.durable().scan(&table, scan.clone(), CollectingSink::default()).await,
-                );
-                same(&format!("scan {table:?} {scan:?}"), answers)
+                let memory = self.memory.scan(&table, scan.clone(), CollectingSink::default()).await;
+                let durable = self.durable().scan(&table, scan.clone(), CollectingSink::default()).await;
+                same(&format!("scan {table:?} {scan:?}"), (without_index(memory), without_index(durable)))
             }
-            13..=18 => {
+            13 => {
+                let scan = Scan { order: random.order(), ..random.scan() };
+                let memory = self.memory.scan(&table, scan.clone(), CollectingSink::default()).await;
+                match self.durable().scan(&table, scan.clone(), CollectingSink::default()).await {
+                    // It is ready in memory at once.
+                    Err(ReadError::IndexNotReady) => "an index that is not ready".to_owned(),
+                    durable => {
+                        same(&format!("list {table:?} {scan:?}"), (without_index(memory), without_index(durable)))
+                    }
+                }
+            }
+            14..=18 => {
                 let key = random.entity();
                 let answers = (self.memory.get(&table, &key).await, self.durable().get(&table, &key).await);
                 same(&format!("get {table:?} {key:?}"), answers)
@@ -205,6 +215,13 @@ impl<O: EngineOpener> Pair<O> {
             }
         }
     }
+}
+
+/// Removes what differs while an index is not ready.
+fn without_index(
+    page: Result<(CollectingSink, ScanEnd), ReadError>,
+) -> Result<(Vec<Entity>, Option<Position>), ReadError> {
+    page.map(|(kept, end)| (kept.entities, end.next))
 }
 
 async fn all_of<E: Engine>(engine: &E, table: &TableKey) -> Option<Vec<Entity>> {

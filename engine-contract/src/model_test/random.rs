@@ -1,9 +1,11 @@
 //! Random tables, keys, transactions, scans and filters that often coincide.
 
 use crate::support::*;
-use engine::{Scan, TableKey};
+use engine::{Order, Scan, TableKey};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
-use model::{Condition, DateTime, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
+use model::{
+    Condition, DateTime, EdmValue, EntityKey, Filter, IndexedProperty, KeyRange, Mutation, Permissions, Position,
+};
 use model::{RecordBuilder, Retention, StoredAccessPolicies, StoredAccessPolicy, Transaction, Visibility};
 use test_support::Random;
 
@@ -102,6 +104,20 @@ impl Choices {
             1 => Retention::by_age(1),
             _ => Retention::by_property("Time", 0),
         }
+    }
+
+    fn property(&mut self) -> IndexedProperty {
+        IndexedProperty::new(self.one(&["value", "other", "text"])).unwrap()
+    }
+
+    pub(crate) fn indexes(&mut self) -> Vec<IndexedProperty> {
+        let mut indexes: Vec<_> = (0..self.below(3)).map(|_| self.property()).collect();
+        indexes.dedup();
+        indexes
+    }
+
+    pub(crate) fn order(&mut self) -> Order {
+        Order::Value { property: self.property(), is_descending: self.one_in(2) }
     }
 
     pub(crate) fn policies(&mut self) -> StoredAccessPolicies {

@@ -7,8 +7,9 @@ use engine::TableKey;
 use engine::parts::policies_value::{self, push_text, take_text, take_time};
 use engine::parts::{properties_value, settings_value};
 use engine::snapshot::SnapshotTable;
-use model::{AccountName, DateTime, EntityKey, IndexedProperty, ServiceProperties};
+use model::{AccountName, DateTime, EntityKey, IndexedProperty, KeyRange, ServiceProperties};
 use model::{StoredAccessPolicies, TableName, TableSettings};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The data folder format that this version writes and reads.
@@ -68,6 +69,12 @@ impl TableId {
 
 pub(crate) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
+}
+
+/// Returns the range of the entities of a table in a range of keys, or of the entries of an index.
+pub(crate) fn stored_range(id: TableId, range: &KeyRange) -> Range<Vec<u8>> {
+    let end = range.end.as_ref().map_or_else(|| id.next().to_bytes().to_vec(), |end| entity_key(id, end));
+    entity_key(id, &range.start)..end
 }
 
 pub(crate) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {

@@ -4,7 +4,7 @@ use engine::{Snapshot, Snapshots};
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, every_case_of_snapshots, restart};
+use engine_contract::{every_case, every_case_of_indexes, every_case_of_snapshots, restart};
 use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, RestoredFolder};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ impl OpensForSnapshots for WithSnapshots {
 }
 
 every_case!(embedded, open_new);
+every_case_of_indexes!(indexes, open_new);
 every_case_of_snapshots!(snapshots, WithSnapshots);
 
 #[tokio::test]
