@@ -141,6 +141,41 @@ async fn the_entries_of_a_removed_index_and_of_a_deleted_table_are_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_check_finds_entries_and_entities_that_do_not_agree() {
+    let entity = |total| with_total(5, total);
+    let entry = |total, number: usize| model::index::entry_of_value(EdmValue::Int32(total), &key(number).encode());
+    for (is_deleted, key_in_index, value, expected) in [
+        (false, entry(7, 5), &b""[..], None),
+        (true, entry(7, 5), b"", Some("the index of Total lacks the entity")),
+        (false, entry(8, 5), b"", Some("no entity has this entry in the index of Total")),
+        (false, entry(7, 6), b"", Some("no entity has this entry in the index of Total")),
+        (false, entry(7, 5), b"x", Some("no entity has this entry in the index of Total")),
+        (false, b"damaged".to_vec(), b"", Some("no entity has this entry in the index of Total")),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(&folder);
+        engine.create_table(&table()).await.unwrap();
+        commit(&engine, entity(Some(7))).await.unwrap();
+        set_indexes(&engine, &table(), &["Total"]).await;
+        wait_until_ready(&engine, &table()).await;
+        let index = engine.shared.catalog().get(&table()).unwrap().table.indexes()[0].id;
+        let mut operations = Operations::default();
+        let full_key = layout::entity_key(index, &key_in_index);
+        if is_deleted {
+            operations.delete(full_key);
+        } else {
+            operations.put(full_key, value);
+        }
+        engine.shared.storage.write(vec![operations.into_transaction(Origin::Index)], None, true).unwrap();
+        engine.close().await.unwrap();
+        drop(engine);
+        let found = problems(folder.path());
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
+        assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_record_has_no_entries_and_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);

@@ -1,10 +1,11 @@
 //! Reads every key and value of a database, and reports damage and unexpected entries.
 
-use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId};
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, TableId, TableIndex};
 use crate::reading::snapshot::EmbeddedSnapshot;
 use crate::tree::{Key, Tree, Value};
 use engine::check::{CheckReport, ENTITIES_BETWEEN_REPORTS, check_entity, check_snapshot};
 use engine::parts::cancellation::Cancellation;
+use engine::parts::index;
 use engine::snapshot::SnapshotContents;
 use model::DateTime;
 use std::collections::BTreeSet;
@@ -16,11 +17,11 @@ pub(crate) fn check(tree: &Tree, database: &Path, report: &mut CheckReport, read
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let (snapshot, closing) = (tree.snapshot(), Cancellation::default());
     let tables = EmbeddedSnapshot { contents, ids: Vec::new(), snapshot, closing, _folder: None };
-    let mut walk =
-        Walk { database, report, tables, ids: BTreeSet::new(), purged: BTreeSet::new(), next_table_id: None };
+    let (ids, purged, indexes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let mut walk = Walk { database, report, tables, ids, purged, indexes, next_table_id: None };
     walk.own_entries();
-    if check_snapshot(&walk.tables, walk.report, read) {
-        walk.outside_tables(read);
+    if check_snapshot(&walk.tables, walk.report, read) && walk.outside_tables(read) {
+        walk.all_indexes(read);
     }
 }
 
@@ -31,6 +32,8 @@ struct Walk<'a> {
     /// The IDs of all tables and indexes, including deleted ones.
     ids: BTreeSet<TableId>,
     purged: BTreeSet<TableId>,
+    /// The indexes, each with the ID of its table.
+    indexes: Vec<(TableId, TableIndex)>,
     next_table_id: Option<TableId>,
 }
 
@@ -82,6 +85,7 @@ impl Walk<'_> {
                 for id in entry.ids() {
                     self.take_id(id)?;
                 }
+                self.indexes.extend(entry.indexes.iter().map(|index| (entry.id, index.clone())));
                 self.tables.ids.push(entry.id);
                 self.tables.contents.tables.push(entry.into_snapshot());
             }
@@ -110,19 +114,76 @@ impl Walk<'_> {
         if self.ids.insert(id) { Ok(()) } else { Err("another table has the same ID") }
     }
 
-    /// Also reports entities that belong to no table.
-    fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) {
+    /// Also reports entities that belong to no table. Returns whether the check continues.
+    fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) -> bool {
         let mut from = Bound::Included(TableId::FIRST.to_bytes());
         for id in std::mem::take(&mut self.ids) {
             let (start, end) = (id.to_bytes(), id.next().to_bytes());
             self.strangers(from, Bound::Excluded(start));
             if self.purged.contains(&id) && !self.purged_entities((Bound::Included(start), Bound::Excluded(end)), read)
             {
-                return;
+                return false;
             }
             from = Bound::Included(end);
         }
         self.strangers(from, Bound::Unbounded);
+        true
+    }
+
+    /// Compares the indexes with the entities.
+    fn all_indexes(&mut self, read: &dyn Fn(u64) -> bool) {
+        for (table, index) in std::mem::take(&mut self.indexes) {
+            let mut seen = 0_u64;
+            // The entities have been counted before.
+            let mut goes_on = || {
+                seen += 1;
+                !seen.is_multiple_of(ENTITIES_BETWEEN_REPORTS) || read(0)
+            };
+            self.entries(table, &index, &mut goes_on);
+            if index.is_ready {
+                self.indexed_entities(table, &index, &mut goes_on);
+            }
+            if !read(0) {
+                return;
+            }
+        }
+    }
+
+    /// Checks that each entry belongs to an entity.
+    fn entries(&mut self, table: TableId, index: &TableIndex, goes_on: &mut dyn FnMut() -> bool) {
+        self.range(of_id(index.id), |walk, full_key, value| {
+            let entry = layout::key_in_table(&full_key).unwrap_or_default();
+            let key = index::key_of_entry(entry).unwrap_or_default();
+            let record = walk.stored(&layout::entity_key(table, key));
+            let expected = record.and_then(|record| index::entry_of(&index.property, key, &record));
+            if expected.as_deref() != Some(entry) || !value.is_empty() {
+                let place = format!("the key {}", full_key.escape_ascii());
+                walk.report.problem(place, format_args!("no entity has this entry in the index of {}", index.property));
+            }
+            goes_on()
+        });
+    }
+
+    /// Checks that each entity has its entry.
+    fn indexed_entities(&mut self, table: TableId, index: &TableIndex, goes_on: &mut dyn FnMut() -> bool) {
+        self.range(of_id(table), |walk, full_key, record| {
+            let key = layout::key_in_table(&full_key).unwrap_or_default();
+            if let Some(entry) = index::entry_of(&index.property, key, &record)
+                && walk.stored(&layout::entity_key(index.id, &entry)).is_none()
+            {
+                let place = format!("the key {}", full_key.escape_ascii());
+                walk.report.problem(place, format_args!("the index of {} lacks the entity", index.property));
+            }
+            goes_on()
+        });
+    }
+
+    /// A value that cannot be read is reported, and counts as missing.
+    fn stored(&mut self, key: &[u8]) -> Option<Value> {
+        self.tables.snapshot.get(key).unwrap_or_else(|error| {
+            self.report.problem(format_args!("the key {}", key.escape_ascii()), error);
+            None
+        })
     }
 
     /// Returns whether the check continues.
@@ -151,4 +212,8 @@ impl Walk<'_> {
             true
         });
     }
+}
+
+fn of_id(id: TableId) -> (Bound<[u8; 8]>, Bound<[u8; 8]>) {
+    (Bound::Included(id.to_bytes()), Bound::Excluded(id.next().to_bytes()))
 }
