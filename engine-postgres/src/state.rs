@@ -10,7 +10,7 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
 use model::limits::STORE_TABLES_CACHED_MAX;
-use model::{Clock, DateTime};
+use model::{Clock, DateTime, Retention};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -37,8 +37,17 @@ pub(crate) struct PostgresState<C> {
     pub(crate) closing: Cancellation,
 }
 
-/// The cached state of a table. On each use, the database checks whether the table still exists, and in a commit whether
-/// it has these settings, so an outdated state does no harm.
+/// A table as this server knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownTable {
+    pub(crate) id: DatabaseTableId,
+    /// The number of times that the settings have changed.
+    pub(crate) generation: i64,
+    pub(crate) retention: Option<Retention>,
+}
+
+/// The cached state of tables. On each use, the database checks whether the table still exists and has the same
+/// generation, so outdated state does no harm.
 #[derive(Default)]
 struct CachedTables {
     tables: Catalog<CachedTable>,
@@ -46,9 +55,7 @@ struct CachedTables {
 }
 
 struct CachedTable {
-    id: DatabaseTableId,
-    /// The settings in their stored form.
-    settings: Arc<[u8]>,
+    known: KnownTable,
     /// The average row size in the last page, in bytes; zero if there was no page.
     row_bytes: AtomicUsize,
 }
@@ -95,10 +102,8 @@ impl<C: Clock> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn cached_table(&self, table: &TableKey) -> Option<(DatabaseTableId, Arc<[u8]>)> {
-        let known = self.known();
-        let cached = &known.tables.get(table)?.table;
-        Some((cached.id, Arc::clone(&cached.settings)))
+    pub(crate) fn cached(&self, table: &TableKey) -> Option<KnownTable> {
+        Some(self.known().tables.get(table)?.table.known.clone())
     }
 
     /// Returns `None` if this server has not read a page of the table.
@@ -112,8 +117,8 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    pub(crate) fn cache_table(&self, table: &TableKey, id: DatabaseTableId, settings: &[u8]) {
-        if self.cached_table(table).is_some_and(|(known, known_settings)| known == id && *known_settings == *settings) {
+    pub(crate) fn cache(&self, table: &TableKey, known_table: KnownTable) {
+        if self.known().tables.get(table).is_some_and(|cached| cached.table.known == known_table) {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +128,7 @@ impl<C: Clock> PostgresState<C> {
         if known.tables.remove(table).is_none() {
             known.count += 1;
         }
-        known.tables.insert(table, CachedTable { id, settings: Arc::from(settings), row_bytes: AtomicUsize::new(0) });
+        known.tables.insert(table, CachedTable { known: known_table, row_bytes: AtomicUsize::new(0) });
     }
 
     pub(crate) fn uncache(&self, table: &TableKey) {

@@ -1,9 +1,10 @@
 //! The SQL statements. They identify entities by parameters for a prefix of the primary key, so that a database that
 //! distributes partitions can determine the node from the parameters alone.
 
-/// Returns the table with the given name: its ID, its name in the original letter case, its policies and its settings.
-pub(crate) const TABLE_BY_NAME: &str =
-    "SELECT id, name, policies, settings FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+/// Returns the table with the given name: its ID, its name in the original letter case, its policies, its settings, and
+/// their generation.
+pub(crate) const TABLE_BY_NAME: &str = "SELECT id, name, policies, settings, generation FROM rowhouse_tables \
+     WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
 pub(crate) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
@@ -17,15 +18,16 @@ pub(crate) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const TABLES_WITH_SETTINGS: &str =
     "SELECT account, name, settings FROM rowhouse_tables WHERE settings <> '' AND NOT is_deleted ORDER BY id";
-/// Replaces the settings `$2` of a table by `$3`.
-pub(crate) const SET_SETTINGS: &str =
-    "UPDATE rowhouse_tables SET settings = $3 WHERE id = $1 AND settings = $2 AND NOT is_deleted";
+/// Replaces the settings of a table that has the generation `$2`.
+pub(crate) const SET_SETTINGS: &str = "UPDATE rowhouse_tables SET settings = $3, generation = generation + 1 \
+     WHERE id = $1 AND generation = $2 AND NOT is_deleted";
 
 pub(crate) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
-/// Returns the record of an entity, or null if the entity is missing, and the settings of its table, provided that the
-/// table still exists; otherwise, returns no row.
-pub(crate) const RECORD_OF_TABLE: &str = "SELECT e.record, t.settings FROM rowhouse_tables AS t \
-     LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 WHERE t.id = $3 AND NOT t.is_deleted";
+/// Returns the record of an entity, or null if the entity is missing, provided that its table still exists and has the
+/// generation `$4`; otherwise, returns no row.
+pub(crate) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
+     LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 \
+     WHERE t.id = $3 AND t.generation = $4 AND NOT t.is_deleted";
 pub(crate) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
 /// Locks the entities in key order.
 pub(crate) const LOCK_RECORDS: &str =

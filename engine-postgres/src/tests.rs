@@ -113,13 +113,17 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
     let [MutationResult::Stored(stamp)] = written[..] else { panic!("{written:?}") };
     assert!(stamp > far, "{stamp:?}");
+    // The function of an older server would ignore the settings.
+    let functions = cluster.sql(&options.url, "SELECT count(*) FROM pg_proc WHERE proname = 'rowhouse_commit'");
+    assert_eq!(functions.trim(), "1");
     engine.delete_table(&table).await.unwrap();
     engine.create_table(&table).await.unwrap();
 }
 
-/// Reverts the changes from the first to the third version of the schema.
-const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases; \
-    DROP FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]); \
+/// Reverts the changes since the first version of the schema, except that there is the function of the third version.
+const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases; DROP FUNCTION rowhouse_commit; \
+    CREATE FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]) RETURNS bytea LANGUAGE sql AS 'SELECT $1'; \
+    ALTER TABLE rowhouse_tables DROP COLUMN settings, DROP COLUMN generation; \
     ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \
     CREATE TABLE rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, stamp bigint NOT NULL, \
     PRIMARY KEY (partition, bucket)); \
@@ -140,7 +144,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
          '' FROM generate_series(1, 20000) n",
     );
-    let table_settings = engine.shared.names.table_settings.as_str();
+    let table_is_current = engine.shared.names.table_is_current.as_str();
     let rows = r"ARRAY['\x61', '\x62']::bytea[]";
     let (from, to) = (r"'\x61'", r"'\x62'");
     let scans = [
@@ -153,9 +157,9 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::RECORD, format!("{PARTITION}, {from}")),
         (sql::LOCK_RECORDS, format!("{PARTITION}, {rows}")),
         (sql::RECORDS, format!("{PARTITION}, {rows}")),
-        (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1")),
+        (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1, 0")),
         (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
-        (table_settings, "1".to_owned()),
+        (table_is_current, "1, 0".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
     ];

@@ -92,10 +92,10 @@ impl AttemptError {
         Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
 
-    /// Returns the failure for a cached table ID whose table has been deleted; a different table may have the name now.
-    /// On Citus, a deletion does not become visible on all nodes at the same time.
-    pub(crate) fn table_deleted() -> Self {
-        Self::retry(RetryReason::Conflict, "the table was deleted")
+    /// Returns the failure for a cached table that has been deleted or has changed; a different table may have the name
+    /// now. On Citus, a change does not become visible on all nodes at the same time.
+    pub(crate) fn table_changed() -> Self {
+        Self::retry(RetryReason::Conflict, "the table was deleted or changed")
     }
 
     pub(crate) fn retry(retry: RetryReason, reason: &'static str) -> Self {

@@ -1,14 +1,14 @@
 //! Operations on tables, their policies and settings, and single entities. Each needs one or two statements.
 //!
-//! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table and
-//! its settings are cached. Each use of the ID also checks whether the table still exists, and returns or checks its
-//! settings.
+//! The catalog is read each time, so that changes by other servers are visible immediately. Only what an operation on
+//! entities needs is cached, with its generation. Each use of it also checks whether the table still exists and has
+//! this generation.
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, end, no_response, read};
 use crate::layout::{DatabaseTableId, columns};
-use crate::state::PostgresState;
+use crate::state::{KnownTable, PostgresState};
 use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
@@ -19,7 +19,6 @@ use model::{
     AccountName, Clock, EntityKey, Expiry, Record, Retention, StoredAccessPolicies, TableName, TableSettings,
     TableSettingsUpdate, Visibility,
 };
-use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -29,6 +28,13 @@ pub(crate) struct ListedTable {
     pub(crate) name: TableName,
     pub(crate) policies: StoredAccessPolicies,
     pub(crate) settings: TableSettings,
+    generation: i64,
+}
+
+impl ListedTable {
+    fn known(&self) -> KnownTable {
+        KnownTable { id: self.id, generation: self.generation, retention: self.settings.retention.clone() }
+    }
 }
 
 impl<C: Clock> PostgresState<C> {
@@ -44,28 +50,18 @@ impl<C: Clock> PostgresState<C> {
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
         let id = DatabaseTableId(column(row, 0)?);
-        let stored_settings = column(row, 3)?;
-        let settings = decode_settings(stored_settings)?;
-        self.cache_table(table, id, stored_settings);
-        Ok(Some(ListedTable { id, name, policies, settings }))
+        let (settings, generation) = (decode_settings(column(row, 3)?)?, column(row, 4)?);
+        let listed = ListedTable { id, name, policies, settings, generation };
+        self.cache(table, listed.known());
+        Ok(Some(listed))
     }
 
-    /// If the ID comes from the cache, the table may have been deleted since.
-    pub(crate) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
-        Ok(self.id_and_settings(table).await?.map(|(id, _)| id))
-    }
-
-    /// Returns the ID and the settings in their stored form. If they come from the cache, the table may have been deleted
-    /// or changed since.
-    pub(crate) async fn id_and_settings(
-        &self,
-        table: &TableKey,
-    ) -> Result<Option<(DatabaseTableId, Arc<[u8]>)>, Fault> {
-        if let Some(cached) = self.cached_table(table) {
-            return Ok(Some(cached));
+    /// If the table comes from the cache, it may have been deleted or changed since.
+    pub(crate) async fn known_table(&self, table: &TableKey) -> Result<Option<KnownTable>, Fault> {
+        if let Some(known) = self.cached(table) {
+            return Ok(Some(known));
         }
-        let listed = self.look_up(table).await?;
-        Ok(listed.map(|listed| (listed.id, Arc::from(settings_value::encode(&listed.settings)))))
+        Ok(self.look_up(table).await?.map(|listed| listed.known()))
     }
 
     /// Returns the tables with a retention if this server has to delete their expired entities. One of the servers that
@@ -116,7 +112,7 @@ impl<C: Clock> PostgresState<C> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {
             Some(id) => {
-                self.cache_table(table, id, &settings_value::encode(&TableSettings::default()));
+                self.cache(table, KnownTable { id, generation: 0, retention: None });
                 Ok(())
             }
             None => Err(CatalogError::AlreadyExists),
@@ -179,9 +175,8 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<(), CatalogError> {
         loop {
             let listed = self.look_up(table).await.map_err(CatalogError::Fault)?.ok_or(CatalogError::NotFound)?;
-            let before = settings_value::encode(&listed.settings);
-            let after = settings_value::encode(&listed.settings.updated(update.clone()));
-            match self.change(statements::SET_SETTINGS, &[&listed.id.0, &before, &after]).await {
+            let updated = settings_value::encode(&listed.settings.updated(update.clone()));
+            match self.change(statements::SET_SETTINGS, &[&listed.id.0, &listed.generation, &updated]).await {
                 Err(CatalogError::NotFound) => {}
                 changed => {
                     self.uncache(table);
@@ -199,73 +194,68 @@ impl<C: Clock> PostgresState<C> {
     pub(crate) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         let mut attempts = Attempts::new(&self.pool.counts);
         loop {
-            let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let known = self.known_table(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let now = self.now();
-            let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
-            let Some((found, settings)) = found else {
-                // The table was deleted, and perhaps created again with a different ID.
+            let found = self.persist(async || self.try_get(&known, key).await).await.map_err(ReadError::Fault)?;
+            let Some(found) = found else {
                 self.uncache(table);
-                attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
+                attempts.next(AttemptError::table_changed()).await.map_err(ReadError::Fault)?;
                 continue;
             };
             let Some(record) = found else { return Ok(None) };
             let view = record.view().map_err(|_| ReadError::Fault(damaged(&key.encode())))?;
-            let is_visible = Expiry::new(settings.retention.as_ref(), Visibility::Live, now).sees(view);
+            let is_visible = Expiry::new(known.retention.as_ref(), Visibility::Live, now).sees(view);
             return Ok(is_visible.then_some(record));
         }
     }
 
-    /// Also returns the settings of the table. Returns `None` if the table no longer exists.
-    async fn try_get(
-        &self,
-        id: DatabaseTableId,
-        key: &EntityKey,
-    ) -> Result<Option<(Option<Record>, TableSettings)>, AttemptError> {
-        let (partition, row) = columns(id, key);
+    /// The outer `None` means that the table no longer exists or has changed.
+    async fn try_get(&self, table: &KnownTable, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
+        let (partition, row) = columns(table.id, key);
         let lease = self.pool.take_for(&partition).await?;
-        let (settings, rows) = if self.names.is_distributed {
+        let (is_current, rows) = if self.names.is_distributed {
             // Citus plans two simple statements faster than one with a join.
-            self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
+            self.read_of_table(&lease, table, statements::RECORD, &[&partition, &row]).await?
         } else {
-            let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
-            let settings = rows.first().map(|row| decode_settings(column(row, 1)?)).transpose();
-            (settings.map_err(AttemptError::Fault)?, rows)
+            let values: &[&(dyn ToSql + Sync)] = &[&partition, &row, &table.id.0, &table.generation];
+            let rows = read(&lease, statements::RECORD_OF_TABLE, values).await?;
+            (!rows.is_empty(), rows)
         };
         lease.return_to_pool();
-        let Some(settings) = settings else { return Ok(None) };
+        if !is_current {
+            return Ok(None);
+        }
         let record = rows.first().map(|row| column(row, 0)).transpose().map_err(AttemptError::Fault)?.flatten();
-        Ok(Some((record.map(Record::from_bytes), settings)))
+        Ok(Some(record.map(Record::from_bytes)))
     }
 
-    /// Returns the rows of a statement about entities, and the settings of their table if it exists. The table is read
-    /// last: if it exists then, it also existed when the entities were read, and its purge had not begun.
+    /// Returns the rows of a statement about entities, and whether their table still exists and has not changed. The
+    /// table is checked last: if it exists then, it also existed when the entities were read, and its purge had not
+    /// begun.
     pub(crate) async fn read_of_table(
         &self,
         lease: &Lease,
-        id: DatabaseTableId,
+        table: &KnownTable,
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
-    ) -> Result<(Option<TableSettings>, Vec<Row>), AttemptError> {
+    ) -> Result<(bool, Vec<Row>), AttemptError> {
         let answers = timeout(ATTEMPT_TIME_MAX, async {
             let entities = lease.prepare_cached(sql).await?;
-            let table_settings = lease.prepare_cached(&self.names.table_settings).await?;
+            let table_is_current = lease.prepare_cached(&self.names.table_is_current).await?;
             let began = monotonic::now();
-            let (entities, table) = tokio::join!(
+            let (entities, is_current) = tokio::join!(
                 biased;
                 lease.query(&entities, values),
-                async { lease.query_opt(&table_settings, &[&id.0]).await },
+                async { lease.query_opt(&table_is_current, &[&table.id.0, &table.generation]).await },
             );
             lease.record_step(began);
-            Ok((table?, entities?))
+            Ok((is_current?.is_some(), entities?))
         });
-        let answers = answers.await.map_err(|_| no_response())?;
-        let (table, entities) = answers.map_err(|error| AttemptError::before_commit(&error))?;
-        let settings = table.map(|row| decode_settings(column(&row, 0)?)).transpose();
-        Ok((settings.map_err(AttemptError::Fault)?, entities))
+        answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
     }
 }
 
-pub(crate) fn decode_settings(bytes: &[u8]) -> Result<TableSettings, Fault> {
+fn decode_settings(bytes: &[u8]) -> Result<TableSettings, Fault> {
     let newer =
         || Fault::Damaged("the settings of a table cannot be read; perhaps a newer version wrote them".to_owned());
     settings_value::decode(bytes).ok_or_else(newer)

@@ -8,16 +8,15 @@
 //!
 //! In a table with a retention, whether an entity exists depends on its contents and on the time. A mutation of an
 //! existing entity therefore reads it first, and so does one that finds an expired entity in its way. The function
-//! receives the settings that were taken into account, and does nothing if the table has other ones.
+//! receives the generation of the settings that were taken into account, and does nothing if the table has another one.
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::counts::RetryReason;
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, end, no_response, read};
-use crate::layout::{DatabaseTableId, columns, key_bytes};
-use crate::requests::catalog::decode_settings;
-use crate::schema::function::{Expectation, TABLE_GONE};
-use crate::state::PostgresState;
+use crate::layout::{columns, key_bytes};
+use crate::schema::function::{Expectation, TABLE_CHANGED};
+use crate::state::{KnownTable, PostgresState};
 use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
@@ -28,7 +27,6 @@ use model::{
     Transaction, Visibility,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -40,7 +38,8 @@ const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 enum AttemptOutcome {
     Committed(Vec<MutationResult>),
     Refused(usize, MutationError),
-    TableGone,
+    /// The table was deleted or has changed.
+    TableChanged,
     /// An entity was not as expected, but the transaction is still possible.
     Changed,
     /// The transaction is refused if its entities, which were not all examined at one instant, are read again at one.
@@ -48,10 +47,7 @@ enum AttemptOutcome {
 }
 
 struct TransactionRows {
-    table: DatabaseTableId,
-    /// The settings of the table in their stored form.
-    settings: Arc<[u8]>,
-    retention: Option<Retention>,
+    table: KnownTable,
     visible: Visibility,
     partition: Vec<u8>,
     /// The row keys, in the order of the mutations.
@@ -60,33 +56,32 @@ struct TransactionRows {
 }
 
 impl TransactionRows {
-    fn new((table, settings): (DatabaseTableId, Arc<[u8]>), transaction: &Transaction) -> Result<Self, Fault> {
-        let retention = decode_settings(&settings)?.retention;
-        let (visible, partition, rows) = (transaction.visible(), Vec::new(), Vec::new());
-        let mut transaction_rows = Self { table, settings, retention, visible, partition, rows, longest: 0 };
+    fn new(table: KnownTable, transaction: &Transaction) -> Self {
+        let (id, visible) = (table.id, transaction.visible());
+        let mut transaction_rows = Self { table, visible, partition: Vec::new(), rows: Vec::new(), longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
-            let (partition, row) = columns(table, mutation.key());
+            let (partition, row) = columns(id, mutation.key());
             if row.len() > longest_bytes {
                 (transaction_rows.longest, longest_bytes) = (index, row.len());
             }
             transaction_rows.partition = partition;
             transaction_rows.rows.push(row);
         }
-        Ok(transaction_rows)
+        transaction_rows
     }
 
     /// Returns whether the entities must be read before the transaction can be applied. An entity that an insert found
     /// may have expired.
     fn need_records(&self, transaction: &Transaction, known: &KnownEntities) -> bool {
-        let retention = self.retention.as_ref();
+        let retention = self.table.retention.as_ref();
         (retention.is_some() && known.latest.is_some())
             || transaction.mutations().iter().any(|mutation| needs_record(mutation, retention))
     }
 
     /// Returns which entities the transaction sees at the given time.
     fn expiry(&self, now: DateTime) -> Expiry {
-        Expiry::new(self.retention.as_ref(), self.visible, now)
+        Expiry::new(self.table.retention.as_ref(), self.visible, now)
     }
 
     fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
@@ -220,9 +215,9 @@ impl<C: Clock> PostgresState<C> {
         let (mut known, mut changed) = (KnownEntities::default(), 0);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
-            let found = self.id_and_settings(table).await.map_err(CommitError::Fault)?;
-            let found = found.ok_or(CommitError::TableNotFound)?;
-            let transaction_rows = TransactionRows::new(found, &transaction).map_err(CommitError::Fault)?;
+            let known_table = self.known_table(table).await.map_err(CommitError::Fault)?;
+            let known_table = known_table.ok_or(CommitError::TableNotFound)?;
+            let transaction_rows = TransactionRows::new(known_table, &transaction);
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
                 self.try_commit(&transaction_rows, &transaction, &mut known).await
             } else {
@@ -243,11 +238,10 @@ impl<C: Clock> PostgresState<C> {
                 Ok(AttemptOutcome::Changed | AttemptOutcome::Doubtful) => {
                     AttemptError::retry(RetryReason::Conflict, "the entities change too often")
                 }
-                Ok(AttemptOutcome::TableGone) => {
-                    // The table was deleted, and perhaps created again with a different ID.
+                Ok(AttemptOutcome::TableChanged) => {
                     self.uncache(table);
                     known = KnownEntities::default();
-                    AttemptError::table_deleted()
+                    AttemptError::table_changed()
                 }
                 Err(trouble) => trouble,
             };
@@ -263,7 +257,7 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<AttemptOutcome, AttemptError> {
         let mut is_read = known.records.is_some() || transaction_rows.need_records(transaction, known);
         if is_read && known.records.is_none() && !self.read_rows(transaction_rows, known).await? {
-            return Ok(AttemptOutcome::TableGone);
+            return Ok(AttemptOutcome::TableChanged);
         }
         let expiry = transaction_rows.expiry(self.now());
         let changes = loop {
@@ -279,7 +273,7 @@ impl<C: Clock> PostgresState<C> {
                 Ok(_) | Err(Ok(_)) => {
                     is_read = true;
                     if !self.read_rows(transaction_rows, known).await? {
-                        return Ok(AttemptOutcome::TableGone);
+                        return Ok(AttemptOutcome::TableChanged);
                     }
                 }
             }
@@ -333,7 +327,7 @@ impl<C: Clock> PostgresState<C> {
         known: &mut KnownEntities,
     ) -> Result<AttemptOutcome, AttemptError> {
         if !self.read_rows(transaction_rows, known).await? {
-            return Ok(AttemptOutcome::TableGone);
+            return Ok(AttemptOutcome::TableChanged);
         }
         let expiry = transaction_rows.expiry(self.now());
         match apply(transaction_rows, transaction, known, DateTime::MIN, &expiry) {
@@ -343,7 +337,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Returns whether the table exists with the settings of the transaction.
+    /// Returns whether the table still exists and has not changed.
     async fn read_rows(
         &self,
         transaction_rows: &TransactionRows,
@@ -351,10 +345,11 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<bool, AttemptError> {
         let lease = self.pool.take_for(&transaction_rows.partition).await?;
         let values: &[&(dyn ToSql + Sync)] = &[&transaction_rows.partition, &transaction_rows.rows];
-        let (settings, rows) = self.read_of_table(&lease, transaction_rows.table, statements::RECORDS, values).await?;
+        let (is_current, rows) =
+            self.read_of_table(&lease, &transaction_rows.table, statements::RECORDS, values).await?;
         lease.return_to_pool();
         known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
-        Ok(settings.is_some_and(|settings| settings.retention == transaction_rows.retention))
+        Ok(is_current)
     }
 }
 
@@ -376,9 +371,8 @@ async fn call(
         Effect::Delete => None,
     });
     let records: Vec<Option<&[u8]>> = records.collect();
-    let TransactionRows { partition, table, rows, settings, .. } = transaction_rows;
-    let settings: &[u8] = settings;
-    let values: [&(dyn ToSql + Sync); 6] = [partition, &table.0, rows, &expected, &records, &settings];
+    let TransactionRows { partition, table, rows, .. } = transaction_rows;
+    let values: [&(dyn ToSql + Sync); 6] = [partition, &table.id.0, &table.generation, rows, &expected, &records];
     let began = monotonic::now();
     let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
     lease.record_step(began);
@@ -386,7 +380,7 @@ async fn call(
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             return match error.code() {
-                Some(code) if code.code() == TABLE_GONE => Ok(AttemptOutcome::TableGone),
+                Some(code) if code.code() == TABLE_CHANGED => Ok(AttemptOutcome::TableChanged),
                 // The keys are longer than the database's index allows.
                 Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
                     Ok(AttemptOutcome::Refused(transaction_rows.longest, MutationError::EntityTooLarge))

@@ -11,7 +11,7 @@
 //! Invariants:
 //!
 //! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
-//!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
+//!    which the table was current. A page over one connection is therefore one snapshot, and on a Citus cluster, the
 //!    part from each node is one snapshot.
 //! 2. A page over several nodes contains every shard exactly once. Each node's list of the shards it stores, read in
 //!    the transaction, must match the shard map, which contains every shard once. A shard that is being moved appears
@@ -24,14 +24,13 @@
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::rows::no_response;
 use crate::connections::shard_map::OWN_SHARDS;
-use crate::layout::{Bounds, DatabaseTableId};
-use crate::requests::catalog::decode_settings;
+use crate::layout::Bounds;
 use crate::requests::scan_part::{ChunkSize, Part};
-use crate::state::PostgresState;
+use crate::state::{KnownTable, PostgresState};
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
-use model::{Clock, Expiry, TableSettings};
+use model::{Clock, Expiry};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -51,9 +50,8 @@ const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 const SHARD_ATTEMPTS_MAX: u32 = 4;
 
 enum PageStart {
-    /// With the settings of the table.
-    Requested(Vec<Part>, TableSettings),
-    Gone,
+    Requested(Vec<Part>),
+    TableChanged,
     ShardsMoved,
 }
 
@@ -75,17 +73,14 @@ impl<C: Clock> PostgresState<C> {
         let mut shard_attempts = 0;
         let (mut parts, mut bounds, expiry) = loop {
             self.check_open().map_err(ReadError::Fault)?;
-            let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
-            let now = self.now();
-            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
-            match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
-                Ok(PageStart::Requested(parts, settings)) => {
-                    break (parts, bounds, Expiry::new(settings.retention.as_ref(), scan.visible, now));
-                }
-                // The table was deleted, and perhaps created again with a different ID.
-                Ok(PageStart::Gone) => {
+            let known = self.known_table(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let expiry = Expiry::new(known.retention.as_ref(), scan.visible, self.now());
+            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(known.id, range)).collect();
+            match self.begin(&known, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
+                Ok(PageStart::Requested(parts)) => break (parts, bounds, expiry),
+                Ok(PageStart::TableChanged) => {
                     self.uncache(table);
-                    attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
+                    attempts.next(AttemptError::table_changed()).await.map_err(ReadError::Fault)?;
                 }
                 Ok(PageStart::ShardsMoved) => {
                     shard_attempts += 1;
@@ -119,7 +114,7 @@ impl<C: Clock> PostgresState<C> {
 
     async fn begin(
         &self,
-        id: DatabaseTableId,
+        table: &KnownTable,
         bounds: &VecDeque<Bounds>,
         size: &mut ChunkSize,
         may_name_shards: bool,
@@ -127,10 +122,10 @@ impl<C: Clock> PostgresState<C> {
         let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
         size.share(parts.len());
         let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
-        let table_settings = (self.names.table_settings.as_str(), id.0);
-        let said = parts.iter_mut().map(|part| part.begin(begin, table_settings, own_shards, bounds.front(), size));
+        let table_is_current = (self.names.table_is_current.as_str(), table);
+        let said = parts.iter_mut().map(|part| part.begin(begin, table_is_current, own_shards, bounds.front(), size));
         let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
-        let mut said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
+        let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
             Ok(said) => said,
             // The shard was removed after it was moved.
             Err(error) if !expected.is_empty() && error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
@@ -139,15 +134,13 @@ impl<C: Clock> PostgresState<C> {
             }
             Err(error) => return Err(AttemptError::before_commit(&error)),
         };
-        let is_gone = said.iter().any(|said| said.settings.is_none());
+        let is_current = said.iter().all(|said| said.is_current);
         let is_elsewhere = said.iter().zip(&expected).any(|(said, expected)| said.shards.as_ref() != Some(expected));
-        if !is_gone && !is_elsewhere {
-            // During a change, the nodes may have different settings for a moment.
-            let settings = said.pop().and_then(|said| said.settings).unwrap_or_default();
-            return Ok(PageStart::Requested(parts, decode_settings(&settings).map_err(AttemptError::Fault)?));
+        if is_current && !is_elsewhere {
+            return Ok(PageStart::Requested(parts));
         }
         end(parts, "ROLLBACK").await;
-        Ok(if is_gone { PageStart::Gone } else { PageStart::ShardsMoved })
+        Ok(if is_current { PageStart::ShardsMoved } else { PageStart::TableChanged })
     }
 
     /// If the connections lead to several nodes, returns each with the shards that it reads.

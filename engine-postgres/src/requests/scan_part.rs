@@ -7,6 +7,7 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control};
 use crate::layout::{Bounds, key_bytes};
+use crate::state::KnownTable;
 use crate::statements;
 use engine::{Fault, ReadError, Scan};
 use futures_util::TryStreamExt;
@@ -93,8 +94,8 @@ impl ChunkSize {
 }
 
 pub(crate) struct TransactionStart {
-    /// The settings of the table in their stored form; `None` if the table does not exist.
-    pub(crate) settings: Option<Vec<u8>>,
+    /// Whether the table exists and has not changed.
+    pub(crate) is_current: bool,
     /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(crate) shards: Option<Vec<i64>>,
 }
@@ -126,17 +127,17 @@ impl Part {
         Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
     }
 
-    /// Begins the transaction and requests three things together: the settings of a table, which shards the node has,
-    /// and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
+    /// Begins the transaction and requests three things together: whether a table is current, which shards the node
+    /// has, and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
     pub(crate) async fn begin(
         &mut self,
         begin: &str,
-        (table_settings, table): (&str, i64),
+        (table_is_current, table): (&str, &KnownTable),
         shards: Option<&str>,
         first: Option<&Bounds>,
         size: &ChunkSize,
     ) -> Result<TransactionStart, Error> {
-        let table_settings = self.lease.prepare_cached(table_settings).await?;
+        let table_is_current = self.lease.prepare_cached(table_is_current).await?;
         let shards = match shards {
             Some(shards) => Some(self.lease.prepare_cached(shards).await?),
             None => None,
@@ -146,10 +147,10 @@ impl Part {
             self.lease.prepare_cached(self.statement(range)).await?;
         }
         let asked = size.next(0);
-        let (begun, settings, shards, rows) = tokio::join!(
+        let (begun, is_current, shards, rows) = tokio::join!(
             biased;
             self.lease.batch_execute(begin),
-            async { self.lease.query_opt(&table_settings, &[&table]).await },
+            async { self.lease.query_opt(&table_is_current, &[&table.id.0, &table.generation]).await },
             async {
                 match &shards {
                     Some(shards) => self.lease.query_one(shards, &[]).await?.try_get(0),
@@ -164,8 +165,7 @@ impl Part {
             },
         );
         begun?;
-        let settings = settings?.map(|row| row.try_get(0)).transpose()?;
-        let beginning = TransactionStart { settings, shards: shards? };
+        let beginning = TransactionStart { is_current: is_current?.is_some(), shards: shards? };
         if let (Some(range), Some(rows)) = (first, rows?) {
             self.await_rows(rows, range, asked);
         }

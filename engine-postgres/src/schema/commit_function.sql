@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION {schema}.rowhouse_commit(
-    _partition bytea, _table bigint, _rows bytea[], _expected bytea[], _records bytea[], _settings bytea
+    _partition bytea, _table bigint, _generation bigint, _rows bytea[], _expected bytea[], _records bytea[]
 ) RETURNS bytea LANGUAGE plpgsql AS $body$
 DECLARE
     _row bytea := _rows[1];
@@ -67,9 +67,9 @@ BEGIN
             RAISE serialization_failure USING MESSAGE = 'the entity was deleted concurrently';
         END IF;
     END IF;
-    PERFORM 1 FROM {catalog} WHERE id = _table AND NOT is_deleted AND settings = _settings;
+    PERFORM 1 FROM {catalog} WHERE id = _table AND NOT is_deleted AND generation = _generation;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '{table_gone}', MESSAGE = 'the table is deleted or has other settings';
+        RAISE EXCEPTION USING ERRCODE = '{table_changed}', MESSAGE = 'the table is deleted or has changed';
     END IF;
     RETURN CASE WHEN NOT _is_done THEN int4send(_at - 1) || coalesce(_found, '') END;
 END

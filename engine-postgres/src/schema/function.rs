@@ -11,8 +11,8 @@
 //!    `INSERT`. If the key has been inserted since, the `INSERT` fails, and so does the whole call.
 //! 2. **The Timestamp of an existing entity increases.** A record never replaces a record whose Timestamp is the same
 //!    or later.
-//! 3. **The changes fit the settings of the table.** The caller passes the settings that it took into account, and the
-//!    function makes no changes if they differ from the current ones.
+//! 3. **The changes fit the settings of the table.** The caller passes the generation of the settings that it took into
+//!    account, and the function makes no changes if the table has another one.
 //! 4. **The catalog is read last and not locked.** By then, a call that changes anything has a transaction ID. If a
 //!    call still finds a table that is being deleted, the call is therefore among the transactions for which the purge
 //!    waits (`purge`).
@@ -40,12 +40,12 @@ impl Expectation {
     }
 }
 
-/// The `SQLSTATE` of a call whose table has been deleted or has other settings.
-pub(crate) const TABLE_GONE: &str = "RH001";
+/// The `SQLSTATE` of a call whose table has been deleted or has another generation.
+pub(crate) const TABLE_CHANGED: &str = "RH001";
 
-/// The signature. The parameters are the partition, the table ID, the rows, the expectations, the records, which are
-/// null for deletions, and the settings of the table.
-pub(crate) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[], bytea)";
+/// The signature. The parameters are the partition, the table ID, the generation of the table's settings, the rows, the
+/// expectations, and the records, which are null for deletions.
+pub(crate) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bigint, bytea[], bytea[], bytea[])";
 
 /// The function of schema 3. Without it, a server of that version, if it is still running, cannot write.
 pub(crate) const DROP_THIRD: &str = "DROP FUNCTION IF EXISTS rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
@@ -60,5 +60,5 @@ pub(crate) fn definition(names: &Names) -> String {
         .replace("{schema}", &names.schema)
         .replace("{entities}", &names.entities)
         .replace("{catalog}", &names.catalog)
-        .replace("{table_gone}", TABLE_GONE)
+        .replace("{table_changed}", TABLE_CHANGED)
 }

@@ -91,10 +91,11 @@ fn third(dialect: Dialect) -> Vec<String> {
 }
 
 /// Returns the statements of the fourth version: the settings of each table, which a commit has to take into account.
-/// The default settings have no bytes.
+/// The default settings have no bytes. `generation` counts their changes.
 fn fourth(_: Dialect) -> Vec<String> {
     vec![
         "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned(),
+        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS generation bigint NOT NULL DEFAULT 0".to_owned(),
         function::DROP_THIRD.to_owned(),
     ]
 }

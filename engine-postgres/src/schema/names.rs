@@ -14,8 +14,8 @@ pub(crate) struct Names {
     pub(crate) catalog: String,
     /// Whether the entities are distributed over the Citus nodes.
     pub(crate) is_distributed: bool,
-    /// The statement that returns the settings of a table if the table still exists.
-    pub(crate) table_settings: String,
+    /// The statement that returns a row if a table still exists and has the given generation.
+    pub(crate) table_is_current: String,
     /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
     /// queried.
     pub(crate) transactions: String,
@@ -28,7 +28,7 @@ impl Names {
         let catalog = format!("{schema}.rowhouse_tables");
         Ok(Self {
             entities: format!("{schema}.rowhouse_entities"),
-            table_settings: table_settings(&catalog),
+            table_is_current: table_is_current(&catalog),
             catalog,
             schema,
             is_distributed: false,
@@ -45,7 +45,7 @@ impl Names {
         let Some(shard) = client.query_opt(CATALOG_SHARD, &[&names.catalog]).await? else { return Ok(names) };
         let catalog = format!("{}_{}", names.catalog, shard.try_get::<_, i64>(0)?);
         Ok(Self {
-            table_settings: table_settings(&catalog),
+            table_is_current: table_is_current(&catalog),
             catalog,
             is_distributed: true,
             transactions: format!(
@@ -56,8 +56,8 @@ impl Names {
     }
 }
 
-fn table_settings(catalog: &str) -> String {
-    format!("SELECT settings FROM {catalog} WHERE id = $1 AND NOT is_deleted")
+fn table_is_current(catalog: &str) -> String {
+    format!("SELECT id FROM {catalog} WHERE id = $1 AND generation = $2 AND NOT is_deleted")
 }
 
 /// Returns the single shard of a table that is replicated to every Citus node.
