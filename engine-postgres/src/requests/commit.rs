@@ -101,6 +101,8 @@ struct KnownEntities {
     /// later calls.
     records: Option<Vec<Option<Vec<u8>>>>,
     latest: Option<DateTime>,
+    /// The stamp of an attempt that stored nothing.
+    unused_stamp: Option<DateTime>,
 }
 
 impl KnownEntities {
@@ -260,12 +262,15 @@ impl<C: Clock> PostgresState<C> {
             return Ok(AttemptOutcome::TableChanged);
         }
         let expiry = transaction_rows.expiry(self.now());
-        let changes = loop {
-            let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
+        let (stamp, changes) = loop {
+            let stamp = match known.unused_stamp.take().filter(|stamp| Some(*stamp) > known.latest) {
+                Some(stamp) => stamp,
+                None => self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?,
+            };
             match apply(transaction_rows, transaction, known, stamp, &expiry) {
                 // A client may specify any Timestamp in a condition, but only one that an entity has may advance the
                 // stamps of this server.
-                Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
+                Ok(changes) if is_read || changes.have_stamp(stamp) => break (stamp, changes),
                 Err(Ok((index, error))) if is_read => return Ok(AttemptOutcome::Refused(index, error)),
                 Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
                 // Whether an entity has that Timestamp, or an earlier mutation would be refused, depends on the actual
@@ -281,6 +286,9 @@ impl<C: Clock> PostgresState<C> {
         let lease = self.pool.take_for(&transaction_rows.partition).await?;
         let ended = call(&lease, transaction_rows, transaction, &expiry, changes, known).await?;
         lease.return_to_pool();
+        if matches!(ended, AttemptOutcome::Changed) {
+            known.unused_stamp = Some(stamp);
+        }
         Ok(ended)
     }
 
