@@ -7,3 +7,4 @@ pub(crate) mod properties;
 pub(crate) mod purge;
 pub(crate) mod scan;
 pub(crate) mod scan_part;
+pub(crate) mod settling;
