@@ -155,9 +155,7 @@ impl<C: Clock> Engine for Postgres<C> {
     }
 
     async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
-        let settings = self.settings(table).await?;
-        let building = |property| IndexState { property, is_ready: false };
-        Ok(settings.indexes.into_iter().map(building).collect())
+        self.shared.indexes(table).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -10,7 +10,7 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
 use model::limits::STORE_TABLES_CACHED_MAX;
-use model::{Clock, DateTime, Retention};
+use model::{Clock, DateTime, IndexedProperty, Retention};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -33,6 +33,7 @@ pub(crate) struct PostgresState<C> {
     /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
     pub(crate) refreshing: tokio::sync::Mutex<()>,
     pub(crate) purges: Notify,
+    pub(crate) indexing: Notify,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(crate) closing: Cancellation,
 }
@@ -44,6 +45,15 @@ pub(crate) struct KnownTable {
     /// The number of times that the settings have changed.
     pub(crate) generation: i64,
     pub(crate) retention: Option<Retention>,
+    /// Whether an index is ready may have changed.
+    pub(crate) indexes: Arc<[TableIndex]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableIndex {
+    pub(crate) id: i64,
+    pub(crate) property: IndexedProperty,
+    pub(crate) is_ready: bool,
 }
 
 /// The cached state of tables. On each use, the database checks whether the table still exists and has the same
@@ -72,6 +82,7 @@ impl<C: Clock> PostgresState<C> {
             properties: RwLock::default(),
             refreshing: tokio::sync::Mutex::default(),
             purges: Notify::new(),
+            indexing: Notify::new(),
             closing: Cancellation::default(),
         }
     }

@@ -8,7 +8,7 @@ pub(crate) const TABLE_BY_NAME: &str = "SELECT id, name, policies, settings, gen
 pub(crate) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
 pub(crate) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
-pub(crate) const NEXT_TABLE_ID: &str =
+pub(crate) const NEXT_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
 pub(crate) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, \
      is_deleted) VALUES ($1, $2, $3, $4, $5, false) ON CONFLICT DO NOTHING";
@@ -21,6 +21,15 @@ pub(crate) const TABLES_WITH_SETTINGS: &str =
 /// Replaces the settings of a table that has the generation `$2`.
 pub(crate) const SET_SETTINGS: &str = "UPDATE rowhouse_tables SET settings = $3, generation = generation + 1 \
      WHERE id = $1 AND generation = $2 AND NOT is_deleted";
+pub(crate) const ADD_INDEX: &str = "INSERT INTO rowhouse_indexes (id, table_id, property, is_ready, built_before) \
+     VALUES ($1, $2, $3, false, '')";
+pub(crate) const REMOVE_INDEX: &str =
+    "UPDATE rowhouse_indexes SET removed = now() WHERE table_id = $1 AND property = $2 AND removed IS NULL";
+/// Returns the ID, the property and the state of each index of a table. A table without indexes has one row of nulls.
+/// Returns no row if the table does not exist with the generation `$2`.
+pub(crate) const INDEXES_OF_TABLE: &str = "SELECT x.id, x.property, x.is_ready FROM rowhouse_tables AS t \
+     LEFT JOIN rowhouse_indexes AS x ON x.table_id = t.id AND x.removed IS NULL \
+     WHERE t.id = $1 AND t.generation = $2 AND NOT t.is_deleted";
 
 pub(crate) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
 /// Returns the record of an entity, or null if the entity is missing, provided that its table still exists and has the

@@ -121,7 +121,8 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
 }
 
 /// Reverts the changes since the first version of the schema, except that there is the function of the third version.
-const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases; DROP FUNCTION rowhouse_commit; \
+const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases, rowhouse_indexes, rowhouse_index_entries; \
+    DROP FUNCTION rowhouse_commit; \
     CREATE FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]) RETURNS bytea LANGUAGE sql AS 'SELECT $1'; \
     ALTER TABLE rowhouse_tables DROP COLUMN settings, DROP COLUMN generation; \
     ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \

@@ -8,17 +8,18 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, end, no_response, read};
 use crate::layout::{DatabaseTableId, columns};
-use crate::state::{KnownTable, PostgresState};
+use crate::state::{KnownTable, PostgresState, TableIndex};
 use crate::statements;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::parts::{policies_value, settings_value};
-use engine::{CatalogError, Fault, ReadError, TableKey};
+use engine::{CatalogError, Fault, IndexState, ReadError, TableKey};
 use model::name::TABLE_NAMES_FROM;
 use model::{
-    AccountName, Clock, EntityKey, Expiry, Record, Retention, StoredAccessPolicies, TableName, TableSettings,
-    TableSettingsUpdate, Visibility,
+    AccountName, Clock, EntityKey, Expiry, IndexedProperty, Record, Retention, StoredAccessPolicies, TableName,
+    TableSettings, TableSettingsUpdate, Visibility,
 };
+use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -29,31 +30,48 @@ pub(crate) struct ListedTable {
     pub(crate) policies: StoredAccessPolicies,
     pub(crate) settings: TableSettings,
     generation: i64,
+    indexes: Arc<[TableIndex]>,
 }
 
 impl ListedTable {
     fn known(&self) -> KnownTable {
-        KnownTable { id: self.id, generation: self.generation, retention: self.settings.retention.clone() }
+        let (retention, indexes) = (self.settings.retention.clone(), Arc::clone(&self.indexes));
+        KnownTable { id: self.id, generation: self.generation, retention, indexes }
     }
 }
 
 impl<C: Clock> PostgresState<C> {
     pub(crate) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
-        let rows = self.persist(async || self.pool.read(statements::TABLE_BY_NAME, &[&account, &folded]).await).await?;
-        let Some(row) = rows.first() else {
-            self.uncache(table);
-            return Ok(None);
-        };
-        let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
-        let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
-        let mut policies: &[u8] = column(row, 2)?;
-        let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
-        let id = DatabaseTableId(column(row, 0)?);
-        let (settings, generation) = (decode_settings(column(row, 3)?)?, column(row, 4)?);
-        let listed = ListedTable { id, name, policies, settings, generation };
-        self.cache(table, listed.known());
-        Ok(Some(listed))
+        let mut attempts = Attempts::new(&self.pool.counts);
+        loop {
+            let found = self.persist(async || self.pool.read(statements::TABLE_BY_NAME, &[&account, &folded]).await);
+            let rows = found.await?;
+            let Some(row) = rows.first() else {
+                self.uncache(table);
+                return Ok(None);
+            };
+            let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
+            let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
+            let mut policies: &[u8] = column(row, 2)?;
+            let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
+            let id = DatabaseTableId(column(row, 0)?);
+            let (settings, generation) = (decode_settings(column(row, 3)?)?, column::<i64>(row, 4)?);
+            let indexes = if settings.indexes.is_empty() {
+                Vec::new()
+            } else {
+                let values: &[&(dyn ToSql + Sync)] = &[&id.0, &generation];
+                let found = self.persist(async || self.pool.read(statements::INDEXES_OF_TABLE, values).await);
+                let Some(indexes) = table_indexes(&found.await?)? else {
+                    attempts.next(AttemptError::table_changed()).await?;
+                    continue;
+                };
+                indexes
+            };
+            let listed = ListedTable { id, name, policies, settings, generation, indexes: indexes.into() };
+            self.cache(table, listed.known());
+            return Ok(Some(listed));
+        }
     }
 
     /// If the table comes from the cache, it may have been deleted or changed since.
@@ -112,7 +130,7 @@ impl<C: Clock> PostgresState<C> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {
             Some(id) => {
-                self.cache(table, KnownTable { id, generation: 0, retention: None });
+                self.cache(table, KnownTable { id, generation: 0, retention: None, indexes: Arc::default() });
                 Ok(())
             }
             None => Err(CatalogError::AlreadyExists),
@@ -128,16 +146,11 @@ impl<C: Clock> PostgresState<C> {
             return Ok(None);
         }
         control(&lease, "BEGIN").await?;
-        let rows = read(&lease, statements::NEXT_TABLE_ID, &[]).await?;
-        let damaged = || AttemptError::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
-        let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(AttemptError::Fault)?;
+        let id = next_id(&lease).await?;
         let mut policies = Vec::new();
         policies_value::encode_to(&StoredAccessPolicies::default(), &mut policies);
         let values: &[&(dyn ToSql + Sync)] = &[&id, &account, &folded, &table.name.as_str(), &policies];
-        let statement = lease.prepare_cached(statements::CREATE_TABLE).await;
-        let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
-        let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_response())?;
-        if inserted.map_err(|error| AttemptError::before_commit(&error))? == 0 {
+        if execute(&lease, statements::CREATE_TABLE, values).await? == 0 {
             // Another server created a table with the same name first.
             control(&lease, "ROLLBACK").await?;
             lease.return_to_pool();
@@ -175,15 +188,49 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<(), CatalogError> {
         loop {
             let listed = self.look_up(table).await.map_err(CatalogError::Fault)?.ok_or(CatalogError::NotFound)?;
-            let updated = settings_value::encode(&listed.settings.updated(update.clone()));
-            match self.change(statements::SET_SETTINGS, &[&listed.id.0, &listed.generation, &updated]).await {
-                Err(CatalogError::NotFound) => {}
-                changed => {
-                    self.uncache(table);
-                    return changed;
-                }
+            let updated = listed.settings.clone().updated(update.clone());
+            if updated == listed.settings {
+                return Ok(());
+            }
+            let changed = self.persist(async || self.try_update_settings(&listed, &updated).await).await;
+            self.uncache(table);
+            if changed.map_err(CatalogError::Fault)? {
+                self.indexing.notify_one();
+                return Ok(());
             }
         }
+    }
+
+    /// Replaces the settings of a table, and adds and removes indexes accordingly. Returns `false` if the settings have
+    /// changed since they were read.
+    async fn try_update_settings(&self, listed: &ListedTable, updated: &TableSettings) -> Result<bool, AttemptError> {
+        let lease = self.pool.take().await?;
+        control(&lease, "BEGIN").await?;
+        let values: &[&(dyn ToSql + Sync)] = &[&listed.id.0, &listed.generation, &settings_value::encode(updated)];
+        if execute(&lease, statements::SET_SETTINGS, values).await? == 0 {
+            control(&lease, "ROLLBACK").await?;
+            lease.return_to_pool();
+            return Ok(false);
+        }
+        for property in listed.settings.indexes.iter().filter(|property| !updated.indexes.contains(property)) {
+            execute(&lease, statements::REMOVE_INDEX, &[&listed.id.0, &property.as_str()]).await?;
+        }
+        for property in updated.indexes.iter().filter(|property| !listed.settings.indexes.contains(property)) {
+            let id = next_id(&lease).await?;
+            execute(&lease, statements::ADD_INDEX, &[&id, &listed.id.0, &property.as_str()]).await?;
+        }
+        end(&lease).await?;
+        lease.return_to_pool();
+        Ok(true)
+    }
+
+    pub(crate) async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
+        let listed = self.look_up(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+        let state = |property: &IndexedProperty| {
+            let is_ready = listed.indexes.iter().any(|index| index.property == *property && index.is_ready);
+            IndexState { property: property.clone(), is_ready }
+        };
+        Ok(listed.settings.indexes.iter().map(state).collect())
     }
 
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
@@ -253,6 +300,39 @@ impl<C: Clock> PostgresState<C> {
         });
         answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
     }
+}
+
+/// Runs a write statement inside a transaction. Returns the number of changed rows.
+async fn execute(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+    let changed = timeout(ATTEMPT_TIME_MAX, async {
+        let statement = lease.prepare_cached(sql).await?;
+        lease.execute(&statement, values).await
+    });
+    changed.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
+}
+
+/// Returns an ID for a table or an index.
+async fn next_id(lease: &Lease) -> Result<i64, AttemptError> {
+    let rows = read(lease, statements::NEXT_ID, &[]).await?;
+    let damaged = || AttemptError::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
+    column(rows.first().ok_or_else(damaged)?, 0).map_err(AttemptError::Fault)
+}
+
+/// Reads the rows of [`statements::INDEXES_OF_TABLE`]. Returns `None` if the table does not exist or has changed.
+pub(crate) fn table_indexes(rows: &[Row]) -> Result<Option<Vec<TableIndex>>, Fault> {
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let mut indexes = Vec::new();
+    for row in rows {
+        let (Some(id), Some(property)) = (column(row, 0)?, column::<Option<&str>>(row, 1)?) else { continue };
+        indexes.push(TableIndex { id, property: indexed_property(property)?, is_ready: column(row, 2)? });
+    }
+    Ok(Some(indexes))
+}
+
+pub(crate) fn indexed_property(name: &str) -> Result<IndexedProperty, Fault> {
+    IndexedProperty::new(name).ok_or_else(|| Fault::Damaged("the property of an index cannot be read".to_owned()))
 }
 
 fn decode_settings(bytes: &[u8]) -> Result<TableSettings, Fault> {

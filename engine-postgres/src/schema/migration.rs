@@ -90,19 +90,34 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// Returns the statements of the fourth version: the settings of each table, which a commit has to take into account.
-/// The default settings have no bytes. `generation` counts their changes.
-fn fourth(_: Dialect) -> Vec<String> {
+/// Returns the statements of the fourth version: the settings of each table, which a commit has to take into account,
+/// and indexes. The default settings have no bytes. `generation` counts their changes. An index is kept until its last
+/// entry has been removed.
+fn fourth(dialect: Dialect) -> Vec<String> {
+    let ascending = dialect.ascending();
     vec![
         "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned(),
         "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS generation bigint NOT NULL DEFAULT 0".to_owned(),
+        "CREATE TABLE IF NOT EXISTS rowhouse_indexes (id bigint PRIMARY KEY, table_id bigint NOT NULL, \
+         property text NOT NULL, is_ready boolean NOT NULL, built_before bytea NOT NULL, removed timestamptz)"
+            .to_owned(),
+        "CREATE INDEX IF NOT EXISTS rowhouse_indexes_by_table ON rowhouse_indexes (table_id)".to_owned(),
+        format!(
+            "CREATE TABLE IF NOT EXISTS rowhouse_index_entries (partition bytea NOT NULL, row bytea NOT NULL, \
+             index_id bigint NOT NULL, value bytea NOT NULL, \
+             PRIMARY KEY (partition{ascending}, row{ascending}, index_id{ascending}))"
+        ),
+        format!(
+            "CREATE INDEX IF NOT EXISTS rowhouse_index_entries_by_value ON rowhouse_index_entries \
+             (index_id{ascending}, value{ascending}, partition{ascending}, row{ascending})"
+        ),
         function::DROP_THIRD.to_owned(),
     ]
 }
 
-/// Returns whether the entities and the leases are distributed. The leases are the last to be distributed.
+/// Returns whether the entities and the entries of indexes are distributed. The entries are the last to be distributed.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
-     EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
+     EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_index_entries'))";
 
 pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
@@ -217,13 +232,13 @@ pub(crate) async fn is_current(client: &Client) -> Result<bool, Error> {
 /// version distributed the tables.
 pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;
-    let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    Ok((is_asked_for || entities) && !leases)
+    let (entities, entries): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    Ok((is_asked_for || entities) && !entries)
 }
 
-/// Distributes the entities over the Citus workers by their partition, and the leases by their number, so that neither
-/// depends on the coordinator. The small tables are replicated to every node. Tables that are already distributed are
-/// not changed. Servers take turns.
+/// Distributes the entities and the entries of indexes over the Citus workers by their partition, and the leases by
+/// their number, so that none of them depends on the coordinator. The small tables are replicated to every node. Tables
+/// that are already distributed are not changed. Servers take turns.
 pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
@@ -231,10 +246,15 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
         ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),
         ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
+        ("rowhouse_indexes", "SELECT create_reference_table('rowhouse_indexes')"),
         ("rowhouse_entities", "SELECT create_distributed_table('rowhouse_entities', 'partition')"),
         (
             "rowhouse_leases",
             "SELECT create_distributed_table('rowhouse_leases', 'number', colocate_with => 'none', shard_count => 16)",
+        ),
+        (
+            "rowhouse_index_entries",
+            "SELECT create_distributed_table('rowhouse_index_entries', 'partition', colocate_with => 'rowhouse_entities')",
         ),
     ];
     for (table, step) in steps {
