@@ -12,7 +12,9 @@
 //!    (`leases`). The Timestamp of an existing entity increases, whichever server writes to it.
 //! 4. **No write goes to a deleted table.** The catalog is read with each commit but not locked. A table's purge is
 //!    completed only when no commit that found the table can still be running (`purge`).
-//! 5. **An unknown outcome is reported as unknown.** If an operation fails before the call is sent, it is retried for a
+//! 5. **The entries of an index change with the entities**, in the same call. A server that does not know the current
+//!    indexes of a table cannot write to it.
+//! 6. **An unknown outcome is reported as unknown.** If an operation fails before the call is sent, it is retried for a
 //!    bounded time. A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.

@@ -42,7 +42,7 @@ pub(crate) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHER
 pub(crate) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
-pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6)";
+pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// Takes the lease `$1` for `$2` if no other server holds it and no stamp beyond `$5` is reserved. Reserves `$3` ticks
 /// from `$4` on, or from the end of the previous reservation. A holder that has not renewed a lease for half a minute
@@ -70,12 +70,16 @@ pub(crate) const FRESH_PROPERTIES: &str =
 pub(crate) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
 pub(crate) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
 
-pub(crate) const DELETED_TABLES: &str = "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id";
+/// Returns the deleted tables, and whether they may have had indexes.
+pub(crate) const DELETED_TABLES: &str = "SELECT id, generation > 0 FROM rowhouse_tables WHERE is_deleted ORDER BY id";
 /// Returns the entity before which a range contains `$5` entities.
 pub(crate) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row OFFSET $5 LIMIT 1";
 pub(crate) const DELETE_BETWEEN: &str =
     "DELETE FROM rowhouse_entities WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4)";
+pub(crate) const DELETE_ENTRIES_BETWEEN: &str =
+    "DELETE FROM rowhouse_index_entries WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4)";
+pub(crate) const DELETE_INDEXES: &str = "DELETE FROM rowhouse_indexes WHERE table_id = $1";
 pub(crate) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";
 /// Returns the first transaction that is still running, and the first that has not started.
 pub(crate) const TRANSACTIONS: &str =

@@ -6,10 +6,8 @@ use super::{PostgresOptions, Settings};
 use crate::connections::attempt::AttemptError;
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
-use model::{
-    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder, TableName,
-    Transaction,
-};
+use model::{AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation};
+use model::{MutationResult, RecordBuilder, TableName, Transaction};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,7 +111,7 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
     let [MutationResult::Stored(stamp)] = written[..] else { panic!("{written:?}") };
     assert!(stamp > far, "{stamp:?}");
-    // The function of an older server would ignore the settings.
+    // The function of an older server would ignore the settings and write no entries.
     let functions = cluster.sql(&options.url, "SELECT count(*) FROM pg_proc WHERE proname = 'rowhouse_commit'");
     assert_eq!(functions.trim(), "1");
     engine.delete_table(&table).await.unwrap();
@@ -122,7 +120,7 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
 
 /// Reverts the changes since the first version of the schema, except that there is the function of the third version.
 const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases, rowhouse_indexes, rowhouse_index_entries; \
-    DROP FUNCTION rowhouse_commit; \
+    DROP FUNCTION rowhouse_commit, rowhouse_add_entries; \
     CREATE FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]) RETURNS bytea LANGUAGE sql AS 'SELECT $1'; \
     ALTER TABLE rowhouse_tables DROP COLUMN settings, DROP COLUMN generation; \
     ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \
@@ -143,7 +141,8 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     cluster.sql(
         &options.url,
         "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
-         '' FROM generate_series(1, 20000) n",
+         '' FROM generate_series(1, 20000) n; \
+         INSERT INTO rowhouse_index_entries SELECT partition, row, 7, substring(row FOR 3) FROM rowhouse_entities",
     );
     let table_is_current = engine.shared.names.table_is_current.as_str();
     let rows = r"ARRAY['\x61', '\x62']::bytea[]";
@@ -160,6 +159,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::RECORDS, format!("{PARTITION}, {rows}")),
         (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1, 0")),
         (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
+        (sql::DELETE_ENTRIES_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
         (table_is_current, "1, 0".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),

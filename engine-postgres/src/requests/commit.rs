@@ -9,6 +9,7 @@
 //! In a table with a retention, whether an entity exists depends on its contents and on the time. A mutation of an
 //! existing entity therefore reads it first, and so does one that finds an expired entity in its way. The function
 //! receives the generation of the settings that were taken into account, and does nothing if the table has another one.
+//! The settings include the indexes, whose entries the function writes.
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::counts::RetryReason;
@@ -18,6 +19,7 @@ use crate::layout::{columns, key_bytes};
 use crate::schema::function::{Expectation, TABLE_CHANGED};
 use crate::state::{KnownTable, PostgresState};
 use crate::statements;
+use engine::parts::index;
 use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::{CommitError, Fault, TableKey};
@@ -144,6 +146,37 @@ impl Changes {
             MutationResult::Stored(stored) => *stored == stamp,
             MutationResult::Deleted => true,
         })
+    }
+}
+
+/// The entries that the changed entities have in the indexes of their table.
+#[derive(Default)]
+struct Entries<'r> {
+    rows: Vec<&'r [u8]>,
+    indexes: Vec<i64>,
+    values: Vec<Vec<u8>>,
+}
+
+impl<'r> Entries<'r> {
+    /// Returns `None` if the table has no indexes.
+    fn new(transaction_rows: &'r TransactionRows, records: &[Option<&[u8]>]) -> Option<Self> {
+        let indexes = &transaction_rows.table.indexes;
+        if indexes.is_empty() {
+            return None;
+        }
+        let mut entries = Self::default();
+        for (row, record) in transaction_rows.rows.iter().zip(records) {
+            let Some(record) = record else { continue };
+            for table_index in indexes.iter() {
+                // Without a key, the entry is the encoded value.
+                if let Some(value) = index::entry_of(&table_index.property, &[], record) {
+                    entries.rows.push(row);
+                    entries.indexes.push(table_index.id);
+                    entries.values.push(value);
+                }
+            }
+        }
+        Some(entries)
     }
 }
 
@@ -379,8 +412,14 @@ async fn call(
         Effect::Delete => None,
     });
     let records: Vec<Option<&[u8]>> = records.collect();
-    let TransactionRows { partition, table, rows, .. } = transaction_rows;
-    let values: [&(dyn ToSql + Sync); 6] = [partition, &table.id.0, &table.generation, rows, &expected, &records];
+    let entries = Entries::new(transaction_rows, &records);
+    let (entry_rows, entry_indexes, entry_values) = match &entries {
+        Some(entries) => (Some(&entries.rows), Some(&entries.indexes), Some(&entries.values)),
+        None => (None, None, None),
+    };
+    let TransactionRows { partition, table: KnownTable { id, generation, .. }, rows, .. } = transaction_rows;
+    let values: [&(dyn ToSql + Sync); 9] =
+        [partition, &id.0, generation, rows, &expected, &records, &entry_rows, &entry_indexes, &entry_values];
     let began = monotonic::now();
     let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
     lease.record_step(began);
@@ -389,7 +428,7 @@ async fn call(
         Ok(Err(error)) => {
             return match error.code() {
                 Some(code) if code.code() == TABLE_CHANGED => Ok(AttemptOutcome::TableChanged),
-                // The keys are longer than the database's index allows.
+                // The keys, perhaps with an indexed value, are longer than the database's index allows.
                 Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
                     Ok(AttemptOutcome::Refused(transaction_rows.longest, MutationError::EntityTooLarge))
                 }

@@ -5,7 +5,8 @@
 //! 1. Only one server purges at a time: the holder of a lease. If this server dies, another one takes the lease and
 //!    continues. If both purge for a moment, no harm is done.
 //! 2. A table's purge is completed only when no commit that found the table can still be running (`settling`).
-//! 3. The row of the table is deleted after its last entity.
+//! 3. The entries of indexes are removed after their entities. Nothing can then add an entry (`function`).
+//! 4. The row of the table is deleted after its last entity.
 
 use crate::connections::attempt::AttemptError;
 use crate::connections::rows::{column, read, write};
@@ -48,44 +49,52 @@ pub(crate) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     }
 }
 
+struct DeletedTable {
+    id: DatabaseTableId,
+    has_entries: bool,
+}
+
 impl<C: Clock> PostgresState<C> {
-    async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, AttemptError> {
+    async fn deleted_tables(&self) -> Result<Vec<DeletedTable>, AttemptError> {
         let rows = self.pool.read(statements::DELETED_TABLES, &[]).await?;
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
-        let ids = rows.iter().map(|row| column(row, 0).map(DatabaseTableId).map_err(AttemptError::Fault));
-        ids.collect()
+        let table = |row| Ok(DeletedTable { id: DatabaseTableId(column(row, 0)?), has_entries: column(row, 1)? });
+        rows.iter().map(table).collect::<Result<_, Fault>>().map_err(AttemptError::Fault)
     }
 
     /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`
     /// contains the state of each table.
-    async fn purge_tables(&self, deleted: &[DatabaseTableId], seen: &mut BTreeMap<i64, Settling>) -> Result<(), Fault> {
+    async fn purge_tables(&self, deleted: &[DeletedTable], seen: &mut BTreeMap<i64, Settling>) -> Result<(), Fault> {
         if !self.persist(async || self.hold_purge_lease().await).await? {
             return Ok(());
         }
         let now = self.persist(async || self.transactions().await).await?;
-        seen.retain(|id, _| deleted.iter().any(|deleted| deleted.0 == *id));
-        for id in deleted {
+        seen.retain(|id, _| deleted.iter().any(|deleted| deleted.id.0 == *id));
+        for table in deleted {
             // `now` was read after the table was seen as deleted.
-            let is_last = seen.entry(id.0).or_insert_with(|| Settling::new(&now)).is_settled(&now);
-            while self.persist(async || self.remove_entities(*id).await).await? {
+            let is_last = seen.entry(table.id.0).or_insert_with(|| Settling::new(&now)).is_settled(&now);
+            while self.persist(async || self.remove_entities(table).await).await? {
                 if !self.persist(async || self.hold_purge_lease().await).await? {
                     return Ok(());
                 }
             }
             if is_last {
-                let end = async || {
-                    let ended = self.pool.write(statements::END_PURGE, &[&id.0]).await;
-                    ended.map_err(AttemptError::repeatable)
-                };
-                self.persist(end).await?;
+                let statements = [statements::DELETE_INDEXES, statements::END_PURGE];
+                for statement in statements.into_iter().skip(usize::from(!table.has_entries)) {
+                    let end = async || {
+                        let ended = self.pool.write(statement, &[&table.id.0]).await;
+                        ended.map_err(AttemptError::repeatable)
+                    };
+                    self.persist(end).await?;
+                }
             }
         }
         Ok(())
     }
 
     /// Returns whether there may be more entities.
-    async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, AttemptError> {
-        let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
+    async fn remove_entities(&self, table: &DeletedTable) -> Result<bool, AttemptError> {
+        let Bounds::Pairs { from, to } = Bounds::new(table.id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::ENTITY_AT, &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX]).await?;
@@ -96,6 +105,10 @@ impl<C: Clock> PostgresState<C> {
         // The deletion may be repeated, so it does not matter whether it took effect.
         let removed = write(&lease, statements::DELETE_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
         let removed = removed.map_err(AttemptError::repeatable)?;
+        if table.has_entries {
+            let removed = write(&lease, statements::DELETE_ENTRIES_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
+            removed.map_err(AttemptError::repeatable)?;
+        }
         lease.return_to_pool();
         if removed > 0 {
             // Leave half of the time to requests that wait for the disk.

@@ -1,5 +1,6 @@
 CREATE OR REPLACE FUNCTION {schema}.rowhouse_commit(
-    _partition bytea, _table bigint, _generation bigint, _rows bytea[], _expected bytea[], _records bytea[]
+    _partition bytea, _table bigint, _generation bigint, _rows bytea[], _expected bytea[], _records bytea[],
+    _entry_rows bytea[], _entry_indexes bigint[], _entry_values bytea[]
 ) RETURNS bytea LANGUAGE plpgsql AS $body$
 DECLARE
     _row bytea := _rows[1];
@@ -10,6 +11,12 @@ DECLARE
     _stamps bytea[];
     _at integer := 1;
     _found bytea;
+    _changed bytea[] := _rows;
+    _old_rows bytea[];
+    _old_indexes bigint[];
+    _old_values bytea[];
+    _gone_rows bytea[];
+    _gone_indexes bigint[];
 BEGIN
     IF cardinality(_rows) = 1 THEN
         IF _expect IS NULL THEN
@@ -67,10 +74,19 @@ BEGIN
             RAISE serialization_failure USING MESSAGE = 'the entity was deleted concurrently';
         END IF;
     END IF;
-    PERFORM 1 FROM {catalog} WHERE id = _table AND NOT is_deleted AND generation = _generation;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '{table_changed}', MESSAGE = 'the table is deleted or has changed';
+    IF _is_done AND _entry_rows IS NOT NULL THEN
+        SELECT array_agg(e.row), array_agg(e.index_id), array_agg(e.value) INTO _old_rows, _old_indexes, _old_values
+        FROM {entries} AS e WHERE e.partition = _partition AND e.row = ANY(_changed);
+        IF _old_rows IS NOT NULL THEN
+            SELECT array_agg(g.row), array_agg(g.index_id) INTO _gone_rows, _gone_indexes FROM
+                (SELECT * FROM unnest(_old_rows, _old_indexes, _old_values) AS o (row, index_id, value)
+                 EXCEPT SELECT * FROM unnest(_entry_rows, _entry_indexes, _entry_values)) AS g;
+            DELETE FROM {entries} AS e USING unnest(_gone_rows, _gone_indexes) AS g (row, index_id)
+            WHERE e.partition = _partition AND e.row = g.row AND e.index_id = g.index_id AND e.row = ANY(_gone_rows);
+        END IF;
+        {insert_entries}
     END IF;
+    {check_catalog}
     RETURN CASE WHEN NOT _is_done THEN int4send(_at - 1) || coalesce(_found, '') END;
 END
 $body$

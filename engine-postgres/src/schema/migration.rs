@@ -180,10 +180,8 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
             client.batch_execute(&statement).await?;
         }
     }
-    let names = Names::query(client, dialect).await?;
-    client.batch_execute(&function::definition(&names)).await?;
-    if names.is_distributed {
-        client.batch_execute(&distribute_function(&names)).await?;
+    for definition in function::definitions(&Names::undistributed(client).await?) {
+        client.batch_execute(&definition).await?;
     }
     let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
     client.execute(done, &[&SCHEMA_VERSION]).await?;
@@ -265,15 +263,13 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         }
     }
     let names = Names::query(client, Dialect::Citus).await.map_err(error)?;
-    client.batch_execute(&function::definition(&names)).await.map_err(error)?;
-    client.batch_execute(&distribute_function(&names)).await.map_err(error)?;
+    for (definition, signature) in function::definitions(&names).iter().zip(function::SIGNATURES) {
+        client.batch_execute(definition).await.map_err(error)?;
+        let distributed = format!(
+            "SELECT create_distributed_function('{}.{signature}', '_partition', colocate_with => 'rowhouse_entities')",
+            names.schema
+        );
+        client.batch_execute(&distributed).await.map_err(error)?;
+    }
     client.batch_execute("COMMIT").await.map_err(error)
-}
-
-fn distribute_function(names: &Names) -> String {
-    format!(
-        "SELECT create_distributed_function('{}.{}', '_partition', colocate_with => 'rowhouse_entities')",
-        names.schema,
-        function::SIGNATURE
-    )
 }

@@ -9,6 +9,7 @@ use tokio_postgres::{Client, Error};
 pub(crate) struct Names {
     pub(crate) schema: String,
     pub(crate) entities: String,
+    pub(crate) entries: String,
     /// The name of the catalog table on a node. On Citus, it is the node's own copy, so that statements require no
     /// planning by Citus.
     pub(crate) catalog: String,
@@ -28,6 +29,7 @@ impl Names {
         let catalog = format!("{schema}.rowhouse_tables");
         Ok(Self {
             entities: format!("{schema}.rowhouse_entities"),
+            entries: format!("{schema}.rowhouse_index_entries"),
             table_is_current: table_is_current(&catalog),
             catalog,
             schema,
