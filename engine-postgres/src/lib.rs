@@ -13,7 +13,7 @@
 //! 4. **No write goes to a deleted table.** The catalog is read with each commit but not locked. A table's purge is
 //!    completed only when no commit that found the table can still be running (`purge`).
 //! 5. **The entries of an index change with the entities**, in the same call. A server that does not know the current
-//!    indexes of a table cannot write to it.
+//!    indexes of a table cannot write to it. An index is built when no earlier write can still be running (`indexing`).
 //! 6. **An unknown outcome is reported as unknown.** If an operation fails before the call is sent, it is retried for a
 //!    bounded time. A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
 //!
@@ -96,6 +96,7 @@ impl<C: Clock> Postgres<C> {
             tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
             tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
+            tokio::spawn(requests::indexing::maintain_indexes(Arc::clone(&shared))),
             tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));

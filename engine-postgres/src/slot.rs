@@ -6,6 +6,8 @@ use std::fmt;
 /// The maximum number of servers. A slot's number is in the low bits of its stamps.
 pub(crate) const SLOTS: i16 = 64;
 pub(crate) const PURGE_LEASE: i16 = SLOTS;
+/// The lease of the server that builds and removes indexes.
+pub(crate) const INDEX_LEASE: i16 = SLOTS + 1;
 
 /// An error: all slots belong to other servers.
 #[derive(Debug)]

@@ -43,6 +43,8 @@ pub(crate) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
 pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+/// Adds the entries of entities that are unchanged since they were read.
+pub(crate) const ADD_ENTRIES: &str = "SELECT rowhouse_add_entries($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Takes the lease `$1` for `$2` if no other server holds it and no stamp beyond `$5` is reserved. Reserves `$3` ticks
 /// from `$4` on, or from the end of the previous reservation. A holder that has not renewed a lease for half a minute
@@ -84,3 +86,18 @@ pub(crate) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";
 /// Returns the first transaction that is still running, and the first that has not started.
 pub(crate) const TRANSACTIONS: &str =
     "SELECT txid_snapshot_xmin(s) || ' ' || txid_snapshot_xmax(s) FROM txid_current_snapshot() s";
+
+/// Returns the indexes that must be built, and those that were removed more than a minute ago, each with the generation
+/// of its table. On Citus, a page that found an index may take a moment to reach the last node.
+pub(crate) const UNFINISHED_INDEXES: &str = "SELECT x.id, x.table_id, t.generation, x.property, x.built_before, x.removed IS NOT NULL \
+     FROM rowhouse_indexes AS x JOIN rowhouse_tables AS t ON t.id = x.table_id WHERE NOT t.is_deleted \
+     AND (x.removed < now() - interval '1 minute' OR x.removed IS NULL AND NOT x.is_ready) ORDER BY x.table_id, x.id";
+/// Records that all entities before `$2` have their entries.
+pub(crate) const SET_BUILT: &str = "UPDATE rowhouse_indexes SET built_before = $2 WHERE id = ANY($1)";
+pub(crate) const SET_READY: &str = "UPDATE rowhouse_indexes SET is_ready = true WHERE id = ANY($1)";
+/// Returns the entry before which an index has `$2` entries.
+pub(crate) const ENTRY_AT: &str = "SELECT value, partition, row FROM rowhouse_index_entries \
+     WHERE index_id = $1 ORDER BY index_id, value, partition, row OFFSET $2 LIMIT 1";
+pub(crate) const DELETE_ENTRIES_BEFORE: &str = "DELETE FROM rowhouse_index_entries \
+     WHERE index_id = $1 AND (value, partition, row) < ($2, $3, $4)";
+pub(crate) const END_REMOVAL: &str = "DELETE FROM rowhouse_indexes WHERE id = $1";

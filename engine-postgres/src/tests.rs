@@ -6,8 +6,8 @@ use super::{PostgresOptions, Settings};
 use crate::connections::attempt::AttemptError;
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
-use model::{AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation};
-use model::{MutationResult, RecordBuilder, TableName, Transaction};
+use model::{AccountName, Clock, Condition, DateTime, EntityKey, IndexedProperty, KeyText, Mutation};
+use model::{MutationResult, RecordBuilder, TableName, TableSettingsUpdate, Transaction};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -114,6 +114,13 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     // The function of an older server would ignore the settings and write no entries.
     let functions = cluster.sql(&options.url, "SELECT count(*) FROM pg_proc WHERE proname = 'rowhouse_commit'");
     assert_eq!(functions.trim(), "1");
+    let indexes = Some(vec![IndexedProperty::new("Total").unwrap()]);
+    engine.update_settings(&table, TableSettingsUpdate { indexes, ..TableSettingsUpdate::default() }).await.unwrap();
+    let began = Instant::now();
+    while !engine.indexes(&table).await.unwrap()[0].is_ready {
+        assert!(began.elapsed() < TIMEOUT, "the index is not built");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     engine.delete_table(&table).await.unwrap();
     engine.create_table(&table).await.unwrap();
 }
@@ -152,6 +159,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
         (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
         (sql::ENTITY_AT, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
+        (sql::ENTRY_AT, "7, 100".to_owned()),
     ];
     let points = [
         (sql::RECORD, format!("{PARTITION}, {from}")),
@@ -160,6 +168,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1, 0")),
         (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
         (sql::DELETE_ENTRIES_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
+        (sql::DELETE_ENTRIES_BEFORE, format!("7, {to}, {PARTITION}, {to}")),
         (table_is_current, "1, 0".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),

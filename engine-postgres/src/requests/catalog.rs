@@ -8,6 +8,7 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, end, no_response, read};
 use crate::layout::{DatabaseTableId, columns};
+use crate::slot::PURGE_LEASE;
 use crate::state::{KnownTable, PostgresState, TableIndex};
 use crate::statements;
 use engine::parts::monotonic;
@@ -96,7 +97,7 @@ impl<C: Clock> PostgresState<C> {
                 tables.push((TableKey { account, name }, retention));
             }
         }
-        if !tables.is_empty() && !self.persist(async || self.hold_purge_lease().await).await? {
+        if !tables.is_empty() && !self.persist(async || self.hold_lease(PURGE_LEASE).await).await? {
             tables.clear();
         }
         Ok(tables)

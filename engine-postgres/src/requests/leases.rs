@@ -1,4 +1,4 @@
-//! Issues stamps that are unique across servers, and determines which server purges.
+//! Issues stamps that are unique across servers, and determines which server purges, and which one builds indexes.
 //!
 //! A server holds one of [`SLOTS`] slots, a row in `rowhouse_leases`. The low bits of all its stamps are the slot's
 //! number. In that row, the server reserves stamps in advance: it issues only stamps before `reserved`. A server that
@@ -15,7 +15,7 @@
 
 use crate::connections::attempt::{AttemptError, jittered, random_below};
 use crate::connections::rows::{column, no_response, read};
-use crate::slot::{NoSlot, PURGE_LEASE, SLOTS};
+use crate::slot::{INDEX_LEASE, NoSlot, PURGE_LEASE, SLOTS};
 use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
@@ -149,12 +149,12 @@ impl<C: Clock> PostgresState<C> {
         rows.first().map(|row| column(row, 0).map_err(AttemptError::Fault)).transpose()
     }
 
-    /// Returns whether this server holds the lease.
-    pub(crate) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
-        if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
+    /// Renews or takes the lease of a background task. Returns whether this server holds it.
+    pub(crate) async fn hold_lease(&self, number: i16) -> Result<bool, AttemptError> {
+        if self.renew_lease(number, 0).await?.is_some() {
             return Ok(true);
         }
-        Ok(self.take_lease(PURGE_LEASE, 0, 0, i64::MAX).await?.is_some())
+        Ok(self.take_lease(number, 0, 0, i64::MAX).await?.is_some())
     }
 
     /// Other servers can take returned leases immediately. Leases that cannot be returned expire.
@@ -164,7 +164,7 @@ impl<C: Clock> PostgresState<C> {
             let mut slot = self.slot();
             slot.number.take().map(|number| (number, slot.last + 1))
         };
-        for (number, end) in held.into_iter().chain([(PURGE_LEASE, 0)]) {
+        for (number, end) in held.into_iter().chain([(PURGE_LEASE, 0), (INDEX_LEASE, 0)]) {
             let _not_returned = self.change_lease(statements::RETURN_LEASE, &[&number, &self.holder, &end]).await;
         }
     }

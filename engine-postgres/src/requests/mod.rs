@@ -1,7 +1,8 @@
-//! What the engine does with the database: requests, and the background tasks for leases and deleted tables.
+//! What the engine does with the database: requests, and the background tasks for leases, deleted tables and indexes.
 
 pub(crate) mod catalog;
 pub(crate) mod commit;
+pub(crate) mod indexing;
 pub(crate) mod leases;
 pub(crate) mod properties;
 pub(crate) mod purge;

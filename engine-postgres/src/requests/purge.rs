@@ -12,6 +12,7 @@ use crate::connections::attempt::AttemptError;
 use crate::connections::rows::{column, read, write};
 use crate::layout::{Bounds, DatabaseTableId};
 use crate::requests::settling::{Pace, Settling};
+use crate::slot::PURGE_LEASE;
 use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
@@ -65,7 +66,7 @@ impl<C: Clock> PostgresState<C> {
     /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`
     /// contains the state of each table.
     async fn purge_tables(&self, deleted: &[DeletedTable], seen: &mut BTreeMap<i64, Settling>) -> Result<(), Fault> {
-        if !self.persist(async || self.hold_purge_lease().await).await? {
+        if !self.persist(async || self.hold_lease(PURGE_LEASE).await).await? {
             return Ok(());
         }
         let now = self.persist(async || self.transactions().await).await?;
@@ -74,7 +75,7 @@ impl<C: Clock> PostgresState<C> {
             // `now` was read after the table was seen as deleted.
             let is_last = seen.entry(table.id.0).or_insert_with(|| Settling::new(&now)).is_settled(&now);
             while self.persist(async || self.remove_entities(table).await).await? {
-                if !self.persist(async || self.hold_purge_lease().await).await? {
+                if !self.persist(async || self.hold_lease(PURGE_LEASE).await).await? {
                     return Ok(());
                 }
             }

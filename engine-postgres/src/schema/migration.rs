@@ -9,7 +9,7 @@ use crate::connections::dialect::Dialect;
 use crate::schema::function;
 use crate::schema::names::Names;
 use crate::schema::upgrade;
-use crate::slot::PURGE_LEASE;
+use crate::slot::{INDEX_LEASE, PURGE_LEASE};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
@@ -111,6 +111,7 @@ fn fourth(dialect: Dialect) -> Vec<String> {
             "CREATE INDEX IF NOT EXISTS rowhouse_index_entries_by_value ON rowhouse_index_entries \
              (index_id{ascending}, value{ascending}, partition{ascending}, row{ascending})"
         ),
+        format!("INSERT INTO rowhouse_leases (number, reserved) VALUES ({INDEX_LEASE}, 0) ON CONFLICT DO NOTHING"),
         function::DROP_THIRD.to_owned(),
     ]
 }
