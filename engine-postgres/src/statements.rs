@@ -58,6 +58,9 @@ pub(crate) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now()
 pub(crate) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
 
+/// Begins the transaction in which a page is read.
+pub(crate) const BEGIN_PAGE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+
 // The following statements read the chunks of a page.
 pub(crate) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";

@@ -27,6 +27,7 @@ use crate::connections::shard_map::OWN_SHARDS;
 use crate::layout::Bounds;
 use crate::requests::scan_part::{ChunkSize, Part};
 use crate::state::{KnownTable, PostgresState};
+use crate::statements;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
@@ -39,7 +40,6 @@ use tokio::time::timeout;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 /// Begins a transaction for statements that name shards. Citus is not involved in planning them, so one plan can serve
 /// all values. The only good plan merges the indexes of the shards.
 const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
@@ -121,7 +121,8 @@ impl<C: Clock> PostgresState<C> {
     ) -> Result<PageStart, AttemptError> {
         let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
         size.share(parts.len());
-        let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
+        let (begin, own_shards) =
+            if expected.is_empty() { (statements::BEGIN_PAGE, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
         let table_is_current = (self.names.table_is_current.as_str(), table);
         let said = parts.iter_mut().map(|part| part.begin(begin, table_is_current, own_shards, bounds.front(), size));
         let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;

@@ -221,11 +221,7 @@ impl Part {
     pub(crate) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
         self.head = None;
         while let Some(rows) = &mut self.rows {
-            let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
-            let row = row.map_err(|_| {
-                ReadError::Fault(Fault::Unavailable("the database stopped responding in the middle of a page".into()))
-            })?;
-            if let Some(row) = row.map_err(|error| broken(&error))? {
+            if let Some(row) = next_row(rows.as_mut()).await? {
                 let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
                 let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
                 key_bytes(partition, row_key, &mut self.key);
@@ -258,9 +254,20 @@ impl Part {
     }
 }
 
-/// A read changes nothing, so the client may retry it.
+async fn next_row(mut rows: Pin<&mut RowStream>) -> Result<Option<Row>, ReadError> {
+    let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await.map_err(|_| {
+        ReadError::Fault(Fault::Unavailable("the database stopped responding in the middle of a page".into()))
+    })?;
+    row.map_err(|error| broken(&error))
+}
+
 fn broken(error: &Error) -> ReadError {
-    ReadError::Fault(match AttemptError::before_commit(error) {
+    fault_of(AttemptError::before_commit(error))
+}
+
+/// A read changes nothing, so the client may retry it.
+fn fault_of(trouble: AttemptError) -> ReadError {
+    ReadError::Fault(match trouble {
         AttemptError::Retry(reason) | AttemptError::RetryElsewhere(reason) => Fault::Unavailable(reason),
         AttemptError::Fault(fault) => fault,
     })
