@@ -5,8 +5,13 @@
 //! model's key bytes. In the model's key bytes, the two keys are separated by a byte that sorts before every byte of a
 //! key.
 //!
+//! An entry of an index has the key columns of its entity and the column `value`, the encoded value. No encoded value
+//! is the beginning of another one, so the order of the triples (value, partition, row) is the order of the model's
+//! entries.
+//!
 //! This module must not depend on the client library.
 
+use engine::parts::index::key_of_entry;
 use model::key::{KEY_SEPARATOR, encode_ordinal};
 use model::{EntityKey, KeyRange};
 
@@ -42,6 +47,38 @@ pub(crate) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
     out.push(KEY_SEPARATOR);
     out.extend_from_slice(row);
+}
+
+/// Returns the columns of an entity, given its key bytes.
+pub(crate) fn columns_of(table: DatabaseTableId, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (partition, row) = split(key);
+    (table.partition(partition), row.to_vec())
+}
+
+/// The columns of an entry, or a bound between entries.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EntryColumns {
+    pub(crate) value: Vec<u8>,
+    pub(crate) partition: Vec<u8>,
+    pub(crate) row: Vec<u8>,
+}
+
+impl EntryColumns {
+    /// Returns the columns before which all lesser entries lie, and no others. The bytes may come from a client.
+    pub(crate) fn new(table: DatabaseTableId, entry: &[u8]) -> Self {
+        let key = key_of_entry(entry);
+        let value = entry.strip_suffix(key.unwrap_or_default()).unwrap_or(entry).to_vec();
+        // If there is no complete value, no value is a beginning of these bytes, so the values alone decide.
+        let (partition, row) = key.map(|key| columns_of(table, key)).unwrap_or_default();
+        Self { value, partition, row }
+    }
+
+    pub(crate) fn into_entry(mut self) -> Vec<u8> {
+        let mut key = Vec::new();
+        key_bytes(&self.partition, &self.row, &mut key);
+        self.value.append(&mut key);
+        self.value
+    }
 }
 
 /// Returns the bytes before and after the first separator. If there is no separator, returns all bytes as the part
@@ -108,7 +145,8 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::KeyText;
+    use model::index::entry_of_value;
+    use model::{EdmValue, KeyText};
     use std::ops::Bound;
 
     const TABLE: DatabaseTableId = DatabaseTableId(0x0102);
@@ -167,6 +205,31 @@ mod tests {
         assert!(rows(&KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))));
         assert!(!rows(&KeyRange::all()));
         assert!(!rows(&KeyRange::partitions(Bound::Included("p"), Bound::Included("p"))));
+    }
+
+    #[test]
+    fn the_columns_of_entries_are_in_the_order_of_the_entries() {
+        let mut entries = Vec::new();
+        for value in [EdmValue::Int32(1), EdmValue::Int32(2), EdmValue::String("a"), EdmValue::String("a\0b")] {
+            for (partition, row) in [("", ""), ("", "b"), ("a", ""), ("a", "r"), ("a", "ra"), ("ab", "r")] {
+                let key = EntityKey::new(partition, row).unwrap();
+                let entry = entry_of_value(value, &key.encode());
+                let (partition, row) = columns(TABLE, &key);
+                let stored = EntryColumns::new(TABLE, &entry);
+                assert_eq!((&stored.partition, &stored.row), (&partition, &row));
+                assert_eq!(stored.clone().into_entry(), entry);
+                entries.push((entry, stored));
+            }
+        }
+        // The beginnings of entries, and what follows them, are bounds too.
+        let cut = |entry: &[u8]| (0..=entry.len()).map(|length| entry[..length].to_vec()).collect::<Vec<_>>();
+        let cuts: Vec<_> = entries.iter().flat_map(|(entry, _)| cut(entry)).collect();
+        for bound in cuts.iter().flat_map(|cut| [cut.clone(), [cut.as_slice(), &[0]].concat()]) {
+            let bound_columns = EntryColumns::new(TABLE, &bound);
+            for (entry, stored) in &entries {
+                assert_eq!(*stored < bound_columns, *entry < bound, "{entry:?} and {bound:?}");
+            }
+        }
     }
 
     #[test]

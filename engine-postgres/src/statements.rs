@@ -69,6 +69,18 @@ pub(crate) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhou
 pub(crate) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
 
+// The following statements read the pages of an index. `$1` is the index.
+pub(crate) const ENTRIES_BETWEEN: &str = "SELECT value, partition, row FROM rowhouse_index_entries \
+     WHERE (index_id, value, partition, row) >= ($1, $2, $3, $4) AND (index_id, value, partition, row) < ($1, $5, $6, $7) \
+     ORDER BY index_id, value, partition, row LIMIT $8";
+pub(crate) const ENTRIES_BETWEEN_DESCENDING: &str = "SELECT value, partition, row FROM rowhouse_index_entries \
+     WHERE (index_id, value, partition, row) >= ($1, $2, $3, $4) AND (index_id, value, partition, row) < ($1, $5, $6, $7) \
+     ORDER BY index_id DESC, value DESC, partition DESC, row DESC LIMIT $8";
+/// Returns the records of entities, each with its number in the order of the parameters.
+pub(crate) const RECORDS_IN_ORDER: &str = "SELECT k.at, e.record \
+     FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (partition, row, at) \
+     JOIN rowhouse_entities AS e ON e.partition = k.partition AND e.row = k.row ORDER BY k.at";
+
 pub(crate) const ALL_PROPERTIES: &str = "SELECT account, value FROM rowhouse_service_properties";
 pub(crate) const FRESH_PROPERTIES: &str =
     "INSERT INTO rowhouse_service_properties (account, value) VALUES ($1, $2) ON CONFLICT (account) DO NOTHING";

@@ -159,6 +159,8 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
         (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
         (sql::ENTITY_AT, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
+        (sql::ENTRIES_BETWEEN, format!("7, {from}, {PARTITION}, {from}, {to}, {PARTITION}, {to}, 100")),
+        (sql::ENTRIES_BETWEEN_DESCENDING, format!("7, {from}, {PARTITION}, {from}, {to}, {PARTITION}, {to}, 100")),
         (sql::ENTRY_AT, "7, 100".to_owned()),
     ];
     let points = [
@@ -169,6 +171,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
         (sql::DELETE_ENTRIES_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
         (sql::DELETE_ENTRIES_BEFORE, format!("7, {to}, {PARTITION}, {to}")),
+        (sql::RECORDS_IN_ORDER, format!("ARRAY[{PARTITION}], {rows}")),
         (table_is_current, "1, 0".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),

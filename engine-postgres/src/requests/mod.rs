@@ -2,6 +2,8 @@
 
 pub(crate) mod catalog;
 pub(crate) mod commit;
+pub(crate) mod index_entries;
+pub(crate) mod index_scan;
 pub(crate) mod indexing;
 pub(crate) mod leases;
 pub(crate) mod properties;

@@ -25,11 +25,12 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::rows::no_response;
 use crate::connections::shard_map::OWN_SHARDS;
 use crate::layout::Bounds;
+use crate::requests::index_scan::IndexScan;
 use crate::requests::scan_part::{ChunkSize, Part};
 use crate::state::{KnownTable, PostgresState};
 use crate::statements;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
-use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
+use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
 use model::{Clock, Expiry};
 use std::collections::VecDeque;
@@ -62,11 +63,10 @@ impl<C: Clock> PostgresState<C> {
         scan: Scan,
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
-        if let Order::Value { property, .. } = &scan.order {
-            let listed = self.look_up(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
-            let is_indexed = listed.settings.indexes.contains(property);
-            return Err(if is_indexed { ReadError::IndexNotReady } else { ReadError::IndexNotFound });
-        }
+        let (scan, sink) = match self.scan_index(table, scan, sink).await? {
+            IndexScan::Page(sink, end) => return Ok((sink, end)),
+            IndexScan::NotUsed(scan, sink) => (scan, sink),
+        };
         let ranges = ranges_to_visit(&scan);
         let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);

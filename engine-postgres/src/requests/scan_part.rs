@@ -62,7 +62,7 @@ impl ChunkSize {
 
     /// Returns the number of rows to request over one connection. So far, `before` rows of this range have been
     /// requested over this connection.
-    fn next(&self, before: usize) -> usize {
+    pub(crate) fn next(&self, before: usize) -> usize {
         let average = if self.rows < CHUNK_ROWS_FIRST { self.known_average } else { None };
         let whole = match average.or(self.average()) {
             None => CHUNK_ROWS_FIRST,
@@ -254,19 +254,19 @@ impl Part {
     }
 }
 
-async fn next_row(mut rows: Pin<&mut RowStream>) -> Result<Option<Row>, ReadError> {
+pub(crate) async fn next_row(mut rows: Pin<&mut RowStream>) -> Result<Option<Row>, ReadError> {
     let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await.map_err(|_| {
         ReadError::Fault(Fault::Unavailable("the database stopped responding in the middle of a page".into()))
     })?;
     row.map_err(|error| broken(&error))
 }
 
-fn broken(error: &Error) -> ReadError {
+pub(crate) fn broken(error: &Error) -> ReadError {
     fault_of(AttemptError::before_commit(error))
 }
 
 /// A read changes nothing, so the client may retry it.
-fn fault_of(trouble: AttemptError) -> ReadError {
+pub(crate) fn fault_of(trouble: AttemptError) -> ReadError {
     ReadError::Fault(match trouble {
         AttemptError::Retry(reason) | AttemptError::RetryElsewhere(reason) => Fault::Unavailable(reason),
         AttemptError::Fault(fault) => fault,

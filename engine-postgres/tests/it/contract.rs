@@ -2,7 +2,7 @@
 
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, restart};
+use engine_contract::{every_case, every_case_of_indexes, restart};
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
 use test_support::cluster::{CitusCluster, Cluster};
 
@@ -23,6 +23,8 @@ fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres
 
 every_case!(postgres, open_postgres);
 every_case!(citus, open_citus);
+every_case_of_indexes!(indexes_on_postgres, open_postgres);
+every_case_of_indexes!(indexes_on_citus, open_citus);
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {
