@@ -6,6 +6,7 @@
 mod citus_pages;
 mod connection_loss;
 mod contract;
+mod indexes;
 mod model_test;
 mod refusals;
 mod servers;
