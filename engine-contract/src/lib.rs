@@ -123,6 +123,7 @@ macro_rules! every_case_of_indexes {
                 a_query_with_an_index_is_like_one_without,
                 entities_come_in_the_order_of_values,
                 a_position_outlives_its_entity,
+                an_expired_entity_is_found_in_no_index,
                 a_page_of_an_index_is_one_snapshot,
                 an_index_is_built_while_entities_change,
                 too_many_hits_are_read_without_the_index;

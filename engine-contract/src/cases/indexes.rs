@@ -1,8 +1,9 @@
+use super::settings::retain;
 use crate::support::*;
 use engine::{CatalogError, Engine, IndexState, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, EdmValue, Entity, Filter, IndexedProperty, KeyRange, Mutation, Position, RecordBuilder};
-use model::{TableSettingsUpdate, Transaction};
+use model::{Retention, TableSettingsUpdate, Transaction, Visibility};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -315,6 +316,43 @@ pub async fn a_position_outlives_its_entity<E: Engine>(engine: Arc<E>, _: Manual
         commit_one(&*engine, &table, upsert("p", "2", 1)).await.unwrap();
         commit_one(&*engine, &table, upsert("p", "3", 1)).await.unwrap();
     }
+}
+
+/// An expired entity has entries until it is overwritten or deleted, but no page shows it.
+pub async fn an_expired_entity_is_found_in_no_index<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+    let table = with_index(&*engine, "Retained").await;
+    engine.update_settings(&table, retain(Retention::by_age(60))).await.unwrap();
+    let mut stamps = Vec::new();
+    for row in ["a", "b", "c", "d", "e"] {
+        stamps.push(stamp(commit_one(&*engine, &table, insert("p", row, 1)).await.unwrap()));
+    }
+    assert_eq!(ordered(&*engine, &table, true).await.len(), 5);
+    clock.set(stamps[4].ticks() + 60 * 10_000_000);
+    commit_one(&*engine, &table, insert("p", "live", 1)).await.unwrap();
+    let found = async |number, visible| {
+        let scan = Scan { filter: Some(is_value(number)), visible, ..scan_all() };
+        let (found, end) = page(&*engine, &table, scan).await;
+        assert_eq!((end.next, end.index), (None, Some(indexed("value"))));
+        names(&found).join(" ")
+    };
+    assert_eq!(ordered(&*engine, &table, false).await, ["p/live"]);
+    assert_eq!(ordered(&*engine, &table, true).await, ["p/live"]);
+    assert_eq!(found(1, Visibility::Live).await, "p/live");
+    assert_eq!(found(1, Visibility::Expired).await, "p/a p/b p/c p/d p/e");
+    let other = |row| Mutation::InsertOrMerge { key: key("p", row), properties: properties(&[("other", 1)]) };
+    commit_one(&*engine, &table, insert("p", "a", 2)).await.unwrap();
+    commit_one(&*engine, &table, other("b")).await.unwrap();
+    engine.commit(&table, Transaction::new(vec![upsert("p", "c", 3), other("d")]).unwrap()).await.unwrap();
+    assert_eq!(found(1, Visibility::Live).await, "p/live");
+    assert_eq!(found(2, Visibility::Live).await, "p/a");
+    assert_eq!(found(1, Visibility::Expired).await, "p/e");
+    let sweep = Transaction::deleting_expired(vec![(key("p", "e"), stamps[4])]).unwrap();
+    engine.commit(&table, sweep).await.unwrap();
+    assert_eq!(found(1, Visibility::Expired).await, "");
+    // A page without a filter would show an entity at an entry that is left.
+    commit_one(&*engine, &table, other("e")).await.unwrap();
+    engine.update_settings(&table, retain(None)).await.unwrap();
+    assert_eq!(ordered(&*engine, &table, false).await, ["p/live", "p/a", "p/c"]);
 }
 
 pub async fn a_page_of_an_index_is_one_snapshot<E: Engine>(engine: Arc<E>, _: ManualClock) {

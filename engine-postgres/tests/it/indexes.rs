@@ -5,7 +5,7 @@ use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, DateTime, EdmValue, Filter, IndexedProperty, Mutation, MutationError};
-use model::{RecordBuilder, Transaction};
+use model::{RecordBuilder, Retention, TableSettingsUpdate, Transaction};
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -73,6 +73,36 @@ async fn a_server_that_knows_other_indexes_writes_the_entries_of_the_current_one
         assert_eq!((names(&found), end.index.is_some()), (vec!["p/1".to_owned()], has_index));
     }
     assert_eq!(ordered(&other, &table).await, ["p/2", "p/1", "p/0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_knows_another_retention_obeys_the_current_one() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let (one, other) = tokio::join!(open(&url), open(&url));
+    let table = table("Stale");
+    one.create_table(&table).await.unwrap();
+    set_indexes(&*one, &table, &["value"]).await;
+    wait_until_ready(&*one, &table).await;
+    let mut properties = properties(&[("value", 5)]);
+    properties.push("Ends", EdmValue::DateTime(DateTime::from_ticks(START_TICKS - 1).unwrap()));
+    let insert = Mutation::Insert { key: key("p", "0"), properties };
+    commit_one(&*other, &table, insert.clone()).await.unwrap();
+    let expiring = Retention::by_property("Ends", 0);
+    for operation in ["get", "query", "query by index", "list", "insert"] {
+        for retention in [expiring.clone(), None] {
+            let update = TableSettingsUpdate { retention: Some(retention.clone()), ..TableSettingsUpdate::default() };
+            one.update_settings(&table, update).await.unwrap();
+            let is_found = match operation {
+                "get" => other.get(&table, &key("p", "0")).await.unwrap().is_some(),
+                "query" => !all(&*other, &table).await.is_empty(),
+                "query by index" => !page(&*other, &table, value_is(5)).await.0.is_empty(),
+                "list" => !ordered(&other, &table).await.is_empty(),
+                _ => commit_one(&*other, &table, insert.clone()).await.is_err(),
+            };
+            assert_eq!(is_found, retention.is_none(), "{operation}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
