@@ -18,7 +18,7 @@ pub mod signing;
 pub use encoding::{number, uri, xml};
 pub use entities::{atom, entity_body, json, payload, size};
 pub use request::{continuation, negotiation, query, select, target, version};
-pub use service::{acl, service_properties, service_stats, table_retention};
+pub use service::{acl, service_properties, service_stats, table_indexes, table_retention};
 
 pub use error::{ErrorBodyFormat, ErrorCode, ServiceError};
 pub use negotiation::{Format, MetadataLevel};
