@@ -37,8 +37,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) table: Option<Cow<'r, str>>,
     /// The table in the body: the one to create, or the one of the first operation of a batch.
     pub(crate) table_in_body: OnceLock<TableName>,
-    /// Whether the front end responds, and errors are therefore XML. It responds to operations on the account and on
-    /// policies, and to preflight requests.
+    /// Whether the front end responds, and errors are therefore XML. It responds to operations on the account, on
+    /// policies and on indexes, and to preflight requests.
     pub(crate) is_front_end: bool,
     pub(crate) format: Option<Format>,
     /// The preference in the `Prefer` header; error responses repeat it.
@@ -100,7 +100,8 @@ impl<'r> RequestContext<'r> {
     }
 }
 
-/// Returns true if the front end responds, in XML: for operations on the account and on policies.
+/// Returns true if the front end responds, in XML: for operations on the account, and on policies and settings of
+/// tables.
 pub(crate) fn is_of_front_end(
     resource: &Resource<'_>,
     restype: Option<&str>,
@@ -112,7 +113,7 @@ pub(crate) fn is_of_front_end(
         // (recorded).
         Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") && comp.is_some() => true,
         Resource::Service => restype.is_some() || comp.is_some(),
-        Resource::Entities(_) => comp == Some("acl") || (extensions && comp == Some("retention")),
+        Resource::Entities(_) => comp == Some("acl") || (extensions && matches!(comp, Some("indexes" | "retention"))),
         _ => false,
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Address {
     TablePolicies,
     /// `/name?comp=retention`
     TableRetention,
+    /// `/name?comp=indexes`
+    TableIndexes,
     /// `/name(PartitionKey='…',RowKey='…')`
     Entity,
     /// `/$batch`
@@ -126,6 +128,14 @@ macro_rules! operation_table {
             }
             SetTableRetention "SetTableRetention" set_table_retention {
                 route: ["PUT"] TableRetention Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
+                request: Xml, response: Nothing, has_preference: false, unit: Request,
+            }
+            GetTableIndexes "GetTableIndexes" get_table_indexes {
+                route: ["GET", "HEAD"] TableIndexes Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
+                request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+            SetTableIndexes "SetTableIndexes" set_table_indexes {
+                route: ["PUT"] TableIndexes Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
             QueryEntities "QueryEntities" query_entities {
@@ -296,15 +306,23 @@ impl OperationKind {
             self,
             Self::QueryTables
                 | Self::QueryEntities
-                | Self::EntityGroupTransaction
                 | Self::CountEntities
                 | Self::DeleteEntities
+                | Self::EntityGroupTransaction
         )
     }
 
     /// Returns true if the cloud service does not have the operation.
     pub(super) fn is_extension(self) -> bool {
-        matches!(self, Self::GetTableRetention | Self::SetTableRetention | Self::CountEntities | Self::DeleteEntities)
+        matches!(
+            self,
+            Self::CountEntities
+                | Self::DeleteEntities
+                | Self::GetTableIndexes
+                | Self::GetTableRetention
+                | Self::SetTableIndexes
+                | Self::SetTableRetention
+        )
     }
 }
 
@@ -363,6 +381,7 @@ mod tests {
                 Address::EntityCount => "/TABLE/$count",
                 Address::TablePolicies => "/TABLE?comp=acl",
                 Address::TableRetention => "/TABLE?comp=retention",
+                Address::TableIndexes => "/TABLE?comp=indexes",
                 Address::Entity => "/TABLE(PartitionKey='P',RowKey='R')",
                 Address::Batch => "/$batch",
                 Address::ServiceProperties => "/?restype=service&comp=properties",

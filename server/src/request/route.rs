@@ -75,6 +75,7 @@ fn address(
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
         (Resource::Entities(_), _, Some("retention")) if extensions => Ok(Address::TableRetention),
+        (Resource::Entities(_), _, Some("indexes")) if extensions => Ok(Address::TableIndexes),
         (Resource::Service, ..) | (_, _, Some(_)) => Err(ErrorCode::InvalidQueryParameterValue),
         (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
         (Resource::Tables, ..) => Ok(Address::Tables),
@@ -196,20 +197,27 @@ mod tests {
         assert_eq!(extended("DELETE", partition()), Err(ErrorCode::InvalidInput));
         assert_eq!(extended("DELETE", nested(false)), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(extended("DELETE", entity()), Ok("DeleteEntity"));
-        let comp_of = |verb, comp, extensions| {
+        let comp = |verb, comp, extensions| {
             let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, extensions);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
-        let comp = |verb, comp| comp_of(verb, comp, false);
-        assert_eq!(comp("GET", "retention"), Err(ErrorCode::InvalidQueryParameterValue));
-        assert_eq!(comp_of("GET", "retention", true), Ok("GetTableRetention"));
-        assert_eq!(comp_of("PUT", "retention", true), Ok("SetTableRetention"));
-        assert_eq!(comp_of("DELETE", "retention", true), Err(ErrorCode::UnsupportedHttpVerb));
-        assert_eq!(comp_of("GET", "nonsense", true), Err(ErrorCode::InvalidQueryParameterValue));
-        assert_eq!(comp("GET", "nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
-        assert_eq!(comp("GET", "acl"), Ok("GetTableACL"));
-        assert_eq!(comp("HEAD", "acl"), Ok("GetTableACL"));
-        assert_eq!(comp("PUT", "acl"), Ok("SetTableACL"));
-        assert_eq!(comp("POST", "acl"), Err(ErrorCode::UnsupportedHttpVerb));
+        for (verb, option, extensions, expected) in [
+            ("GET", "nonsense", true, Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", "acl", false, Ok("GetTableACL")),
+            ("HEAD", "acl", false, Ok("GetTableACL")),
+            ("PUT", "acl", false, Ok("SetTableACL")),
+            ("POST", "acl", false, Err(ErrorCode::UnsupportedHttpVerb)),
+            ("GET", "indexes", true, Ok("GetTableIndexes")),
+            ("PUT", "indexes", true, Ok("SetTableIndexes")),
+            ("POST", "indexes", true, Err(ErrorCode::UnsupportedHttpVerb)),
+            ("GET", "retention", true, Ok("GetTableRetention")),
+            ("PUT", "retention", true, Ok("SetTableRetention")),
+            ("DELETE", "retention", true, Err(ErrorCode::UnsupportedHttpVerb)),
+            ("GET", "retention", false, Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", "nonsense", false, Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", "indexes", false, Err(ErrorCode::InvalidQueryParameterValue)),
+        ] {
+            assert_eq!(comp(verb, option, extensions), expected, "{verb} {option}");
+        }
     }
 }

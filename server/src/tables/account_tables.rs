@@ -6,11 +6,11 @@ use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
-use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd};
+use engine::{CatalogError, CommitError, Engine, EntitySink, IndexState, ReadError, Scan, ScanEnd};
 use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MetricsTable, Mutation, MutationError, MutationResult, Record, Retention,
+    AccountName, EntityKey, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult, Record, Retention,
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettingsUpdate, Transaction,
 };
 use std::pin::pin;
@@ -178,10 +178,21 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     }
 
     pub(crate) async fn set_retention(&self, name: &str, retention: Option<Retention>) -> Result<(), Failure> {
+        self.update_settings(name, TableSettingsUpdate { retention: Some(retention), ..Default::default() }).await
+    }
+
+    pub(crate) async fn indexes(&self, name: &str) -> Result<Vec<IndexState>, Failure> {
+        Ok(step("read indexes", pin!(self.engine.indexes(&self.table(name)?))).await?)
+    }
+
+    pub(crate) async fn set_indexes(&self, name: &str, properties: Vec<IndexedProperty>) -> Result<(), Failure> {
+        self.update_settings(name, TableSettingsUpdate { indexes: Some(properties), ..Default::default() }).await
+    }
+
+    async fn update_settings(&self, name: &str, update: TableSettingsUpdate) -> Result<(), Failure> {
         let table = self.table(name)?;
-        let update = TableSettingsUpdate { retention: Some(retention), ..TableSettingsUpdate::default() };
-        let set = step("write table settings", pin!(self.engine.update_settings(&table, update))).await;
-        set.map_err(|error| match error {
+        let updated = step("write table settings", pin!(self.engine.update_settings(&table, update))).await;
+        updated.map_err(|error| match error {
             CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
             error => error.into(),
         })

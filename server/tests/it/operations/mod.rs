@@ -11,6 +11,7 @@ mod get_service_properties;
 mod get_service_stats;
 mod get_table;
 mod get_table_acl;
+mod get_table_indexes;
 mod get_table_retention;
 pub(crate) mod get_user_delegation_key;
 mod insert_entity;
@@ -21,6 +22,7 @@ mod query_entities;
 mod query_tables;
 mod set_service_properties;
 mod set_table_acl;
+mod set_table_indexes;
 mod set_table_retention;
 mod update_entity;
 
