@@ -12,6 +12,7 @@ mod keys;
 pub mod limits;
 pub mod metrics_table;
 pub mod name;
+pub mod ordered_view;
 mod queries;
 mod service;
 
@@ -34,6 +35,7 @@ pub use key::{EntityKey, KeyText};
 pub use metrics_table::MetricsTable;
 pub use mutation::{Mutation, MutationError, MutationResult};
 pub use name::{AccountName, TableName};
+pub use ordered_view::OrderedView;
 pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};
 pub use range::{KeyRange, Position};
