@@ -142,7 +142,14 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::TableNotFound => Self::query(ErrorCode::TableNotFound),
-            ReadError::IndexNotFound | ReadError::IndexNotReady => Self::query(ErrorCode::ResourceNotFound),
+            ReadError::IndexNotFound => Self::query(ServiceError::new(
+                ErrorCode::ResourceNotFound,
+                "The table has no index of the property, so entities cannot be listed in its order.",
+            )),
+            ReadError::IndexNotReady => Self::query(ServiceError::new(
+                ErrorCode::ResourceNotFound,
+                "The index of the property is still being built. Get Table Indexes tells when it is ready.",
+            )),
             ReadError::Fault(fault) => fault.into(),
         }
     }

@@ -35,7 +35,7 @@ use engine::Engine;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Grant, OrderedView, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,6 +76,7 @@ pub(crate) struct Service<E> {
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
+    views: Vec<OrderedView>,
     headers: Headers<'r>,
     version: Version,
     preferences: FormatPreferences<'r>,
@@ -263,20 +264,21 @@ impl<E: Engine> Service<E> {
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
         options.check().map_err(Failure::query)?;
-        let resource = if self.settings.extensions { target.extended_resource() } else { target.resource() };
+        let extensions = self.settings.extensions;
+        let resource = if extensions { target.extended_resource() } else { target.resource() };
         let resource = resource.map_err(Failure::query)?;
         let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
         let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
-        context.is_front_end = is_of_front_end(&resource, restype, comp, self.settings.extensions);
+        context.is_front_end = is_of_front_end(&resource, restype, comp, extensions);
         let has_if_match = headers.if_match.is_some();
-        let kind = route(&method, &resource, (restype, comp), has_if_match, self.settings.extensions);
+        let kind = route(&method, &resource, (restype, comp), has_if_match, extensions);
         let kind = kind.map_err(Failure::query)?;
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
         context.preference = info.preference(preferences.data_service_version, headers.prefer);
-        authorize(grant, kind, &resource)?;
+        let views = authorize(grant, kind, &resource, extensions)?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
@@ -291,7 +293,7 @@ impl<E: Engine> Service<E> {
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         context.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
-        Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
+        Ok(RequestedOperation { kind, resource, views, headers, version, preferences, format, timeout })
     }
 
     async fn execute(
@@ -302,7 +304,7 @@ impl<E: Engine> Service<E> {
         tables: &AccountTables<'_, E>,
         body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
-        let RequestedOperation { kind, resource, headers, version, preferences, format, timeout } = requested;
+        let RequestedOperation { kind, resource, views, headers, version, preferences, format, timeout } = requested;
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
@@ -329,6 +331,7 @@ impl<E: Engine> Service<E> {
             },
             data_service_version: preferences.data_service_version,
             domains: &self.settings.domains,
+            views,
             headers,
             options: &incoming.options,
             body_format,

@@ -19,19 +19,32 @@ pub(crate) use authentication::authenticate;
 
 use crate::failure::Failure;
 use crate::request::{OperationKind, table_of};
-use model::{Denial, Grant, Scope};
+use model::grant::EntityAccess;
+use model::{Action, Denial, Grant, OrderedView, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
-    check(grant, kind, resource).map_err(|denial| match denial {
+/// Returns the ordered views that the name of the table can mean and that the credential may read; none for the name of
+/// a table.
+pub(crate) fn authorize(
+    grant: &Grant,
+    kind: OperationKind,
+    resource: &Resource<'_>,
+    extensions: bool,
+) -> Result<Vec<OrderedView>, Failure> {
+    check(grant, kind, resource, extensions).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
         denial => denied(grant, kind, denial),
     })
 }
 
-pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
-    check(grant, kind, resource).map_err(|denial| {
+pub(crate) fn authorize_part(
+    grant: &Grant,
+    kind: OperationKind,
+    resource: &Resource<'_>,
+    extensions: bool,
+) -> Result<Vec<OrderedView>, Failure> {
+    check(grant, kind, resource, extensions).map_err(|denial| {
         let failure = denied(grant, kind, denial);
         // The failure of a part appears in the response to the batch and is not logged elsewhere.
         if let Some(source) = &failure.source {
@@ -41,12 +54,38 @@ pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Reso
     })
 }
 
-fn check(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Denial> {
+fn check(
+    grant: &Grant,
+    kind: OperationKind,
+    resource: &Resource<'_>,
+    extensions: bool,
+) -> Result<Vec<OrderedView>, Denial> {
     let table = table_of(resource).map_or("", |table| table.as_ref());
-    match (kind.info().action)(table) {
-        Some(action) => grant.check(action),
-        None => Ok(()),
+    // A view is not in the list of tables, so an operation on an entry of the list does not address a view.
+    if extensions && !matches!(resource, Resource::Table(_)) {
+        let views = OrderedView::meanings(table);
+        if !views.is_empty() {
+            return check_views(grant, kind, views);
+        }
     }
+    match (kind.info().action)(table) {
+        Some(action) => grant.check(action).map(|()| Vec::new()),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Views can only be queried. A view may be read by whoever may read its table, so that the response does not depend on
+/// tables that the credential does not cover.
+fn check_views(grant: &Grant, kind: OperationKind, mut views: Vec<OrderedView>) -> Result<Vec<OrderedView>, Denial> {
+    if !matches!(kind, OperationKind::QueryEntities | OperationKind::CountEntities) {
+        return Err(Denial::Operation);
+    }
+    let mut denial = Denial::Table;
+    views.retain(|view| {
+        let read = Action::Entities { table: view.table.as_str(), access: EntityAccess::Read, key: None };
+        grant.check(read).map_err(|reason| denial = reason).is_ok()
+    });
+    if views.is_empty() { Err(denial) } else { Ok(views) }
 }
 
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
@@ -77,8 +116,8 @@ mod tests {
             (OperationKind::UpdateEntity, OperationKind::InsertOrReplaceEntity),
             (OperationKind::MergeEntity, OperationKind::InsertOrMergeEntity),
         ] {
-            assert!(authorize(&grant, update, &resource).is_ok());
-            let failure = authorize(&grant, upsert, &resource).unwrap_err();
+            assert!(authorize(&grant, update, &resource, false).is_ok());
+            let failure = authorize(&grant, upsert, &resource, false).unwrap_err();
             assert_eq!(failure.error.code, ErrorCode::AuthorizationPermissionMismatch);
             assert_eq!(failure.layer, Layer::Service);
             assert!(failure.source.unwrap().to_string().ends_with("on orchardacct is denied to someone"));

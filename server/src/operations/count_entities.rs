@@ -5,9 +5,10 @@
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
-use crate::response::OperationResponse;
+use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
-use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
+use engine::{Engine, EntitySink, Scan, SinkDecision};
+use http::HeaderMap;
 use model::{EntityView, Visibility};
 
 pub(super) async fn run<E: Engine>(
@@ -16,12 +17,17 @@ pub(super) async fn run<E: Engine>(
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
     let Selection { ranges, filter, .. } = Selection::new(context)?;
-    let from = selection::position(context.options)?;
+    let from = selection::position(context)?;
+    let (table, order) = tables.queried(context.table(), &context.views).await?;
+    let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let deadline = context.query_deadline;
-    let (order, visible, limit) = (Order::Key, Visibility::Live, usize::MAX);
+    let (visible, limit) = (Visibility::Live, usize::MAX);
     let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected: usize::MAX, deadline };
-    let (EveryEntity, end) = tables.scan(context.table(), scan, EveryEntity).await?;
-    Ok(OperationResponse::number(end.accepted, end.next.as_ref().map_or_else(Vec::new, selection::tokens)))
+    let (EveryEntity, end) = tables.scan(&table, scan, EveryEntity).await?;
+    Ok(OperationResponse {
+        headers: HeaderMap::from_iter(cost.map(|cost| cost.header(end.examined, end.accepted, end.index.as_ref()))),
+        ..OperationResponse::number(end.accepted, selection::tokens(context, end.next.as_ref()))
+    })
 }
 
 struct EveryEntity;

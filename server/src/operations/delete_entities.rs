@@ -6,9 +6,10 @@
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
-use crate::response::OperationResponse;
+use crate::response::{OperationResponse, QueryCost};
 use crate::tables::{AccountTables, Deletion};
 use engine::Engine;
+use http::HeaderMap;
 use model::limits::{DELETION_ENTITIES_IN_FLIGHT_MAX, DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
 use model::{Condition, Visibility};
 use wire::{ErrorCode, ServiceError};
@@ -22,8 +23,13 @@ pub(super) async fn run<E: Engine>(
     // The keys of two steps take at most as much as a page.
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     // Boxed, so that the future of every request does not reserve space for it.
+    let cost = context.headers.explain.then(|| QueryCost::new(&deletion.ranges));
     let end = Box::pin(tables.delete_matching(context.table(), deletion)).await?;
-    Ok(OperationResponse::number(end.deleted, end.next.as_ref().map_or_else(Vec::new, selection::tokens)))
+    let examined = tables.entities().examined;
+    Ok(OperationResponse {
+        headers: HeaderMap::from_iter(cost.map(|cost| cost.header(examined, end.deleted, end.index.as_ref()))),
+        ..OperationResponse::number(end.deleted, selection::tokens(context, end.next.as_ref()))
+    })
 }
 
 fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
@@ -44,7 +50,7 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
         ranges,
         filter,
         visible: Visibility::Live,
-        from: selection::position(context.options)?,
+        from: selection::position(context)?,
         deadline: context.query_deadline,
         entities_in_flight_max: DELETION_ENTITIES_IN_FLIGHT_MAX,
         transactions_in_flight_max: DELETION_TRANSACTIONS_IN_FLIGHT_MAX,

@@ -5,7 +5,6 @@
 //! memory for these bytes is acquired before the page is written. If the client disconnects, the future of the request
 //! is dropped, and the scan with it.
 
-use crate::clock;
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
@@ -13,10 +12,10 @@ use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
 use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView, Visibility};
+use model::{AccountName, DateTime, EntityView, IndexedProperty, Visibility};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
@@ -29,40 +28,41 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let (options, table) = (&context.options, context.table());
+    let options = &context.options;
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
     let selection = Selection::new(context)?;
     let select = context.select().map_err(Failure::service)?;
-    let from = selection::position(options)?;
+    let from = selection::position(context)?;
     let (kind, range_count) = (selection.plan, selection.ranges.len());
-    let cost = context.headers.explain.then(|| (QueryCost::new(&selection.ranges), clock::instant()));
+    let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges));
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, filter, .. } = selection;
-    let (order, visible) = (Order::Key, Visibility::Live);
+    let (table, order) = tables.queried(context.table(), &context.views).await?;
+    // The entities of a view have the addresses of the entities in its table.
+    let name = if order == Order::Key { context.table() } else { table.name.as_str() };
+    let visible = Visibility::Live;
     let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
-    let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
+    let (writer, end) = tables.scan(&table, scan, PageWriter::new(context, name, select)).await?;
     debug!(
         target: "rowhouse::query",
-        table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
+        table = context.table(), plan = %kind, ranges = range_count, index = end.index.as_ref().map(IndexedProperty::as_str), examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
     );
     let (examined, returned) = (end.examined, writer.entities);
     let segments = writer.finish()?;
-    let cost = cost.map(|(cost, began)| (EXPLAIN, cost.header(examined, returned, clock::elapsed_since(began))));
+    let cost = cost.map(|cost| cost.header(examined, returned, end.index.as_ref()));
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
-        continuation: next.as_ref().map_or_else(Vec::new, selection::tokens),
+        continuation: selection::tokens(context, next.as_ref()),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
 }
-
-const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
 
 /// The size at which a segment of a page is closed, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
@@ -106,11 +106,11 @@ struct PageWriter {
 }
 
 impl PageWriter {
-    fn new(context: &OperationContext<'_>, select: Option<Select>) -> Self {
+    fn new(context: &OperationContext<'_>, table: &str, select: Option<Select>) -> Self {
         let form = PageForm {
             base: context.response.base.to_owned(),
             account: context.account().clone(),
-            table: context.table().to_owned(),
+            table: table.to_owned(),
             format: context.response.format,
             version: context.response.version,
             now: context.response.now,

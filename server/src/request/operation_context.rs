@@ -5,7 +5,7 @@ use crate::failure::{Failure, Layer};
 use crate::limits::memory::RequestMemory;
 use model::etag::ConditionError;
 use model::key::KeyError;
-use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
+use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, OrderedView, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
 use wire::filter::{FilterError, Grammar};
@@ -24,6 +24,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) response: ResponseContext<'a>,
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) domains: &'a [String],
+    /// The ordered views that the name in the URL can mean, in the order of precedence; empty for the name of a table.
+    pub(crate) views: Vec<OrderedView>,
     pub(crate) headers: Headers<'a>,
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the body; meaningless unless the body contains entities or tables.

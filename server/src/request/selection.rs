@@ -7,7 +7,7 @@ use model::plan::{PlanKind, plan};
 use model::{Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
-use wire::{ErrorCode, QueryOptions, continuation};
+use wire::{ErrorCode, continuation};
 
 pub(crate) struct Selection {
     pub(crate) ranges: Vec<KeyRange>,
@@ -45,7 +45,8 @@ fn filter_failure(error: FilterError) -> Failure {
 ///
 /// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the service's
 /// form.
-pub(crate) fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
+pub(crate) fn position(context: &OperationContext<'_>) -> Result<Option<Position>, Failure> {
+    let options = context.options;
     let malformed = || Failure::query(ErrorCode::InvalidInput);
     let key = |token: &str| {
         Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
@@ -54,16 +55,23 @@ pub(crate) fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, F
     let Some(partition) = options.next_partition_key.as_deref() else {
         return if row.is_some() { Err(malformed()) } else { Ok(None) };
     };
+    if !context.views.is_empty() {
+        return continuation::decode_bytes(partition).map(Position::from_bytes).map(Some).ok_or_else(malformed);
+    }
     let (partition, row) = (key(partition)?, row.map(key).transpose()?);
     Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
 }
 
-/// Returns the headers from which the next request continues.
-pub(crate) fn tokens(next: &Position) -> Vec<(&'static str, String)> {
+/// Returns the headers from which the next request continues. A position in an ordered view is an entry of an index,
+/// which the first token contains; the second one is for clients that expect both.
+pub(crate) fn tokens(context: &OperationContext<'_>, next: Option<&Position>) -> Vec<(&'static str, String)> {
+    let Some(next) = next else { return Vec::new() };
+    let tokens =
+        |partition, row| vec![("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
+    if !context.views.is_empty() {
+        return tokens(continuation::encode(next.as_bytes()), continuation::encode(""));
+    }
     next.keys().map_or_else(Vec::new, |keys| {
-        vec![
-            ("x-ms-continuation-nextpartitionkey", continuation::encode(&keys.partition)),
-            ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
-        ]
+        tokens(continuation::encode(keys.partition.as_bytes()), continuation::encode(keys.row.as_bytes()))
     })
 }

@@ -1,29 +1,34 @@
 //! The cost of a query and its explanation: the value of the header `x-ms-rowhouse-explain`, which is sent only if the
 //! client requests it.
 //!
-//! The value is JSON in ASCII: the kind of the plan, the key ranges that were read, how many entities were examined and
-//! returned, and how long the query took. docs/operations.md describes it for clients. Its size is limited, whatever
-//! the keys and the filter are.
+//! The value is JSON in ASCII: the kind of the plan, the key ranges and the index that were read, how many entities
+//! were examined and returned, and how long the query took. docs/operations.md describes it for clients. Its size is
+//! limited, whatever the keys and the filter are.
 //!
 //! This module must not depend on how ranges were determined or on who sent the query.
 
-use http::HeaderValue;
-use model::KeyRange;
+use crate::clock;
+use http::{HeaderName, HeaderValue};
 use model::key::{KEY_SEPARATOR, decode_ordinal};
 use model::limits::{EXPLAIN_HEADER_BYTES_MAX, EXPLAIN_KEY_CHARS_MAX, EXPLAIN_RANGES_MAX};
 use model::plan::PlanKind;
+use model::{IndexedProperty, KeyRange};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::Instant;
 
-/// The maximum length of everything except the plan and the ranges: names, four numbers of at most 20 digits, brackets.
-const REST_BYTES_MAX: usize = 212;
+const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
+/// The maximum length of everything except the plan and the ranges: names, four numbers of at most 20 digits, brackets,
+/// and the name of an indexed property, of which each UTF-16 code unit can take 6 bytes.
+const REST_BYTES_MAX: usize = 223 + 6 * (EXPLAIN_KEY_CHARS_MAX + 1);
 
 /// The cost of a query, without what is known only after it has finished.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueryCost {
+    #[serde(skip)]
+    began: Instant,
     plan: String,
     ranges: Vec<ShownRange>,
     range_count: usize,
@@ -40,6 +45,8 @@ struct ShownRange {
 struct Explanation {
     #[serde(flatten)]
     cost: QueryCost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<String>,
     examined: u64,
     returned: u64,
     microseconds: u64,
@@ -47,7 +54,7 @@ struct Explanation {
 
 impl QueryCost {
     /// Creates the cost from the ranges that will be read: the ranges of the filter, restricted by the URL and the
-    /// credential.
+    /// credential. The time of the query begins.
     pub(crate) fn new(ranges: &[KeyRange]) -> Self {
         let plan = PlanKind::from_ranges(ranges).to_string();
         let mut bytes = REST_BYTES_MAX + plan.len();
@@ -56,16 +63,24 @@ impl QueryCost {
             bytes <= EXPLAIN_HEADER_BYTES_MAX
         };
         Self {
+            began: clock::instant(),
             plan,
             ranges: ranges.iter().take(EXPLAIN_RANGES_MAX).map(shown_range).take_while(fits).collect(),
             range_count: ranges.len(),
         }
     }
 
-    pub(crate) fn header(self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
-        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let explanation = Explanation { cost: self, examined, returned, microseconds };
-        HeaderValue::try_from(ascii_json(&explanation)).expect("it is visible ASCII")
+    /// Returns the header. `index` is the property whose index was read.
+    pub(crate) fn header(
+        self,
+        examined: u64,
+        returned: u64,
+        index: Option<&IndexedProperty>,
+    ) -> (HeaderName, HeaderValue) {
+        let microseconds = u64::try_from(clock::elapsed_since(self.began).as_micros()).unwrap_or(u64::MAX);
+        let index = index.map(|property| shortened(property.as_str()));
+        let explanation = Explanation { cost: self, index, examined, returned, microseconds };
+        (EXPLAIN, HeaderValue::try_from(ascii_json(&explanation)).expect("it is visible ASCII"))
     }
 }
 
@@ -107,7 +122,7 @@ fn keys(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     Some((partition, row.flatten()))
 }
 
-/// Truncates a long key.
+/// Truncates a long key or name.
 fn shortened(key: &str) -> String {
     let rest = key.chars().nth(EXPLAIN_KEY_CHARS_MAX).map(|_| '…');
     key.chars().take(EXPLAIN_KEY_CHARS_MAX).chain(rest).collect()
@@ -120,7 +135,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn parsed(ranges: &[KeyRange]) -> Value {
-        let header = QueryCost::new(ranges).header(u64::MAX, u64::MAX, Duration::MAX);
+        let name = IndexedProperty::new(&"日".repeat(255)).unwrap();
+        let (_, header) = QueryCost::new(ranges).header(u64::MAX, u64::MAX, Some(&name));
         assert!(header.len() <= EXPLAIN_HEADER_BYTES_MAX, "{}", header.len());
         serde_json::from_str(header.to_str().unwrap()).unwrap()
     }

@@ -6,12 +6,13 @@ use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
-use engine::{CatalogError, CommitError, Engine, EntitySink, IndexState, ReadError, Scan, ScanEnd};
+use engine::{CatalogError, CommitError, Engine, EntitySink, IndexState, Order, ReadError, Scan, ScanEnd};
 use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult, Record, Retention,
-    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettingsUpdate, Transaction,
+    AccountName, EntityKey, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult, OrderedView,
+    Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
+    TableSettingsUpdate, Transaction,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -225,8 +226,42 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(record)
     }
 
-    pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
-        let (sink, end) = self.examine(&self.table_or_metrics(name)?, scan, sink).await?;
+    /// Returns what a query reads: the table with the given name, or the table and the order that the name of an
+    /// ordered view means. `views` are the meanings of such a name that the credential permits.
+    pub(crate) async fn queried(&self, name: &str, views: &[OrderedView]) -> Result<(TableKey, Order), Failure> {
+        let ordered = |view: &OrderedView| {
+            let order = Order::Value { property: view.property.clone(), is_descending: view.is_descending };
+            (self.key_of(view.table.clone()), order)
+        };
+        match views {
+            [] => return Ok((self.table_or_metrics(name)?, Order::Key)),
+            // The scan determines whether the index exists.
+            [view] => return Ok(ordered(view)),
+            _ => {}
+        }
+        let mut missing = ReadError::TableNotFound;
+        for view in views {
+            let (table, order) = ordered(view);
+            let indexes = step("read indexes", pin!(self.engine.indexes(&table))).await;
+            match indexes {
+                Ok(indexes) if indexes.iter().any(|index| index.property == view.property) => {
+                    return Ok((table, order));
+                }
+                Ok(_) => missing = ReadError::IndexNotFound,
+                Err(ReadError::TableNotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(missing.into())
+    }
+
+    pub(crate) async fn scan<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> Result<(S, ScanEnd), Failure> {
+        let (sink, end) = self.examine(table, scan, sink).await?;
         self.count_read(end.examined, end.accepted);
         Ok((sink, end))
     }

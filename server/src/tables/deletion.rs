@@ -25,7 +25,8 @@ use model::limits::{
 };
 use model::record::DamagedRecord;
 use model::{
-    DateTime, EntityKey, EntityView, Filter, KeyRange, KeyText, MutationError, Position, Transaction, Visibility,
+    DateTime, EntityKey, EntityView, Filter, IndexedProperty, KeyRange, KeyText, MutationError, Position, Transaction,
+    Visibility,
 };
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -57,6 +58,10 @@ pub(crate) struct DeletionEnd {
     pub(crate) next: Option<Position>,
     /// The earliest expiry of the entities that were examined but not visible.
     pub(crate) earliest_expiry: Option<DateTime>,
+    /// The property whose index was read first.
+    pub(crate) index: Option<IndexedProperty>,
+    /// The time that the scans took, part of it at the same time as deletions.
+    pub(crate) examining: Duration,
 }
 
 /// An entity that matched the filter when it was read.
@@ -83,6 +88,8 @@ struct Step {
     chunks: Vec<Chunk>,
     next: Option<Position>,
     earliest_expiry: Option<DateTime>,
+    index: Option<IndexedProperty>,
+    took: Duration,
 }
 
 /// The result of deleting some candidates.
@@ -110,12 +117,14 @@ impl<E: Engine> AccountTables<'_, E> {
     /// step, because a step that was examined must also be deleted: otherwise, the same step could fail forever.
     pub(crate) async fn delete_matching(&self, name: &str, deletion: Deletion) -> Result<DeletionEnd, Failure> {
         let table = self.table_or_metrics(name)?;
-        let (mut deleted, mut earliest_expiry) = (0, None);
+        let (mut deleted, mut earliest_expiry, mut examining) = (0, None, Duration::ZERO);
         let mut current = self.collect(&table, &deletion, deletion.from.clone()).await?;
         let mut is_first = true;
+        let index = current.index.clone();
         loop {
-            let Step { chunks, next, earliest_expiry: expiry } = current;
+            let Step { chunks, next, earliest_expiry: expiry, took, .. } = current;
             earliest_expiry = earliest_expiry.into_iter().chain(expiry).min();
+            examining += took;
             let collect_next = async {
                 match &next {
                     Some(next) if clock::instant() < deletion.deadline => {
@@ -131,7 +140,7 @@ impl<E: Engine> AccountTables<'_, E> {
                 (Some(Stop { failure: Some(failure), .. }), _) if is_first && deleted == 0 => return Err(failure),
                 (Some(Stop { position, failure }), _) => {
                     note(failure);
-                    return Ok(DeletionEnd { deleted, next: Some(position), earliest_expiry });
+                    return Ok(DeletionEnd { deleted, next: Some(position), earliest_expiry, index, examining });
                 }
                 (None, Some(Ok(step))) => {
                     current = step;
@@ -142,13 +151,14 @@ impl<E: Engine> AccountTables<'_, E> {
                 (None, None) => None,
             };
             note(failure);
-            return Ok(DeletionEnd { deleted, next, earliest_expiry });
+            return Ok(DeletionEnd { deleted, next, earliest_expiry, index, examining });
         }
     }
 
     /// Collects the candidates of a step.
     async fn collect(&self, table: &TableKey, deletion: &Deletion, from: Option<Position>) -> Result<Step, Failure> {
-        let step_end = clock::instant() + Duration::from_millis(DELETION_STEP_MILLISECONDS);
+        let began = clock::instant();
+        let step_end = began + Duration::from_millis(DELETION_STEP_MILLISECONDS);
         let scan = Scan {
             ranges: deletion.ranges.clone(),
             order: Order::Key,
@@ -164,7 +174,13 @@ impl<E: Engine> AccountTables<'_, E> {
         if collector.is_damaged && collector.chunks.is_empty() {
             return Err(DamagedRecord.into());
         }
-        Ok(Step { chunks: collector.chunks, next: end.next, earliest_expiry: end.earliest_expiry })
+        Ok(Step {
+            chunks: collector.chunks,
+            next: end.next,
+            earliest_expiry: end.earliest_expiry,
+            index: end.index,
+            took: clock::elapsed_since(began),
+        })
     }
 
     /// Deletes the candidates of a step. Begins no transaction after a failure or after the deadline, except the first.

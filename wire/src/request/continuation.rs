@@ -7,10 +7,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Encodes a key or a table name as a token.
-pub fn encode(text: &str) -> String {
+/// Encodes a key, a table name or other bytes as a token.
+pub fn encode(content: impl AsRef<[u8]>) -> String {
     let base64: String = STANDARD
-        .encode(text)
+        .encode(content)
         .chars()
         .map(|c| match c {
             '+' => '*',
@@ -22,9 +22,15 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// Decodes a token. Returns `None` if it is malformed. A token without the `1!` prefix is returned unchanged.
+/// Decodes a token whose content is a string. Returns `None` if it is malformed. A token without the `1!` prefix is
+/// returned unchanged.
 pub fn decode(token: &str) -> Option<String> {
-    let Some(rest) = token.strip_prefix("1!") else { return Some(token.to_owned()) };
+    if token.starts_with("1!") { String::from_utf8(decode_bytes(token)?).ok() } else { Some(token.to_owned()) }
+}
+
+/// Decodes a token with any content. Returns `None` if it is malformed.
+pub fn decode_bytes(token: &str) -> Option<Vec<u8>> {
+    let rest = token.strip_prefix("1!")?;
     let (length, encoded) = rest.split_once('!')?;
     if length.parse() != Ok(encoded.len()) {
         return None;
@@ -38,7 +44,7 @@ pub fn decode(token: &str) -> Option<String> {
             other => other,
         })
         .collect();
-    String::from_utf8(STANDARD.decode(base64).ok()?).ok()
+    STANDARD.decode(base64).ok()
 }
 
 #[cfg(test)]
@@ -63,6 +69,11 @@ mod tests {
         #[test]
         fn tokens_read_back(text in ".{0,40}") {
             prop_assert_eq!(decode(&encode(&text)), Some(text));
+        }
+
+        #[test]
+        fn tokens_of_bytes_read_back(bytes: Vec<u8>) {
+            prop_assert_eq!(decode_bytes(&encode(&bytes)), Some(bytes));
         }
     }
 }
