@@ -18,6 +18,7 @@ mod insert_entity;
 mod insert_or_merge_entity;
 mod insert_or_replace_entity;
 mod merge_entity;
+mod ordered_views;
 mod query_entities;
 mod query_tables;
 mod set_service_properties;

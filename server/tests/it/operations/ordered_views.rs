@@ -1,0 +1,340 @@
+//! Queries of ordered views, an extension (`docs/extensions.md`): a table in the order of the values of a property.
+
+use super::get_table_indexes::{list, server};
+use crate::Layer::{FrontEnd, Query, Storage};
+use crate::{Case, Server, check, delete, get, merge, post, put, signature};
+use serde_json::Value;
+use test_support::Response;
+
+const UP: &str = "/$ByTotalOfcars";
+const DOWN: &str = "/$ByTotalDescendingOfcars";
+
+/// Returns a server with an index, and entities of three partitions. `c1` has no value.
+fn shop() -> Server {
+    let server = server();
+    index(&server, "cars", &["Total"]);
+    for (key, total) in [
+        ("a1", "5"),
+        ("a2", "-3"),
+        ("a3", "5.5"),
+        ("b1", "\"x\""),
+        ("b2", "\"7000000000\",\"Total@odata.type\":\"Edm.Int64\""),
+        ("b3", "5"),
+        ("c1", ""),
+    ] {
+        insert(&server, "cars", key, "Total", total);
+    }
+    server
+}
+
+fn index(server: &Server, table: &str, properties: &[&str]) {
+    check(server, [put(&format!("/{table}?comp=indexes"), &list(properties)).answers(204, None)]);
+}
+
+/// The first character of the key is the partition key.
+fn insert(server: &Server, table: &str, key: &str, property: &str, value: &str) {
+    let value = if value.is_empty() { String::new() } else { format!(",\"{property}\":{value}") };
+    let body = format!("{{\"PartitionKey\":\"{}\",\"RowKey\":\"{}\",\"N\":1{value}}}", &key[..1], &key[1..]);
+    check(server, [post(&format!("/{table}"), &body).answers(201, None)]);
+}
+
+fn keys_in(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
+    let key = |entity: &Value| format!("{}{}", entity["PartitionKey"].as_str()?, entity["RowKey"].as_str()?).into();
+    let entities = response.json()["value"].as_array().unwrap().clone();
+    entities.iter().map(|entity| Option::<String>::unwrap(key(entity))).collect()
+}
+
+/// Returns the query of the next page, if there is one.
+fn next(path: &str, response: &Response) -> Option<String> {
+    let partition = response.header("x-ms-continuation-nextpartitionkey")?;
+    let row = response.header("x-ms-continuation-nextrowkey").unwrap();
+    let separator = if path.contains('?') { '&' } else { '?' };
+    Some(format!("{path}{separator}NextPartitionKey={partition}&NextRowKey={row}"))
+}
+
+/// Reads all pages, each with the given number of entities except the last. Returns the keys, separated by spaces.
+fn pages(server: &Server, path: &str, top: usize, change: impl Fn(Case) -> Case) -> String {
+    let path = format!("{path}{}$top={top}", if path.contains('?') { '&' } else { '?' });
+    let (mut keys, mut url) = (Vec::new(), Some(path.clone()));
+    while let Some(current) = url {
+        let response = change(get(&current)).send(&mut server.client());
+        let page = keys_in(&response);
+        url = next(&path, &response);
+        assert!(page.len() == top || url.is_none(), "{page:?}");
+        keys.extend(page);
+    }
+    keys.join(" ")
+}
+
+#[test]
+fn every_page_size_gives_the_same_order() {
+    let server = shop();
+    for top in [1, 2, 3, 1000] {
+        let list = |path: &str| pages(&server, path, top, |case| case);
+        // Numbers of all types are ordered by value, and equal values by key. Strings follow.
+        assert_eq!(list(UP), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list("/$ByTotalOfCARS()"), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list("-secondary/$ByTotalOfcars"), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list("/%24ByTotalOfcars"), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list(DOWN), "b1 b2 a3 b3 a1 a2");
+        for (filter, up) in [
+            ("Total%20ge%205", "a1 b3"),
+            ("Total%20gt%205%20and%20Total%20lt%206", ""),
+            ("Total%20ge%205.0", "a1 b3 a3 b2"),
+            ("PartitionKey%20eq%20'b'", "b3 b2 b1"),
+            ("PartitionKey%20eq%20'b'%20or%20RowKey%20eq%20'1'", "a1 b3 b2 b1"),
+            ("Total%20eq%20'x'", "b1"),
+            ("contains(RowKey,'3')", "b3 a3"),
+            ("N%20eq%202", ""),
+        ] {
+            let down = up.split(' ').rev().collect::<Vec<_>>().join(" ");
+            if filter.starts_with("Total%20g") {
+                // How literals of one type compare with values of other types is tested elsewhere. Both orders select
+                // the same entities as the table.
+                let mut expected: Vec<_> =
+                    list(&format!("/cars?$filter={filter}")).split(' ').map(String::from).collect();
+                let mut found: Vec<_> = list(&format!("{UP}?$filter={filter}")).split(' ').map(String::from).collect();
+                let reversed: Vec<_> = found.iter().rev().cloned().collect();
+                assert_eq!(list(&format!("{DOWN}?$filter={filter}")), reversed.join(" "), "{filter}");
+                expected.sort();
+                found.sort();
+                assert_eq!(found, expected, "{filter}");
+                continue;
+            }
+            assert_eq!(list(&format!("{UP}?$filter={filter}")), up, "{filter}");
+            assert_eq!(list(&format!("{DOWN}?$filter={filter}")), down, "{filter}");
+        }
+        assert_eq!(list(&format!("{UP}(PartitionKey='b')")), "b3 b2 b1");
+    }
+}
+
+#[test]
+fn entities_look_as_in_the_table_in_both_formats() {
+    let server = shop();
+    let first = "?$top=1&$filter=PartitionKey%20eq%20'a'";
+    let mut bodies = Vec::new();
+    for change in
+        [|case: Case| case.level("nometadata"), |case: Case| case.level("fullmetadata"), |case: Case| case.atom()]
+    {
+        let body = |path: &str| {
+            let response = change(get(path)).send(&mut server.client());
+            assert_eq!(response.status, 200, "{path}");
+            String::from_utf8(response.body).unwrap()
+        };
+        let table = body("/cars?$filter=PartitionKey%20eq%20'a'%20and%20RowKey%20eq%20'2'");
+        // The entities have the addresses that they have in the table, so clients can change them.
+        assert_eq!(body(&format!("{UP}{first}")), table);
+        bodies.push(table);
+    }
+    assert!(bodies[1].contains("/cars(PartitionKey='a',RowKey='2')"), "{}", bodies[1]);
+    let select = format!("{UP}?$select=RowKey&$top=2&$filter=RowKey%20ne%20'2'");
+    check(
+        &server,
+        [get(&select).level("nometadata").answers(200, None), get(&format!("{UP}/$count")).answers(200, None)],
+    );
+    let selected = get(&select).level("nometadata").send(&mut server.client());
+    assert_eq!(selected.json(), serde_json::json!({ "value": [{ "RowKey": "1" }, { "RowKey": "3" }] }));
+}
+
+#[test]
+fn counts() {
+    let server = shop();
+    let text = "text/plain;charset=utf-8";
+    check(
+        &server,
+        [
+            get(&format!("{UP}/$count")).ok(200).text(text, "6"),
+            get(&format!("{DOWN}()/$count?$filter=PartitionKey%20eq%20'b'")).ok(200).text(text, "3"),
+        ],
+    );
+}
+
+#[test]
+fn entities_that_change_between_pages() {
+    let server = shop();
+    let page = |path: &str| get(path).send(&mut server.client());
+    let first = page(&format!("{UP}?$top=2"));
+    assert_eq!(keys_in(&first), ["a2", "a1"]);
+    let second = next(&format!("{UP}?$top=2"), &first).unwrap();
+    // The entity at which the next page begins disappears, another moves there, and one moves before the position.
+    check(
+        &server,
+        [
+            delete("/cars(PartitionKey='b',RowKey='3')").with("If-Match", "*").answers(204, None),
+            merge("/cars(PartitionKey='b',RowKey='1')", r#"{"Total":5.25}"#).answers(204, None),
+            merge("/cars(PartitionKey='b',RowKey='2')", r#"{"Total":-10}"#).answers(204, None),
+        ],
+    );
+    let response = page(&second);
+    assert_eq!(keys_in(&response), ["b1", "a3"]);
+    assert_eq!(next(&second, &response), None);
+    // Without the property, an entity leaves the view.
+    check(
+        &server,
+        [put("/cars(PartitionKey='b',RowKey='1')", r#"{"Other":1}"#).with("If-Match", "*").answers(204, None)],
+    );
+    assert_eq!(keys_in(&page(DOWN)), ["a3", "a1", "a2", "b2"]);
+}
+
+#[test]
+fn a_signature_for_the_table_covers_its_views() {
+    let server = shop();
+    index(&server, "bikes", &["Total"]);
+    let signed = |path: &str, signature: String| {
+        let response = get(path).signed(&signature).send(&mut server.client());
+        response.header("x-ms-error-code").map_or_else(|| keys_in(&response).join(" "), ToOwned::to_owned)
+    };
+    let read = || signature("r", |_| {});
+    let range = || {
+        signature("r", |fields| {
+            (fields.start_partition, fields.start_row) = ("a".into(), "3".into());
+            (fields.end_partition, fields.end_row) = ("b".into(), "2".into());
+        })
+    };
+    assert_eq!(signed(UP, read()), "a2 a1 b3 a3 b2 b1");
+    assert_eq!(signed(UP, range()), "a3 b2 b1");
+    assert_eq!(signed(DOWN, range()), "b1 b2 a3");
+    assert_eq!(pages(&server, UP, 1, |case| case.signed(&range())), "a3 b2 b1");
+    // A token does not extend the range.
+    let unrestricted = get(&format!("{UP}?$top=1")).send(&mut server.client());
+    assert_eq!(signed(&next(UP, &unrestricted).unwrap(), range()), "a3 b2 b1");
+    assert_eq!(signed(&format!("{UP}?$filter=PartitionKey%20eq%20'a'"), range()), "a3");
+    assert_eq!(signed(UP, signature("aud", |_| {})), "AuthorizationPermissionMismatch");
+    assert_eq!(signed("/$ByTotalOfbikes", read()), "AuthorizationFailure");
+    assert_eq!(signed(UP, signature("r", |fields| fields.table = "bikes".into())), "AuthorizationFailure");
+    assert_eq!(signed(UP, signature("r", |fields| fields.table = "$bytotalofcars".into())), "AuthorizationFailure");
+}
+
+#[test]
+fn the_meaning_of_a_name_depends_on_tables_and_indexes() {
+    let server = server();
+    server.create(&["birthOfcars"]);
+    for table in ["cars", "birthOfcars"] {
+        insert(&server, table, "k1", "Date", "2");
+        insert(&server, table, "k2", "Date", "1");
+        insert(&server, table, "k3", "DateOfbirth", "4");
+        insert(&server, table, "k4", "DateOfbirth", "3");
+        insert(&server, table, "k5", "DateDescending", "6");
+        insert(&server, table, "k6", "DateDescending", "5");
+    }
+    let keys = |path: &str| keys_in(&get(path).send(&mut server.client())).join(" ");
+    let name = "/$ByDateOfbirthOfcars";
+    let missing = "The table has no index of the property, so entities cannot be listed in its order.";
+    check(&server, [get(name).fails(404, "ResourceNotFound", Query).says(missing)]);
+    index(&server, "birthOfcars", &["Date"]);
+    assert_eq!(keys(name), "k2 k1");
+    index(&server, "cars", &["DateOfbirth"]);
+    assert_eq!(keys(name), "k4 k3");
+    // With a signature for one of the tables, the name means a view of this table.
+    let signed = |table: &'static str| {
+        let signature = signature("r", |fields| fields.table = table.into());
+        keys_in(&get(name).signed(&signature).send(&mut server.client())).join(" ")
+    };
+    assert_eq!((signed("cars"), signed("birthofcars")), ("k4 k3".to_owned(), "k2 k1".to_owned()));
+    index(&server, "cars", &["DateDescending"]);
+    assert_eq!(keys("/$ByDateDescendingOfcars"), "k6 k5");
+    assert_eq!(keys("/$ByDateDescendingDescendingOfcars"), "k5 k6");
+    index(&server, "cars", &["DateDescending", "Date"]);
+    assert_eq!(keys("/$ByDateDescendingOfcars"), "k1 k2");
+}
+
+#[test]
+fn what_is_refused() {
+    let server = shop();
+    let entity = format!("{UP}(PartitionKey='a',RowKey='1')");
+    let missing = "The table has no index of the property, so entities cannot be listed in its order.";
+    let refused = |case: Case| case.fails(403, "AuthorizationFailure", Storage);
+    check(
+        &server,
+        [
+            get("/$ByOtherOfcars").fails(404, "ResourceNotFound", Query).says(missing),
+            get("/$BytotalOfcars").fails(404, "ResourceNotFound", Query).says(missing),
+            get("/$ByTotalOfother").fails(404, "TableNotFound", Query),
+            get("/$ByTotalOfother/$count").fails(404, "TableNotFound", Query),
+            get("/$ByTotalOfc-s").fails(400, "InvalidResourceName", Query),
+            get("/$bytotalofcars").fails(400, "InvalidResourceName", Query),
+            get("/$ByTimestampOfcars").fails(400, "InvalidResourceName", Query),
+            get(&format!("{UP}?$filter=A%20eq")).fails(400, "InvalidInput", Query),
+            get(&format!("{UP}?NextPartitionKey=a&NextRowKey=b")).fails(400, "InvalidInput", Query),
+            get(&format!("{UP}?NextPartitionKey=1!5!cGs-")).fails(400, "InvalidInput", Query),
+            // Everything except queries
+            refused(get(&entity)),
+            refused(post(UP, r#"{"PartitionKey":"a","RowKey":"9"}"#)),
+            refused(put(&entity, "{}")),
+            refused(put(&entity, "{}").with("If-Match", "*")),
+            refused(merge(&entity, "{}")),
+            refused(delete(&entity).with("If-Match", "*")),
+            refused(delete(&format!("{UP}()?$filter=true"))),
+            get(&format!("{UP}?comp=acl")).fails(403, "AuthorizationFailure", FrontEnd),
+            get(&format!("{UP}?comp=indexes")).fails(403, "AuthorizationFailure", FrontEnd),
+            // A view is not in the list of tables.
+            get("/Tables('$ByTotalOfcars')").answers(404, "ResourceNotFound"),
+            delete("/Tables('$ByTotalOfcars')").answers(404, "ResourceNotFound"),
+            post("/Tables", r#"{"TableName":"$ByTotalOfcars"}"#).answers(400, "InvalidResourceName"),
+        ],
+    );
+    // Positions of other orders and arbitrary positions are compared like any other.
+    for token in ["1!4!cGs-", "1!0!", "1!4!BAAA", "1!4!____", "1!8!CP__AAEC"] {
+        for view in [UP, DOWN] {
+            let response = get(&format!("{view}?NextPartitionKey={token}")).send(&mut server.client());
+            assert!(keys_in(&response).len() <= 6, "{view} {token}");
+        }
+    }
+    index(&server, "cars", &[]);
+    check(&server, [get(UP).fails(404, "ResourceNotFound", Query).says(missing)]);
+    server.assert_unharmed();
+}
+
+#[test]
+fn views_in_a_batch() {
+    let server = shop();
+    let batch = |text: &str| {
+        let case = post("/$batch", text).with("Content-Type", "multipart/mixed; boundary=b");
+        String::from_utf8(case.send(&mut server.client()).body).unwrap()
+    };
+    let query = format!("GET {UP}?$top=1 HTTP/1.1\nAccept: application/json;odata=nometadata\n");
+    let text = batch(&format!("--b\nContent-Type: application/http\n\n{query}\n--b--\n"));
+    assert!(text.contains("HTTP/1.1 200 OK") && text.contains("\"RowKey\":\"2\""), "{text}");
+    let insert =
+        format!("POST {UP} HTTP/1.1\nContent-Type: application/json\n\n{{\"PartitionKey\":\"a\",\"RowKey\":\"9\"}}\n");
+    let text = batch(&format!(
+        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\n{insert}--c--\n--b--\n"
+    ));
+    assert!(text.contains("HTTP/1.1 403 Forbidden") && text.contains("AuthorizationFailure"), "{text}");
+}
+
+#[test]
+fn without_extensions_there_are_no_views() {
+    let server = Server::with_tables(&["cars"]);
+    check(
+        &server,
+        [
+            get(UP).fails(400, "InvalidResourceName", Query),
+            post(UP, r#"{"PartitionKey":"a","RowKey":"9"}"#).fails(400, "InvalidResourceName", Query),
+            get(&format!("{UP}(PartitionKey='a',RowKey='1')")).fails(400, "InvalidResourceName", Query),
+            get(UP).signed(&signature("r", |_| {})).answers(403, "AuthorizationFailure"),
+        ],
+    );
+}
+
+#[test]
+fn the_cost_names_the_index() {
+    let server = shop();
+    let cost = |case: Case| {
+        let response = case.with("x-ms-rowhouse-explain", "1").send(&mut server.client());
+        let mut cost: Value = serde_json::from_str(response.header("x-ms-rowhouse-explain").unwrap()).unwrap();
+        let _microseconds = cost.as_object_mut().unwrap().remove("microseconds");
+        let _ranges = cost.as_object_mut().unwrap().remove("ranges");
+        cost
+    };
+    let scan = |index: &str, examined: u64, returned: u64| serde_json::json!({ "plan": "table scan", "rangeCount": 1, "index": index, "examined": examined, "returned": returned });
+    assert_eq!(cost(get(UP)), scan("Total", 6, 6));
+    assert_eq!(cost(get(&format!("{DOWN}/$count"))), scan("Total", 6, 6));
+    let equal = "?$filter=Total%20eq%205";
+    assert_eq!(cost(get(&format!("/cars{equal}"))), scan("Total", 2, 2));
+    assert_eq!(cost(get(&format!("/cars/$count{equal}"))), scan("Total", 2, 2));
+    assert_eq!(cost(delete(&format!("/cars{equal}"))), scan("Total", 2, 2));
+    let without = cost(get("/cars?$filter=N%20eq%201"));
+    assert_eq!((without.get("index"), &without["examined"]), (None, &serde_json::json!(5)));
+}
