@@ -248,4 +248,27 @@ pub use model::service_properties::RetentionDays;
 #[doc(inline)]
 pub use wire::service_stats::GeoReplication;
 
+/// The name of a property that can have an index, an extension of Rowhouse: any custom property.
+///
+/// ```
+/// use rowhouse_client::IndexedProperty;
+///
+/// assert_eq!(IndexedProperty::new("Total").map(|property| property.to_string()).as_deref(), Some("Total"));
+/// assert!(IndexedProperty::new("RowKey").is_none());
+/// ```
+#[doc(inline)]
+pub use model::IndexedProperty;
+/// An index of a table, an extension of Rowhouse ([`Table::indexes`]).
+///
+/// ```
+/// use rowhouse_client::TableIndex;
+///
+/// fn is_built(indexes: &[TableIndex], property: &str) -> bool {
+///     indexes.iter().any(|index| index.property.as_str() == property && index.is_ready)
+/// }
+/// assert!(!is_built(&[], "Total"));
+/// ```
+#[doc(inline)]
+pub use wire::table_indexes::TableIndex;
+
 pub use future::BoxFuture;

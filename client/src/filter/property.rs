@@ -259,7 +259,7 @@ impl<E, T> OpaqueProperty<E, T> {
 }
 
 impl<E, T, N: AsRef<str>> Property<E, T, N> {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.name.as_ref()
     }
 

@@ -138,7 +138,7 @@ impl<E: Entity, T> Query<E, T> {
     /// first attempt deleted.
     ///
     /// The query must have a condition, which can be `filter_text("true")` to delete all entities of the table. A query
-    /// with [`take`](Self::take) is an error.
+    /// with [`take`](Self::take) or [`order_by`](Self::order_by) is an error.
     ///
     /// ```
     /// use rowhouse_client::PropertyBag;
@@ -176,6 +176,9 @@ impl<E: Entity, T> Query<E, T> {
     {
         if self.is_limited() {
             return Err(Error::Invalid("a deletion of matching entities does not support `take`".to_owned()));
+        }
+        if self.is_ordered() {
+            return Err(Error::Invalid("a deletion of matching entities does not support `order_by`".to_owned()));
         }
         let Some(filter) = self.text()?.filter(|filter| !filter.trim().is_empty()) else {
             let why = "a deletion of matching entities needs a condition; 'true' deletes all entities";

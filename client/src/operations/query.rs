@@ -8,17 +8,20 @@ use super::stored::Stored;
 use super::table::Table;
 use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
 use crate::error::Error;
-use crate::filter::{Filter, KeyProperty, Projection};
+use crate::filter::{Filter, KeyProperty, Projection, Property};
 use crate::limits::PAGE_ENTITIES_MAX;
 use crate::pipeline::ReadFrom;
 use model::name::PARTITION_KEY;
+use model::ordered_view::view_name;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use wire::uri::encode_component;
 
-/// A query of the entities of a table, in key order. Nothing is sent until [`stream`](Self::stream),
-/// [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first) runs it.
+/// A query of the entities of a table, in key order unless [`order_by`](Self::order_by) changes it. Nothing is sent
+/// until [`stream`](Self::stream), [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first) runs
+/// it.
 ///
 /// An entity must match all conditions. The compiler checks the names and types of properties;
 /// [`filter_text`](Self::filter_text) accepts any expression of the filter language instead. The service examines only
@@ -68,6 +71,8 @@ pub struct Query<E, T = Stored<E>> {
     take: Option<u64>,
     page_size: usize,
     from: Option<Continuation>,
+    /// Whether the table's address is the address of an ordered view.
+    is_ordered: bool,
     marked: Vec<&'static str>,
     read: Read<T>,
     types: PhantomData<fn() -> E>,
@@ -83,6 +88,7 @@ impl<E: Entity> Query<E> {
             take: None,
             page_size: PAGE_ENTITIES_MAX,
             from: None,
+            is_ordered: false,
             marked: E::ENCRYPTED.to_vec(),
             read: Arc::new(Stored::from_bag),
             types: PhantomData,
@@ -246,6 +252,50 @@ impl<E: Entity, T> Query<E, T> {
         Self { from: Some(from), ..self }
     }
 
+    /// Returns the entities in the order of the values of a property, and entities with the same value in key order.
+    /// Entities without the property are not returned.
+    ///
+    /// This requires a server that runs with `--extensions` and has an index of the property
+    /// ([`Table::set_indexes`]). Other servers and the cloud refuse the query. There, keep the entities in another
+    /// table as well, with keys in the desired order, or sort all results.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, Table};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     visits: i32,
+    /// # }
+    /// # async fn example(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// let rare = customers.query::<Customer>().order_by(|c| c.visits).filter(|c| c.visits.ge(1)).take(10).collect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn order_by<V, N: AsRef<str>>(self, property: impl FnOnce(E::Properties) -> Property<E, V, N>) -> Self {
+        self.ordered(property(E::PROPERTIES).name(), false)
+    }
+
+    /// Like [`order_by`](Self::order_by), but returns the entities in the reverse order.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let largest = orders.query::<PropertyBag>().order_by_descending(|p| p.property::<i64>("Total")).first().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn order_by_descending<V, N: AsRef<str>>(
+        self,
+        property: impl FnOnce(E::Properties) -> Property<E, V, N>,
+    ) -> Self {
+        self.ordered(property(E::PROPERTIES).name(), true)
+    }
+
+    fn ordered(mut self, property: &str, is_descending: bool) -> Self {
+        let view = view_name(&self.table.name, property, is_descending);
+        self.table.encoded = Arc::from(encode_component(&view));
+        Self { is_ordered: true, ..self }
+    }
+
     /// Reads only a property or a tuple of properties.
     ///
     /// ```
@@ -320,8 +370,8 @@ impl<E: Entity, T> Query<E, T> {
         select: Vec<String>,
         read: impl Fn(PropertyBag) -> Result<R, EntityError> + Send + Sync + 'static,
     ) -> Query<E, R> {
-        let Self { table, filter, texts, take, page_size, from, marked, types, .. } = self;
-        Query { table, filter, texts, select, take, page_size, from, marked, read: Arc::new(read), types }
+        let Self { table, filter, texts, take, page_size, from, is_ordered, marked, types, .. } = self;
+        Query { table, filter, texts, select, take, page_size, from, is_ordered, marked, read: Arc::new(read), types }
     }
 
     /// Reads only keys, which are not encrypted.
@@ -353,12 +403,20 @@ impl<E: Entity, T> Query<E, T> {
         self.from.as_ref()
     }
 
+    /// Returns true if the query reads in the order of a property.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.is_ordered
+    }
+
     /// Returns true if the number of results is limited.
     pub(super) fn is_limited(&self) -> bool {
         self.take.is_some()
     }
 
     pub(super) fn check_reads_all(&self) -> Result<(), Error> {
+        if self.is_ordered {
+            return Err(Error::Invalid("a scan reads in key order: it does not support `order_by`".to_owned()));
+        }
         if self.take.is_some() || self.from.is_some() {
             return Err(Error::Invalid("a scan reads all results: it supports neither `take` nor `resume`".to_owned()));
         }
@@ -491,6 +549,7 @@ impl<E: Entity, T> fmt::Debug for Query<E, T> {
             .field("texts", &self.texts)
             .field("select", &self.select)
             .field("take", &self.take)
+            .field("is_ordered", &self.is_ordered)
             .finish_non_exhaustive()
     }
 }
@@ -548,6 +607,21 @@ mod tests {
         for text in ["true) or (true", "a eq 'x", "a eq 'x''", "((a eq 1)", "a eq 1)", "a eq ')') or ('(' eq b"] {
             assert_eq!(query(text), Err(EntityError::FilterText { text: Box::from(text) }));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn an_ordered_query_has_the_address_of_a_view() -> Result<(), crate::Error> {
+        let table = crate::TableService::from_connection_string("UseDevelopmentStorage=true")?.table("orders");
+        let path = |query: Query<PropertyBag>| query.request().table.path("()");
+        let query = || table.query::<PropertyBag>();
+        assert_eq!(path(query().order_by(|p| p.property::<i64>("Total"))), "/%24ByTotalOforders()");
+        let descending = |p: crate::filter::BagProperties| p.property::<String>("Größe");
+        assert_eq!(path(query().order_by_descending(descending)), "/%24ByGr%C3%B6%C3%9FeDescendingOforders()");
+        // The last order applies.
+        let twice = query().order_by_descending(descending).order_by(|p| p.property::<i64>("A b"));
+        assert_eq!(path(twice.take(1)), "/%24ByA%20bOforders()");
+        assert!(query().order_by(|p| p.property::<i64>("Total")).into_request().is_err());
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! A single table: its name, creation, deletion, policies and retention.
+//! A single table: its name, creation, deletion, policies, retention and indexes.
 
 use super::write::Write;
 use crate::entity::PropertyBag;
@@ -13,8 +13,9 @@ use model::{EntityKey, Retention, StoredAccessPolicies};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::json::write_table_request;
+use wire::table_indexes::TableIndex;
 use wire::uri::{encode_component, write_entity_address, write_table_address};
-use wire::{acl, table_retention};
+use wire::{acl, table_indexes, table_retention};
 
 /// A table of an account. Cloning a table is cheap, and clones share their connections.
 ///
@@ -291,8 +292,8 @@ impl Table {
         self.pipeline.put_xml(what, self.path(""), "comp=acl", acl::write(policies)).await
     }
 
-    /// Reads how long the entities of the table exist, or `None` if they exist until they are deleted. Only servers with
-    /// extensions support this; others refuse it with the code `InvalidQueryParameterValue`.
+    /// Reads how long the entities of the table exist, or `None` if they exist until they are deleted. Only servers
+    /// with extensions support this; others refuse it with the code `InvalidQueryParameterValue`.
     ///
     /// ```
     /// # async fn example(sessions: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
@@ -314,7 +315,8 @@ impl Table {
     /// ```
     /// use rowhouse_client::Retention;
     ///
-    /// # async fn example(sessions: rowhouse_client::Table, offers: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(sessions: rowhouse_client::Table, offers: rowhouse_client::Table)
+    /// # -> Result<(), rowhouse_client::Error> {
     /// // A session expires a day after its last write, and an offer at the time in its property `Ends`.
     /// sessions.set_retention(Retention::by_age(24 * 60 * 60)).await?;
     /// offers.set_retention(Retention::by_property("Ends", 0)).await?;
@@ -324,6 +326,44 @@ impl Table {
         let what = self.what("setting the retention of the table");
         let body = table_retention::write(retention.as_ref());
         self.pipeline.put_xml(what, self.path(""), "comp=retention", body).await
+    }
+
+    /// Reads the indexes of the table. Only servers with extensions support this; others refuse it with the code
+    /// `InvalidQueryParameterValue`.
+    ///
+    /// ```
+    /// # async fn example(orders: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
+    /// for index in orders.indexes().await? {
+    ///     println!("{}: {}", index.property, if index.is_ready { "ready" } else { "being built" });
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn indexes(&self) -> Result<Vec<TableIndex>, Error> {
+        let what = self.what("reading the indexes of the table");
+        let operation = Operation::get(what, self.path(""), "comp=indexes".to_owned(), BodyFormat::Xml);
+        let response = self.pipeline.execute(&operation).await?;
+        table_indexes::read(&response.body).map_err(|_| unreadable(&operation, "it contains no valid list of indexes"))
+    }
+
+    /// Replaces the list of the properties that have an index: at most eight. A new index is built in the background;
+    /// until it is [ready](Self::indexes), queries do not use it. Only servers with extensions support this; others
+    /// refuse it with the code `InvalidQueryParameterValue`.
+    ///
+    /// An index speeds up queries whose filter compares the property with a value, and lets queries return entities
+    /// [in the order of the property](crate::Query::order_by).
+    ///
+    /// ```
+    /// # async fn example(orders: rowhouse_client::Table) -> Result<(), rowhouse_client::Error> {
+    /// orders.set_indexes(&["Total", "Created"]).await?;
+    /// while orders.indexes().await?.iter().any(|index| !index.is_ready) {
+    ///     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn set_indexes(&self, properties: &[&str]) -> Result<(), Error> {
+        let what = self.what("setting the indexes of the table");
+        let body = table_indexes::write_properties(properties.iter().copied());
+        self.pipeline.put_xml(what, self.path(""), "comp=indexes", body).await
     }
 
     /// Returns the encoded list of properties to select, or `None` to select all properties. Keys and the Timestamp are
