@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod service_error;
 mod table;
+mod table_index;
 
 pub use entity::{ENTITY_EXAMPLES, EntityArgs};
 pub use table::{TABLE_EXAMPLES, TableArgs};

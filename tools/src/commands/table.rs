@@ -3,6 +3,7 @@
 use super::connection::{ConnectionArgs, connection_help};
 use super::output::{OutputFormat, write_out};
 use super::service_error::{from_service, is_not_found};
+use super::table_index::{self, INDEX_EXAMPLES, IndexAction};
 use crate::duration::parse_duration;
 use crate::names::parse_table;
 use crate::terminal::escaped;
@@ -29,6 +30,8 @@ Examples:
   rowhouse table retention offers --property Ends
       entities expire at the time in their property Ends
   rowhouse table retention sessions --off
+  rowhouse table index add orders Total
+      entities can be listed in the order of their property Total
   ROWHOUSE_KEY='<key>' rowhouse table list --endpoint https://orchard.table.core.windows.net
 
 ",
@@ -99,6 +102,12 @@ enum Action {
         #[arg(long, conflicts_with_all = ["age", "property"])]
         off: bool,
     },
+    /// Show or change the indexes of a table; needs a server with --extensions
+    #[command(after_long_help = INDEX_EXAMPLES)]
+    Index {
+        #[command(subcommand)]
+        action: IndexAction,
+    },
 }
 
 pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
@@ -131,6 +140,7 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
             let retention = if *off { None } else { Some(parse_retention(age.as_deref(), property.as_deref())?) };
             table.set_retention(retention).await.map_err(from_service(&service))
         }
+        Action::Index { action } => table_index::run(&service, action).await,
     }
 }
 
@@ -158,9 +168,10 @@ fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
     names.iter().map(|name| parse_table(name)).collect()
 }
 
-/// Also accepts the service's own tables, such as `$MetricsCapacityBlob`, which no client can create.
+/// Also accepts the service's own tables, such as `$MetricsCapacityBlob`, and ordered views, whose names contain a
+/// property. No client can create them.
 pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
-    let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
+    let is_own = name.strip_prefix('$').is_some_and(|rest| rest.chars().all(|c| c.is_alphanumeric() || c == '_'));
     if !is_own {
         parse_table(name)?;
     }
