@@ -77,7 +77,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub(super) overwrite: bool,
 
-    /// Skip the stored access policies and the retention of tables
+    /// Skip the stored access policies, the retention and the indexes of tables
     #[arg(long)]
     pub(super) skip_policies: bool,
 

@@ -3,10 +3,13 @@ use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
 use engine::TableKey;
-use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
+use model::{
+    AccountName, EntityKey, IndexedProperty, ServiceProperties, StoredAccessPolicies, TableName, TableSettings,
+};
 
 const SKIP_POLICIES: &str = "stored access policies (skip them with --skip-policies)";
-const SKIP_RETENTION: &str = "retention, which needs a server with --extensions (skip it with --skip-policies)";
+const SKIP_SETTINGS: &str =
+    "retention and indexes, which need a server with --extensions (skip them with --skip-policies)";
 const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";
 
 #[async_trait]
@@ -49,11 +52,14 @@ impl Source for TableService {
     }
 
     async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>> {
-        match self.table(table.name.as_str()).retention().await {
-            Ok(retention) => Ok(Some(TableSettings { retention })),
-            Err(error) if is_unknown_operation(&error) => Ok(None),
-            Err(error) => Err(error).context(SKIP_RETENTION),
-        }
+        let table = self.table(table.name.as_str());
+        let retention = match table.retention().await {
+            Ok(retention) => retention,
+            Err(error) if is_unknown_operation(&error) => return Ok(None),
+            Err(error) => return Err(error).context(SKIP_SETTINGS),
+        };
+        let indexes = table.indexes().await.context(SKIP_SETTINGS)?.into_iter().map(|index| index.property).collect();
+        Ok(Some(TableSettings { retention, indexes }))
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
@@ -100,8 +106,11 @@ impl Endpoint for TableService {
     }
 
     async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()> {
-        let TableSettings { retention } = settings;
-        self.table(table.name.as_str()).set_retention(retention).await.context(SKIP_RETENTION)
+        let TableSettings { retention, indexes } = settings;
+        let table = self.table(table.name.as_str());
+        table.set_retention(retention).await.context(SKIP_SETTINGS)?;
+        let properties: Vec<_> = indexes.iter().map(IndexedProperty::as_str).collect();
+        table.set_indexes(&properties).await.context(SKIP_SETTINGS)
     }
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {

@@ -67,7 +67,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) parallel: u16,
 
-    /// Skip the stored access policies and the retention of tables
+    /// Skip the stored access policies, the retention and the indexes of tables
     #[arg(long)]
     pub(super) skip_policies: bool,
 

@@ -11,6 +11,7 @@ use crate::terminal::Progress;
 use anyhow::{Context, anyhow, ensure};
 use client::PropertyBag;
 use engine::TableKey;
+use model::TableSettings;
 use model::limits::PAGE_RESULTS_MAX;
 use std::fs::File;
 use std::io::Write;
@@ -64,6 +65,7 @@ impl FileExport {
             let entities = self.read_parts(&table, &file, parts, part_work).await?;
             let policies = if self.with_policies { Some(self.source.policies(&table).await?) } else { None };
             let settings = if self.with_policies { self.source.settings(&table).await? } else { None };
+            let TableSettings { retention, indexes } = settings.unwrap_or_default();
             let (format, with_timestamps, path) = (self.format, self.with_timestamps, file.clone());
             let assembled = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
             let TableFile { bytes, sha256 } = assembled.await.context(TASK_FAILED)??;
@@ -74,7 +76,8 @@ impl FileExport {
                 bytes,
                 sha256,
                 policies: policies.as_ref().map(encode_policies),
-                retention: settings.and_then(|settings| settings.retention).as_ref().map(ExportedRetention::new),
+                retention: retention.as_ref().map(ExportedRetention::new),
+                indexes: indexes.iter().map(|property| property.as_str().to_owned()).collect(),
             };
             self.state.complete(name, exported)?;
         }

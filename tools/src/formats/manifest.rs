@@ -1,8 +1,11 @@
 use super::FileFormat;
 use anyhow::{Context, anyhow, ensure};
-use model::limits::EXPORT_MANIFEST_BYTES_MAX;
-use model::{DateTime, Permissions, Retention, StoredAccessPolicies, StoredAccessPolicy};
+use model::limits::{EXPORT_MANIFEST_BYTES_MAX, TABLE_INDEXES_MAX};
+use model::{
+    DateTime, IndexedProperty, Permissions, Retention, StoredAccessPolicies, StoredAccessPolicy, TableSettings,
+};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -43,6 +46,26 @@ pub(crate) struct ExportedTable {
     /// `None` if the table has none, or if the policies were skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) retention: Option<ExportedRetention>,
+    /// The properties that have an index. Empty if there are none, or if the policies were skipped.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) indexes: Vec<String>,
+}
+
+impl ExportedTable {
+    pub(crate) fn settings(&self) -> anyhow::Result<TableSettings> {
+        let index = |name: &String| {
+            IndexedProperty::new(name).with_context(|| format!("the property '{name}' cannot have an index"))
+        };
+        let distinct = self.indexes.iter().collect::<BTreeSet<_>>().len();
+        ensure!(
+            distinct == self.indexes.len() && distinct <= TABLE_INDEXES_MAX,
+            "a table can have indexes of at most {TABLE_INDEXES_MAX} different properties"
+        );
+        Ok(TableSettings {
+            retention: self.retention.as_ref().map(ExportedRetention::decode).transpose()?,
+            indexes: self.indexes.iter().map(index).collect::<anyhow::Result<_>>()?,
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +81,7 @@ impl ExportedRetention {
         Self { property: retention.property().map(str::to_owned), seconds: retention.seconds() }
     }
 
-    pub(crate) fn decode(&self) -> anyhow::Result<Retention> {
+    fn decode(&self) -> anyhow::Result<Retention> {
         let retention = match &self.property {
             None => Retention::by_age(self.seconds),
             Some(property) => Retention::by_property(property, self.seconds),

@@ -105,7 +105,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) parallel: u16,
 
-    /// Skip the stored access policies and the retention of tables
+    /// Skip the stored access policies, the retention and the indexes of tables
     #[arg(long)]
     pub(super) skip_policies: bool,
 

@@ -1,9 +1,9 @@
 use crate::digest::Sha256Writer;
 use crate::endpoints::TableSelection;
-use crate::formats::{ExportManifest, ExportedRetention, ExportedTable, FileFormat, STATE_NAME, decode_policies};
+use crate::formats::{ExportManifest, ExportedTable, FileFormat, STATE_NAME, decode_policies};
 use crate::names::parse_table;
 use anyhow::{Context, bail, ensure};
-use model::{Retention, StoredAccessPolicies, TableName};
+use model::{StoredAccessPolicies, TableName, TableSettings};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -21,8 +21,8 @@ pub(super) struct TableInput {
     pub(super) format: FileFormat,
     /// `None` if the export contains no policies, or if no export wrote the file.
     pub(super) policies: Option<StoredAccessPolicies>,
-    /// `None` if the export contains none for the table, or if no export wrote the file.
-    pub(super) retention: Option<Retention>,
+    /// The default if no export wrote the file.
+    pub(super) settings: TableSettings,
     /// The hash that the manifest contains, if there is a manifest.
     sha256: Option<String>,
 }
@@ -47,7 +47,14 @@ impl ImportFiles {
             let [table] = tables else { bail!("standard input is one table: pass its name with --table") };
             let format = format.unwrap_or(FileFormat::Jsonl);
             let (table, input) = (parse_table(table)?, Input::StandardInput);
-            let tables = vec![TableInput { table, input, format, policies: None, retention: None, sha256: None }];
+            let tables = vec![TableInput {
+                table,
+                input,
+                format,
+                policies: None,
+                settings: TableSettings::default(),
+                sha256: None,
+            }];
             return Ok(Self { name: "-".to_owned(), account: None, tables });
         }
         let path = from.canonicalize().with_context(|| format!("reading {option} {}", from.display()))?;
@@ -90,13 +97,14 @@ impl ImportFiles {
 fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<Vec<TableInput>> {
     let input = |table: &ExportedTable| {
         let policies = table.policies.as_deref().map(decode_policies).transpose();
-        let retention = table.retention.as_ref().map(ExportedRetention::decode).transpose();
         anyhow::Ok(TableInput {
             table: parse_table(&table.name)?,
             input: Input::File(folder.join(&table.file)),
             format: manifest.file_format,
             policies: policies.with_context(|| format!("the policies of table '{}' in the manifest", table.name))?,
-            retention: retention.with_context(|| format!("the retention of table '{}' in the manifest", table.name))?,
+            settings: table
+                .settings()
+                .with_context(|| format!("the settings of table '{}' in the manifest", table.name))?,
             sha256: Some(table.sha256.clone()),
         })
     };
@@ -130,7 +138,14 @@ fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Ve
 
 fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> TableInput {
     let format = format.or_else(|| FileFormat::from_path(&path)).unwrap_or(FileFormat::Jsonl);
-    TableInput { table, input: Input::File(path), format, policies: None, retention: None, sha256: None }
+    TableInput {
+        table,
+        input: Input::File(path),
+        format,
+        policies: None,
+        settings: TableSettings::default(),
+        sha256: None,
+    }
 }
 
 fn table_of(file: &Path) -> anyhow::Result<TableName> {

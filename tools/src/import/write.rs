@@ -16,7 +16,7 @@ use crate::terminal::Progress;
 use anyhow::{Context, bail};
 use client::PropertyBag;
 use engine::TableKey;
-use model::{AccountName, EdmType, KeyText};
+use model::{AccountName, EdmType, KeyText, TableSettings};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -95,11 +95,13 @@ impl FileImport {
         {
             self.endpoint.set_policies(table, policies.clone()).await?;
         }
-        if let Some(retention) = input.retention.as_ref().filter(|_| self.with_policies) {
-            let mut settings = self.endpoint.settings(table).await?.unwrap_or_default();
-            if settings.retention.as_ref() != Some(retention) {
-                settings.retention = Some(retention.clone());
-                self.endpoint.set_settings(table, settings).await?;
+        if self.with_policies && !input.settings.is_default() {
+            let existing = self.endpoint.settings(table).await?.unwrap_or_default();
+            let TableSettings { retention, indexes } = input.settings.clone();
+            let indexes = if indexes.is_empty() { existing.indexes.clone() } else { indexes };
+            let wanted = TableSettings { retention: retention.or_else(|| existing.retention.clone()), indexes };
+            if wanted != existing {
+                self.endpoint.set_settings(table, wanted).await?;
             }
         }
         Ok(())
