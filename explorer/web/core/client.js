@@ -3,13 +3,13 @@
 // There is no other path to the data, so this page can do only what its credential allows.
 
 import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.js";
-import { BearerCredential, KeyCredential, SasCredential } from "./credential.js";
+import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { parseEntities } from "./json.js";
 import { readPolicies, readProperties, readStatistics, writePolicies, writeProperties } from "./xml.js";
 
 /** @import { Operation, OperationKind } from "./batch.js" */
-/** @import { Credential } from "./credential.js" */
+/** @import { Action, Credential } from "./credential.js" */
 /** @import { Entity } from "./edm.js" */
 /** @import { ServiceProperties, StoredPolicy } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
@@ -34,9 +34,6 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
 /**
  * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
  *   signal?: AbortSignal | undefined}} HttpRequest
- */
-/**
- * @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action
  */
 
 const VERSIONS = { "x-ms-version": "2019-02-02", DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0" };
@@ -241,24 +238,13 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Returns true if the credential may allow an action, as far as can be determined here. Only the server knows what a
-   * bearer token allows, so the page offers every action that a token could allow.
+   * Returns true if the credential may allow an action.
    * @param {Action} action
    * @param {string} [table]
    * @returns {boolean}
    */
   may(action, table) {
-    const { credential } = this;
-    if (credential instanceof BearerCredential) {
-      return action !== "sign";
-    }
-    if (credential instanceof KeyCredential) {
-      return true;
-    }
-    if (credential.table !== null && table !== undefined && credential.table.toLowerCase() !== table.toLowerCase()) {
-      return false;
-    }
-    return SAS_RULES[action](credential);
+    return mayAllow(this.credential, action, table);
   }
 
   /**
@@ -350,23 +336,6 @@ export class TableService extends EventTarget {
     }
   }
 }
-
-/**
- * The actions that a shared access signature allows (specification 08 §3).
- * @type {Record<Action, (sas: SasCredential) => boolean>}
- */
-const SAS_RULES = {
-  list: (sas) => sas.table === null && sas.has("l", "c"),
-  create: (sas) => sas.table === null && (sas.has("c", "c") || sas.has("w", "c")),
-  drop: (sas) => sas.table === null && sas.has("d", "c"),
-  query: (sas) => sas.has("r", "o"),
-  add: (sas) => sas.has("a", "o"),
-  update: (sas) => sas.has("u", "o"),
-  delete: (sas) => sas.has("d", "o"),
-  policies: () => false,
-  properties: (sas) => sas.table === null && sas.has("r", "s"),
-  sign: () => false,
-};
 
 /** @param {Continuation | null | undefined} next */
 function tokensOf(next) {

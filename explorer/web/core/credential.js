@@ -6,6 +6,9 @@ import { toBytes } from "./edm.js";
 import { ValueError } from "./errors.js";
 
 /** @typedef {KeyCredential | SasCredential | BearerCredential} Credential */
+/**
+ * @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action
+ */
 
 /** The account that every emulator has. Its key is public. */
 export const DEVELOPMENT_ACCOUNT = "devstoreaccount1";
@@ -179,4 +182,42 @@ function accountOfEndpoint(endpoint) {
   }
   const url = new URL(endpoint);
   return url.pathname.split("/")[1] || (url.hostname.split(".")[0] ?? "");
+}
+
+/**
+ * The actions that a shared access signature allows (specification 08 §3).
+ * @type {Record<Action, (sas: SasCredential) => boolean>}
+ */
+const SAS_RULES = {
+  list: (sas) => sas.table === null && sas.has("l", "c"),
+  create: (sas) => sas.table === null && (sas.has("c", "c") || sas.has("w", "c")),
+  drop: (sas) => sas.table === null && sas.has("d", "c"),
+  query: (sas) => sas.has("r", "o"),
+  add: (sas) => sas.has("a", "o"),
+  update: (sas) => sas.has("u", "o"),
+  delete: (sas) => sas.has("d", "o"),
+  policies: () => false,
+  properties: (sas) => sas.table === null && sas.has("r", "s"),
+  sign: () => false,
+};
+
+/**
+ * Returns true if a credential may allow an action, as far as can be determined here. Only the server knows what a bearer
+ * token allows, so the page offers every action that a token could allow.
+ * @param {Credential} credential
+ * @param {Action} action
+ * @param {string} [table]
+ * @returns {boolean}
+ */
+export function mayAllow(credential, action, table) {
+  if (credential instanceof BearerCredential) {
+    return action !== "sign";
+  }
+  if (credential instanceof KeyCredential) {
+    return true;
+  }
+  if (credential.table !== null && table !== undefined && credential.table.toLowerCase() !== table.toLowerCase()) {
+    return false;
+  }
+  return SAS_RULES[action](credential);
 }

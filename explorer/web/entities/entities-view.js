@@ -108,7 +108,7 @@ export class EntitiesView extends HTMLElement {
     this.#session.service.removeEventListener("reachable", this.#onReachable);
   }
 
-  /** @param {import("../core/client.js").Action} action */
+  /** @param {import("../core/credential.js").Action} action */
   #may(action) {
     return this.#session.service.may(action, this.#table);
   }

@@ -2,7 +2,7 @@
 
 import { h } from "../ui/dom.js";
 
-/** @import { Action } from "../core/client.js" */
+/** @import { Action } from "../core/credential.js" */
 /** @import { LoaderState } from "./loader.js" */
 
 /** The buttons that belong to the list of entities. The others are elsewhere in the view. */
