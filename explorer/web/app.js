@@ -229,6 +229,10 @@ async function viewOf(session, path, query) {
     const { TableAccessView } = await import("./access/table-access-view.js");
     return { view: new TableAccessView(session, { table }), title: `Access to ${table}`, table };
   }
+  if (kind === "t" && part === "settings") {
+    const { TableSettingsView } = await import("./access/table-settings-view.js");
+    return { view: new TableSettingsView(session, { table }), title: `Settings of ${table}`, table };
+  }
   if (kind === "t") {
     const { EntitiesView } = await import("./entities/entities-view.js");
     return { view: new EntitiesView(session, { table, query: queryOf(query) }), title: table, table };

@@ -46,7 +46,10 @@ export function openBrowser() {
 //   statuses     the error statuses that the test expects; Chromium logs each error response
 //   unreachable  whether the test stops the server, so that requests fail
 //   context      additional options of the browser context, such as colorScheme and viewport
-export async function openExplorer(test, server, { hash = "", statuses = [], unreachable = false, context = {} } = {}) {
+//   prepare      is called with the page before it loads
+export async function openExplorer(
+  test, server, { hash = "", statuses = [], unreachable = false, context = {}, prepare = () => {} } = {},
+) {
   const browser = await openBrowser();
   const browserContext = await browser.newContext({
     locale: "en-US",
@@ -63,6 +66,7 @@ export async function openExplorer(test, server, { hash = "", statuses = [], unr
     await browserContext.close();
     assert.deepEqual(faults, [], "the page did something that it must never do");
   });
+  await prepare(page);
   await page.goto(`${server.origin}/_rowhouse/${hash}`);
   return page;
 }

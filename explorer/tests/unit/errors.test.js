@@ -11,6 +11,8 @@ test("errors whose message does not help users are explained", () => {
   assert.match(refused, /^The server does not accept the credential\. Sign in again .* \(AuthenticationFailed, 403\)$/);
   const unsupported = describe(new ServiceError(501, "NotImplemented", "The requested operation is not implemented."));
   assert.match(unsupported, /^The service does not support this request\. .* \(NotImplemented, 501\)$/);
+  const settings = describe(new ServiceError(400, "InvalidXmlDocument", "XML specified is not syntactically valid."));
+  assert.match(settings, /^The server does not accept these settings\. .* \(InvalidXmlDocument, 400\)$/);
   const other = describe(new ServiceError(409, "TableAlreadyExists", "The table specified already exists.\nRequestId:1"));
   assert.equal(other, "The table specified already exists. (TableAlreadyExists, 409)");
 });

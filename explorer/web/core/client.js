@@ -6,12 +6,13 @@ import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.
 import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { parseEntities } from "./json.js";
-import { readPolicies, readProperties, readStatistics, writePolicies, writeProperties } from "./xml.js";
+import { readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
+import { writePolicies, writeProperties, writeTableRetention } from "./xml.js";
 
 /** @import { Operation, OperationKind } from "./batch.js" */
 /** @import { Action, Credential } from "./credential.js" */
 /** @import { Entity } from "./edm.js" */
-/** @import { ServiceProperties, StoredPolicy } from "./xml.js" */
+/** @import { ServiceProperties, StoredPolicy, TableRetention } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
@@ -204,8 +205,7 @@ export class TableService extends EventTarget {
 
   /** @param {string} table */
   async getPolicies(table) {
-    const { text } = await this.#send(this.#url(`/${encodeURIComponent(table)}`, { comp: "acl" }), {});
-    return readPolicies(text);
+    return readPolicies(await this.#getPart(table, "acl"));
   }
 
   /**
@@ -213,7 +213,37 @@ export class TableService extends EventTarget {
    * @param {StoredPolicy[]} policies
    */
   async setPolicies(table, policies) {
-    await this.#putXml(this.#url(`/${encodeURIComponent(table)}`, { comp: "acl" }), writePolicies(policies));
+    await this.#putXml(this.#partUrl(table, "acl"), writePolicies(policies));
+  }
+
+  /** @param {string} table */
+  async getRetention(table) {
+    return readTableRetention(await this.#getPart(table, "retention"));
+  }
+
+  /**
+   * @param {string} table
+   * @param {TableRetention | null} retention null to keep entities
+   */
+  async setRetention(table, retention) {
+    await this.#putXml(this.#partUrl(table, "retention"), writeTableRetention(retention));
+  }
+
+  /**
+   * Returns the URL of a part of a table other than its entities.
+   * @param {string} table
+   * @param {string} comp
+   */
+  #partUrl(table, comp) {
+    return this.#url(`/${encodeURIComponent(table)}`, { comp });
+  }
+
+  /**
+   * @param {string} table
+   * @param {string} comp
+   */
+  async #getPart(table, comp) {
+    return (await this.#send(this.#partUrl(table, comp), {})).text;
   }
 
   /** @returns {Promise<ServiceProperties>} */

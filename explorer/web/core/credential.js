@@ -8,6 +8,7 @@ import { ValueError } from "./errors.js";
 /** @typedef {KeyCredential | SasCredential | BearerCredential} Credential */
 /**
  * @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action
+ * `policies` includes the other settings of a table
  */
 
 /** The account that every emulator has. Its key is public. */

@@ -49,6 +49,7 @@ export class ValueError extends Error {
  */
 const EXPLANATIONS = {
   AuthenticationFailed: "The server does not accept the credential. Sign in again with the correct account and credential.",
+  InvalidXmlDocument: "The server does not accept these settings. Check their values, and the names of properties.",
   NotImplemented: "The service does not support this request. If it has a filter, check its operators and literals.",
 };
 

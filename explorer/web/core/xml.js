@@ -1,7 +1,11 @@
-// Stored access policies and service properties, which the protocol writes as simple XML.
+// Stored access policies, service properties, and the retention of tables, which the protocol writes as simple XML.
 
 /** @typedef {{id: string, start: string, expiry: string, permissions: string}} StoredPolicy */
 /** @typedef {{enabled: boolean, days: number}} Retention */
+/**
+ * The time after which entities expire, counted from the time in a property, or from the Timestamp if it is "".
+ * @typedef {{property: string, seconds: number}} TableRetention
+ */
 /** @typedef {{read: boolean, write: boolean, delete: boolean, retention: Retention}} Logging */
 /** @typedef {{enabled: boolean, includeApis: boolean, retention: Retention}} Metrics */
 /**
@@ -105,6 +109,22 @@ export function writePolicies(policies) {
     return `<SignedIdentifier>${leaf("Id", id)}<AccessPolicy>${policy}</AccessPolicy></SignedIdentifier>`;
   });
   return `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>${written.join("")}</SignedIdentifiers>`;
+}
+
+/**
+ * @param {string} text
+ * @returns {TableRetention | null} null if entities do not expire
+ */
+export function readTableRetention(text) {
+  const root = parseXml(text);
+  return child(root, "Seconds") ? { property: textOf(root, "Property"), seconds: Number(textOf(root, "Seconds")) } : null;
+}
+
+/** @param {TableRetention | null} retention */
+export function writeTableRetention(retention) {
+  const property = retention?.property ? leaf("Property", retention.property) : "";
+  const content = retention ? `${property}${leaf("Seconds", String(retention.seconds))}` : "";
+  return `<?xml version="1.0" encoding="utf-8"?><TableRetention>${content}</TableRetention>`;
 }
 
 /**

@@ -22,6 +22,7 @@ import { makeButtons, showButtons, toolsOf } from "./entity-tools.js";
 import { EntityGrid } from "./grid.js";
 import { Selection } from "./grid-keys.js";
 import { showTail } from "./grid-tail.js";
+import { headingOf } from "./heading.js";
 import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
 import { countMatching, deleteMatching } from "./matching.js";
@@ -90,7 +91,7 @@ export class EntitiesView extends HTMLElement {
   connectedCallback() {
     const { loadAll, countAll, stop } = this.#buttons;
     this.append(
-      this.#heading(),
+      headingOf(this.#session.service, this.#table, () => this.#export(), this.#buttons.importing),
       this.#query,
       h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, toolsOf(this.#buttons)),
       this.#grid,
@@ -113,29 +114,13 @@ export class EntitiesView extends HTMLElement {
     return this.#session.service.may(action, this.#table);
   }
 
-  #heading() {
-    const address = encodeURIComponent(this.#table);
-    const shown = () =>
-      openExport(this.#session, {
-        table: this.#table,
-        query: this.#loader.query,
-        entities: this.#list,
-        visible: this.#columns.shown.filter((column) => column.kind === "property").map((column) => column.name),
-      });
-    return h(
-      "div",
-      { class: "heading" },
-      h("h1", { dir: "auto" }, this.#table),
-      h(
-        "nav",
-        { class: "toolbar", "aria-label": "Table" },
-        this.#may("policies") || this.#may("sign")
-          ? h("a", { class: "button", href: `#/t/${address}/access` }, "Access")
-          : null,
-        h("button", { type: "button", onclick: shown }, "Export"),
-        this.#buttons.importing,
-      ),
-    );
+  #export() {
+    openExport(this.#session, {
+      table: this.#table,
+      query: this.#loader.query,
+      entities: this.#list,
+      visible: this.#columns.shown.filter((column) => column.kind === "property").map((column) => column.name),
+    });
   }
 
   #makeButtons() {

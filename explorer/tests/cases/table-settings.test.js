@@ -1,0 +1,102 @@
+// The settings of a table that need extensions of the server.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { assertAccessible } from "../support/accessibility.js";
+import { openExplorer } from "../support/browser.js";
+import { button, closed, foot } from "../support/entities.js";
+import { assertOnlyText } from "../support/hostile.js";
+import { signIn } from "../support/pages.js";
+import { startServer } from "../support/server.js";
+import { standIn } from "../support/stand-in.js";
+
+const HASH = "#/t/orders";
+const SETTINGS = `${HASH}/settings`;
+
+async function serverWithOrders(test, settings = {}) {
+  const server = await startServer({ options: ["--extensions"], ...settings });
+  test.after(() => server.stop());
+  await server.createTable("orders", [{ partitionKey: "p", rowKey: "r" }]);
+  return server;
+}
+
+const region = (page, name) => page.getByRole("region", { name, exact: true });
+
+test("the retention of a table is shown, and changed after a confirmation", async (test) => {
+  const server = await serverWithOrders(test);
+  const sent = [];
+  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server, { sent }) });
+  await page.getByRole("navigation", { name: "Table" }).getByRole("link", { name: "Settings" }).click();
+  await page.getByRole("heading", { name: "Settings of orders" }).waitFor();
+  const card = region(page, "Retention");
+  const mode = card.getByLabel("Entities expire");
+  assert.equal(await mode.inputValue(), "off");
+  await assertAccessible(page, "the settings of a table");
+
+  await mode.selectOption("After a time without a change");
+  await card.getByLabel("Time since the last change").fill("0");
+  await button(card, "Save retention").click();
+  assert.equal(await card.getByLabel("Time since the last change").evaluate((input) => input.validity.valid), false);
+  await card.getByLabel("Time since the last change").fill("36");
+  await card.getByLabel("Unit").selectOption("hours");
+  await button(card, "Save retention").click();
+  const dialog = page.getByRole("dialog", { name: "Delete expired entities" });
+  await dialog.getByText("All entities of orders that have not been changed for this time (36 hours) will be deleted").waitFor();
+  await assertAccessible(page, "the confirmation of a retention");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await closed(page);
+  await button(card, "Save retention").click();
+  await dialog.getByLabel("Type orders to confirm").fill("orders");
+  await dialog.getByRole("button", { name: "Save and delete" }).click();
+  await page.getByText("The retention of orders was saved.").waitFor();
+
+  await page.evaluate(() => dispatchEvent(new HashChangeEvent("hashchange")));
+  await card.getByLabel("Time since the last change").waitFor();
+  assert.equal(await card.getByLabel("Time since the last change").inputValue(), "36");
+  assert.equal(await card.getByLabel("Unit").inputValue(), "hours");
+  await mode.selectOption("At the time in a property");
+  await card.getByLabel("Property").fill("Ends & <b>");
+  await card.getByLabel("Time after it").fill("0");
+  await button(card, "Save retention").click();
+  await dialog.getByText("All entities of orders whose time in Ends & <b> has passed will be deleted").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await assertOnlyText(page, "a retention");
+  await mode.selectOption("Never");
+  assert.equal(await card.getByLabel("Unit").isVisible(), false);
+  await button(card, "Save retention").click();
+  await page.getByText("The retention of orders was saved.").nth(1).waitFor();
+  if (sent.length > 0) {
+    const content = sent.map((body) => body.replace(/^.*?<TableRetention>|<\/TableRetention>/g, ""));
+    assert.deepEqual(content, ["<Seconds>129600</Seconds>", ""]);
+  }
+});
+
+test("an error of the server about a retention is shown", async (test) => {
+  const server = await serverWithOrders(test);
+  const page = await openExplorer(test, server, { hash: SETTINGS, statuses: [400], prepare: standIn(server, { always: true }) });
+  const card = region(page, "Retention");
+  await card.getByLabel("Entities expire").selectOption("After a time without a change");
+  await page.route((url) => url.searchParams.get("comp") === "retention", (route) =>
+    route.fulfill({ status: 400, body: "<error><code>InvalidInput</code><message>Too long.\nRequestId:1</message></error>" }));
+  await button(card, "Save retention").click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Type orders to confirm").fill("orders");
+  await dialog.getByRole("button", { name: "Save and delete" }).click();
+  await dialog.getByRole("alert").getByText("Too long. (InvalidInput, 400)", { exact: true }).waitFor();
+});
+
+test("the settings of a table need extensions and the account key", async (test) => {
+  const server = await serverWithOrders(test, { ownAccount: true });
+  const page = await openExplorer(test, server, { hash: HASH });
+  await signIn(page, { kind: "Shared access signature", account: server.account, secret: server.tableSas("orders") });
+  await foot(page, "1 entity").waitFor();
+  assert.equal(await page.getByRole("link", { name: "Settings" }).count(), 0);
+  await page.goto(`${server.origin}/_rowhouse/${SETTINGS}`);
+  await page.getByText("Changing them requires the account key.").waitFor();
+  const other = await serverWithOrders(test, { options: [] });
+  const plain = await openExplorer(test, other, { hash: HASH });
+  await foot(plain, "1 entity").waitFor();
+  assert.equal(await plain.getByRole("link", { name: "Settings" }).count(), 0);
+  await plain.goto(`${other.origin}/_rowhouse/${SETTINGS}`);
+  await plain.getByText("The server needs the option --extensions.").waitFor();
+});

@@ -1,0 +1,137 @@
+// The view of a table's settings, which are extensions of the server: when its entities expire.
+
+import { describe } from "../core/errors.js";
+import { confirmText } from "../ui/dialog.js";
+import { dropDown, field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { card, loaded } from "./fields.js";
+
+/** @import { TableService } from "../core/client.js" */
+/** @import { TableRetention } from "../core/xml.js" */
+/** @import { Session } from "../session.js" */
+
+export class TableSettingsView extends HTMLElement {
+  /**
+   * @param {Session} session
+   * @param {{table: string}} params
+   */
+  constructor(session, { table }) {
+    super();
+    this.session = session;
+    this.table = table;
+  }
+
+  connectedCallback() {
+    const { service } = this.session;
+    const { table } = this;
+    const link = h("a", { href: `#/t/${encodeURIComponent(table)}` }, "Entities");
+    replaceChildren(this, h("div", { class: "heading" }, h("h1", null, `Settings of ${table}`), link));
+    if (!service.extensions || !service.may("policies", table)) {
+      const reason = service.extensions ? "Changing them requires the account key." : "The server needs the option --extensions.";
+      this.append(h("p", null, `This page shows the retention of a table. ${reason}`));
+      return;
+    }
+    this.append(card("Retention", retentionEditor(service, table)));
+  }
+}
+
+customElements.define("table-settings-view", TableSettingsView);
+
+/** Units of time, largest first. @type {[string, number][]} */
+const UNITS = [
+  ["days", 86_400],
+  ["hours", 3600],
+  ["minutes", 60],
+  ["seconds", 1],
+];
+/** @type {[string, string][]} */
+const MODES = [
+  ["off", "Never"],
+  ["age", "After a time without a change"],
+  ["property", "At the time in a property"],
+];
+
+/**
+ * @param {TableService} service
+ * @param {string} table
+ */
+function retentionEditor(service, table) {
+  const mode = dropDown(MODES);
+  const property = textInput({ maxlength: 255, required: true });
+  const number = h("input", { type: "number", min: 0, step: 1, inputmode: "numeric", required: true });
+  const unit = dropDown(UNITS.map(([name]) => [name, name]));
+  const problem = h("p", { class: "problem", role: "alert" });
+  const propertyField = field("Property", property, "Entities without a DateTime in this property do not expire.");
+  const timeField = field("Time", number);
+  const time = h("div", { class: "pair" }, timeField, field("Unit", unit));
+  const fit = () => {
+    const label = timeField.querySelector("label");
+    if (label) label.textContent = mode.value === "age" ? "Time since the last change" : "Time after it";
+    number.min = mode.value === "age" ? "1" : "0";
+    // A hidden field must not prevent saving.
+    [propertyField.hidden, property.disabled] = [mode.value !== "property", mode.value !== "property"];
+    [time.hidden, number.disabled] = [mode.value === "off", mode.value === "off"];
+  };
+  const show = (/** @type {TableRetention | null} */ retention) => {
+    mode.value = retention === null ? "off" : retention.property ? "property" : "age";
+    property.value = retention?.property ?? "";
+    const seconds = retention?.seconds ?? UNITS[0]?.[1] ?? 0;
+    const [name, size] = UNITS.find(([, size]) => seconds % size === 0) ?? ["seconds", 1];
+    [number.value, unit.value] = [String(seconds / size), name];
+    fit();
+  };
+  /** @returns {TableRetention | null} */
+  const value = () => {
+    if (mode.value === "off") return null;
+    const size = UNITS.find(([name]) => name === unit.value)?.[1] ?? 1;
+    return { property: mode.value === "property" ? property.value.trim() : "", seconds: Number(number.value) * size };
+  };
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    const retention = value();
+    const run = async () => {
+      try {
+        await service.setRetention(table, retention);
+      } catch (error) {
+        throw new Error(describe(error));
+      }
+    };
+    try {
+      if (retention === null) await run();
+      else if (!(await confirmText({ ...questionOf(table, retention), run }))) return;
+      show(await service.getRetention(table));
+      notify(`The retention of ${table} was saved.`, { kind: "success" });
+    } catch (error) {
+      problem.textContent = describe(error);
+    }
+  };
+  mode.addEventListener("change", () => {
+    number.value = mode.value === "property" ? "0" : "1";
+    fit();
+  });
+  const hint = "An entity that has expired is not returned any more, and is deleted within a minute.";
+  const button = h("button", { type: "submit", class: "primary" }, "Save retention");
+  const form = h("form", { onsubmit: save }, field("Entities expire", mode), propertyField, time, problem, button);
+  return h(
+    "div",
+    null,
+    loaded(service, async () => {
+      show(await service.getRetention(table));
+      return form;
+    }),
+    h("p", { class: "hint" }, hint),
+  );
+}
+
+/**
+ * @param {string} table
+ * @param {TableRetention} retention
+ */
+function questionOf(table, { property, seconds }) {
+  const what = property ? `whose time in ${property} has passed` : "that have not been changed for this time";
+  const [name, size] = UNITS.find(([, size]) => seconds % size === 0) ?? ["seconds", 1];
+  const time = property && seconds === 0 ? "" : ` (${seconds / size} ${name}${property ? " later" : ""})`;
+  const text = `All entities of ${table} ${what}${time} will be deleted, now and in the future. This cannot be undone.`;
+  return { title: "Delete expired entities", text, expected: table, label: "Save and delete" };
+}
