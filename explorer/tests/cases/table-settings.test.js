@@ -1,8 +1,8 @@
-// The settings of a table that need extensions of the server.
+// The settings of a table that need extensions of the server: retention and indexes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assertAccessible } from "../support/accessibility.js";
+import { assertAccessible, assertNoSidewaysScroll, focusedName } from "../support/accessibility.js";
 import { openExplorer } from "../support/browser.js";
 import { button, closed, foot } from "../support/entities.js";
 import { assertOnlyText } from "../support/hostile.js";
@@ -83,6 +83,50 @@ test("an error of the server about a retention is shown", async (test) => {
   await dialog.getByLabel("Type orders to confirm").fill("orders");
   await dialog.getByRole("button", { name: "Save and delete" }).click();
   await dialog.getByRole("alert").getByText("Too long. (InvalidInput, 400)", { exact: true }).waitFor();
+});
+
+test("indexes are added, followed while they are built, and removed", async (test) => {
+  const server = await serverWithOrders(test);
+  const sent = [];
+  const page = await openExplorer(test, server, { hash: SETTINGS, prepare: standIn(server, { sent, always: true }) });
+  const card = region(page, "Indexes");
+  const list = card.getByRole("list", { name: "Indexes" });
+  await card.getByText("The table has no indexes.").waitFor();
+  await card.getByLabel("Property").fill("Total");
+  await page.keyboard.press("Enter");
+  await list.getByText("being built").waitFor();
+  assert.match(await focusedName(page), /^input Property/);
+  await assertAccessible(page, "an index that is being built");
+  await list.getByText("ready", { exact: true }).waitFor();
+  await page.getByText("The index of Total is ready.").waitFor({ state: "attached" });
+  await card.getByLabel("Property").fill("Total");
+  await button(card, "Add index").click();
+  await card.getByRole("alert").getByText("Total already has an index.").waitFor();
+  await card.getByLabel("Property").fill("Name");
+  await button(card, "Add index").click();
+  await page.getByText("The index of Name was added.").waitFor();
+  assert.deepEqual(await list.getByRole("listitem").locator("code").allTextContents(), ["Total", "Name"]);
+  await list.getByRole("button", { name: "Remove the index of Total" }).click();
+  await page.getByText("The index of Total was removed.").waitFor();
+  assert.deepEqual(await list.getByRole("listitem").locator("code").allTextContents(), ["Name"]);
+  const names = sent.map((body) => [...body.matchAll(/<Property>(.*?)<\/Property>/g)].map(([, name]) => name));
+  assert.deepEqual(names, [["Total"], ["Total", "Name"], ["Name"]]);
+});
+
+test("a table with the maximum number of indexes offers no more, also on a narrow screen in the dark theme", async (test) => {
+  const server = await serverWithOrders(test);
+  const indexes = Array.from({ length: 8 }, (_, at) => `${"Property".repeat(20)}${at}`);
+  const page = await openExplorer(test, server, {
+    hash: SETTINGS,
+    prepare: standIn(server, { indexes, always: true }),
+    context: { viewport: { width: 360, height: 740 }, colorScheme: "dark" },
+  });
+  const card = region(page, "Indexes");
+  await card.getByText(indexes[7]).waitFor();
+  assert.equal(await button(card, "Add index").isDisabled(), true);
+  await region(page, "Retention").getByLabel("Entities expire").selectOption("At the time in a property");
+  await assertNoSidewaysScroll(page, "the settings of a table");
+  await assertAccessible(page, "the settings of a table in the dark theme");
 });
 
 test("the settings of a table need extensions and the account key", async (test) => {

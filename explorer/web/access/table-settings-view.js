@@ -1,16 +1,19 @@
-// The view of a table's settings, which are extensions of the server: when its entities expire.
+// The view of a table's settings, which are extensions of the server: when its entities expire, and its indexes.
 
-import { describe } from "../core/errors.js";
+import { INDEXES_MAX, changeIndexes, watchIndexes } from "../core/indexes.js";
+import { describe, isAborted } from "../core/errors.js";
 import { confirmText } from "../ui/dialog.js";
 import { dropDown, field, h, replaceChildren, textInput } from "../ui/dom.js";
-import { notify } from "../ui/notify.js";
+import { announce, notify } from "../ui/notify.js";
 import { card, loaded } from "./fields.js";
 
 /** @import { TableService } from "../core/client.js" */
-/** @import { TableRetention } from "../core/xml.js" */
+/** @import { TableIndex, TableRetention } from "../core/xml.js" */
 /** @import { Session } from "../session.js" */
 
 export class TableSettingsView extends HTMLElement {
+  #controller = new AbortController();
+
   /**
    * @param {Session} session
    * @param {{table: string}} params
@@ -28,10 +31,17 @@ export class TableSettingsView extends HTMLElement {
     replaceChildren(this, h("div", { class: "heading" }, h("h1", null, `Settings of ${table}`), link));
     if (!service.extensions || !service.may("policies", table)) {
       const reason = service.extensions ? "Changing them requires the account key." : "The server needs the option --extensions.";
-      this.append(h("p", null, `This page shows the retention of a table. ${reason}`));
+      this.append(h("p", null, `This page shows the retention and the indexes of a table. ${reason}`));
       return;
     }
-    this.append(card("Retention", retentionEditor(service, table)));
+    this.append(
+      card("Retention", retentionEditor(service, table)),
+      card("Indexes", indexEditor(service, table, this.#controller.signal)),
+    );
+  }
+
+  disconnectedCallback() {
+    this.#controller.abort();
   }
 }
 
@@ -134,4 +144,88 @@ function questionOf(table, { property, seconds }) {
   const time = property && seconds === 0 ? "" : ` (${seconds / size} ${name}${property ? " later" : ""})`;
   const text = `All entities of ${table} ${what}${time} will be deleted, now and in the future. This cannot be undone.`;
   return { title: "Delete expired entities", text, expected: table, label: "Save and delete" };
+}
+
+/**
+ * @param {TableService} service
+ * @param {string} table
+ * @param {AbortSignal} signal  ends when the view is closed
+ */
+function indexEditor(service, table, signal) {
+  const list = h("ul", { class: "plain indexes", "aria-label": "Indexes" });
+  const empty = h("p", null, "The table has no indexes.");
+  const name = textInput({ required: true, maxlength: 255 });
+  const add = h("button", { type: "submit", class: "primary" }, "Add index");
+  const problem = h("p", { class: "problem", role: "alert" });
+  let watching = new AbortController();
+  /** @type {TableIndex[]} */
+  let shown = [];
+
+  const show = (/** @type {TableIndex[]} */ indexes) => {
+    const ready = indexes.filter(({ property, isReady }) => {
+      return isReady && shown.some((index) => index.property === property && !index.isReady);
+    });
+    if (ready.length) announce(`The index of ${ready.map(({ property }) => property).join(", ")} is ready.`);
+    // While nothing changes, the focus stays where it is.
+    if (JSON.stringify(indexes) === JSON.stringify(shown) && list.childElementCount === indexes.length) return;
+    shown = indexes;
+    replaceChildren(list, indexes.map(item));
+    empty.hidden = indexes.length > 0;
+    add.disabled = indexes.length >= INDEXES_MAX;
+  };
+  const item = (/** @type {TableIndex} */ { property, isReady }) => {
+    const drop = () => change((names) => names.filter((other) => other !== property), `The index of ${property} was removed.`);
+    const attributes = { type: "button", class: "quiet", "aria-label": `Remove the index of ${property}`, onclick: drop };
+    return h("li", null,
+      h("code", { dir: "auto" }, property), " ",
+      h("span", { class: "type-tag" }, isReady ? "ready" : "being built"), " ",
+      h("button", attributes, "Remove"));
+  };
+  const watch = async () => {
+    watching.abort();
+    watching = new AbortController();
+    const indexes = watchIndexes(service, table, AbortSignal.any([signal, watching.signal]));
+    const first = await indexes.next();
+    show(first.value ?? []);
+    const rest = async () => {
+      for await (const current of indexes) show(current);
+    };
+    rest().catch((error) => isAborted(error) || (problem.textContent = describe(error)));
+  };
+  const change = async (/** @type {(names: string[]) => string[]} */ edit, /** @type {string} */ done) => {
+    problem.textContent = "";
+    try {
+      await changeIndexes(service, table, edit);
+      await watch();
+      name.focus();
+      notify(done, { kind: "success" });
+      return true;
+    } catch (error) {
+      if (!isAborted(error)) problem.textContent = describe(error);
+      return false;
+    }
+  };
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const property = name.value.trim();
+    if (shown.some((index) => index.property === property)) {
+      problem.textContent = `${property} already has an index.`;
+    } else if (await change((names) => [...names, property], `The index of ${property} was added.`)) {
+      name.value = "";
+    }
+  };
+  const hint =
+    "An index makes filters that compare its property fast, and lists the entities in the order of its values. Every write " +
+    "of the table takes a little longer. Indexes are built while the table is in use.";
+  const form = h("form", { onsubmit: submit }, field("Property", name), add);
+  const content = h("div", null, empty, list, problem, form);
+  return h(
+    "div",
+    null,
+    loaded(service, async () => {
+      await watch();
+      return content;
+    }),
+    h("p", { class: "hint" }, hint),
+  );
 }

@@ -6,13 +6,13 @@ import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.
 import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { parseEntities } from "./json.js";
-import { readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
-import { writePolicies, writeProperties, writeTableRetention } from "./xml.js";
+import { readIndexes, readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
+import { writeIndexes, writePolicies, writeProperties, writeTableRetention } from "./xml.js";
 
 /** @import { Operation, OperationKind } from "./batch.js" */
 /** @import { Action, Credential } from "./credential.js" */
 /** @import { Entity } from "./edm.js" */
-/** @import { ServiceProperties, StoredPolicy, TableRetention } from "./xml.js" */
+/** @import { ServiceProperties, StoredPolicy, TableIndex, TableRetention } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
@@ -230,6 +230,23 @@ export class TableService extends EventTarget {
   }
 
   /**
+   * @param {string} table
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<TableIndex[]>}
+   */
+  async getIndexes(table, signal) {
+    return readIndexes(await this.#getPart(table, "indexes", signal));
+  }
+
+  /**
+   * @param {string} table
+   * @param {string[]} properties
+   */
+  async setIndexes(table, properties) {
+    await this.#putXml(this.#partUrl(table, "indexes"), writeIndexes(properties));
+  }
+
+  /**
    * Returns the URL of a part of a table other than its entities.
    * @param {string} table
    * @param {string} comp
@@ -241,9 +258,10 @@ export class TableService extends EventTarget {
   /**
    * @param {string} table
    * @param {string} comp
+   * @param {AbortSignal} [signal]
    */
-  async #getPart(table, comp) {
-    return (await this.#send(this.#partUrl(table, comp), {})).text;
+  async #getPart(table, comp, signal) {
+    return (await this.#send(this.#partUrl(table, comp), { signal })).text;
   }
 
   /** @returns {Promise<ServiceProperties>} */
@@ -399,6 +417,9 @@ export function wait(milliseconds, signal) {
       clearTimeout(timer);
       reject(new DOMException("The request was cancelled.", "AbortError"));
     };
+    if (signal?.aborted) {
+      giveUp();
+    }
     signal?.addEventListener("abort", giveUp, { once: true });
   });
 }

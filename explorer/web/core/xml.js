@@ -1,4 +1,5 @@
-// Stored access policies, service properties, and the retention of tables, which the protocol writes as simple XML.
+// Stored access policies, service properties, and the retention and indexes of tables, which the protocol writes as
+// simple XML.
 
 /** @typedef {{id: string, start: string, expiry: string, permissions: string}} StoredPolicy */
 /** @typedef {{enabled: boolean, days: number}} Retention */
@@ -6,6 +7,7 @@
  * The time after which entities expire, counted from the time in a property, or from the Timestamp if it is "".
  * @typedef {{property: string, seconds: number}} TableRetention
  */
+/** @typedef {{property: string, isReady: boolean}} TableIndex */
 /** @typedef {{read: boolean, write: boolean, delete: boolean, retention: Retention}} Logging */
 /** @typedef {{enabled: boolean, includeApis: boolean, retention: Retention}} Metrics */
 /**
@@ -125,6 +127,23 @@ export function writeTableRetention(retention) {
   const property = retention?.property ? leaf("Property", retention.property) : "";
   const content = retention ? `${property}${leaf("Seconds", String(retention.seconds))}` : "";
   return `<?xml version="1.0" encoding="utf-8"?><TableRetention>${content}</TableRetention>`;
+}
+
+/**
+ * @param {string} text
+ * @returns {TableIndex[]}
+ */
+export function readIndexes(text) {
+  return parseXml(text).children.map((index) => ({
+    property: textOf(index, "Property"),
+    isReady: textOf(index, "State") === "ready",
+  }));
+}
+
+/** @param {string[]} properties */
+export function writeIndexes(properties) {
+  const indexes = properties.map((property) => `<TableIndex>${leaf("Property", property)}</TableIndex>`);
+  return `<?xml version="1.0" encoding="utf-8"?><TableIndexes>${indexes.join("")}</TableIndexes>`;
 }
 
 /**

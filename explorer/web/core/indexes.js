@@ -1,0 +1,38 @@
+// The indexes of a table (docs/extensions.md): changes of the list, and the state of indexes that are being built.
+
+import { wait } from "./client.js";
+
+/** @import { TableService } from "./client.js" */
+/** @import { TableIndex } from "./xml.js" */
+
+export const INDEXES_MAX = 8;
+const POLL_MS = 2000;
+
+/**
+ * Changes the list of indexed properties, and returns the indexes.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {(properties: string[]) => string[]} change
+ */
+export async function changeIndexes(service, table, change) {
+  // Someone else may have changed the list, and a request replaces all of it.
+  const current = await service.getIndexes(table);
+  await service.setIndexes(table, change(current.map(({ property }) => property)));
+  return service.getIndexes(table);
+}
+
+/**
+ * Yields the indexes of a table, and again while one of them is being built.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<TableIndex[], void, void>}
+ */
+export async function* watchIndexes(service, table, signal) {
+  for (;;) {
+    const indexes = await service.getIndexes(table, signal);
+    yield indexes;
+    if (indexes.every(({ isReady }) => isReady)) return;
+    await wait(POLL_MS, signal);
+  }
+}
