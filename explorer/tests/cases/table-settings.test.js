@@ -1,10 +1,10 @@
-// The settings of a table that need extensions of the server: retention and indexes.
+// The settings of a table that need extensions of the server: retention and indexes, and sorting by an index.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assertAccessible, assertNoSidewaysScroll, focusedName } from "../support/accessibility.js";
 import { openExplorer } from "../support/browser.js";
-import { button, closed, foot } from "../support/entities.js";
+import { button, cell, closed, foot, value } from "../support/entities.js";
 import { assertOnlyText } from "../support/hostile.js";
 import { signIn } from "../support/pages.js";
 import { startServer } from "../support/server.js";
@@ -13,10 +13,19 @@ import { standIn } from "../support/stand-in.js";
 const HASH = "#/t/orders";
 const SETTINGS = `${HASH}/settings`;
 
-async function serverWithOrders(test, settings = {}) {
+// Starts a server with a table of entities whose Total falls while the RowKey rises. The last entity has no Total.
+async function serverWithOrders(test, count = 20, settings = {}) {
   const server = await startServer({ options: ["--extensions"], ...settings });
   test.after(() => server.stop());
-  await server.createTable("orders", [{ partitionKey: "p", rowKey: "r" }]);
+  const orders = await server.createTable("orders");
+  for (let start = 0; start < count; start += 100) {
+    const entities = Array.from({ length: Math.min(100, count - start) }, (_, at) => {
+      const number = start + at;
+      const more = number === count - 1 ? {} : { Total: count - number };
+      return { partitionKey: "p", rowKey: String(number).padStart(5, "0"), Name: `order ${number}`, Even: number % 2 === 0, ...more };
+    });
+    await orders.submitTransaction(entities.map((entity) => ["create", entity]));
+  }
   return server;
 }
 
@@ -130,17 +139,76 @@ test("a table with the maximum number of indexes offers no more, also on a narro
 });
 
 test("the settings of a table need extensions and the account key", async (test) => {
-  const server = await serverWithOrders(test, { ownAccount: true });
+  const server = await serverWithOrders(test, 20, { ownAccount: true });
   const page = await openExplorer(test, server, { hash: HASH });
   await signIn(page, { kind: "Shared access signature", account: server.account, secret: server.tableSas("orders") });
-  await foot(page, "1 entity").waitFor();
+  await foot(page, "All 20 entities").waitFor();
   assert.equal(await page.getByRole("link", { name: "Settings" }).count(), 0);
   await page.goto(`${server.origin}/_rowhouse/${SETTINGS}`);
   await page.getByText("Changing them requires the account key.").waitFor();
-  const other = await serverWithOrders(test, { options: [] });
+  const other = await serverWithOrders(test, 20, { options: [] });
   const plain = await openExplorer(test, other, { hash: HASH });
-  await foot(plain, "1 entity").waitFor();
+  await foot(plain, "All 20 entities").waitFor();
   assert.equal(await plain.getByRole("link", { name: "Settings" }).count(), 0);
   await plain.goto(`${other.origin}/_rowhouse/${SETTINGS}`);
   await plain.getByText("The server needs the option --extensions.").waitFor();
+});
+
+async function sortBy(page, column, item) {
+  await page.getByRole("columnheader", { name: column }).click();
+  // The name begins with a mark if the item is checked.
+  await page.getByRole("menuitemcheckbox", { name: new RegExp(`${item}$`) }).click();
+}
+
+test("a column with an index sorts the whole table, with the filter and the projection", async (test) => {
+  const server = await serverWithOrders(test, 1500);
+  const page = await openExplorer(test, server, {
+    hash: `${HASH}?filter=${encodeURIComponent("Total gt 100")}&select=Total`,
+    prepare: standIn(server, { indexes: ["Total"] }),
+  });
+  await foot(page, "1,000 entities loaded, more available, selected properties only").waitFor();
+  const asked = page.waitForRequest((request) => request.url().includes("By"));
+  await sortBy(page, "Total", "Sort the whole table ascending");
+  const url = new URL((await asked).url());
+  assert.equal(decodeURIComponent(url.pathname), "/devstoreaccount1/$ByTotalOforders()");
+  assert.equal(url.searchParams.get("$filter"), "Total gt 100");
+  assert.equal(url.searchParams.get("$select"), "PartitionKey,RowKey,Timestamp,Total");
+  const words = ", selected properties only, sorted by Total; entities without it are not listed";
+  await foot(page, `1,000 entities loaded, more available${words}`).waitFor();
+  const first = (text) => page.locator("[aria-rowindex='2']").getByText(text, { exact: true });
+  await first("101").waitFor();
+  await button(page, "Load all").click();
+  await foot(page, `All 1,400 entities${words}`).waitFor();
+
+  await sortBy(page, "Total", "Sort the whole table descending");
+  await first("1500").waitFor();
+  await assertAccessible(page, "a sorted table");
+  await sortBy(page, "Total", "Sort the whole table descending");
+  await foot(page, "1,000 entities loaded, more available, selected properties only").waitFor();
+  await first("00000").waitFor();
+});
+
+test("entities in the order of an index are edited in their table, and sorted again", async (test) => {
+  const server = await serverWithOrders(test);
+  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server, { indexes: ["Total"] }) });
+  await foot(page, "All 20 entities").waitFor();
+  await sortBy(page, "Total", "Sort the whole table descending");
+  await foot(page, "All 19 entities, sorted by Total; entities without it are not listed").waitFor();
+  const totals = () => page.getByRole("row").evaluateAll((rows) => rows.slice(1, 4).map((row) => /order (\d+)/.exec(row.textContent)?.[1]));
+  assert.deepEqual(await totals(), ["0", "1", "2"]);
+  await cell(page, "order 0").dblclick();
+  await value(page, "Total").fill("19");
+  await button(page.getByRole("dialog"), "Save").click();
+  await closed(page);
+  await page.getByText(/^Edited /).first().waitFor();
+  await cell(page, "order 1").dblclick();
+  await value(page, "Total").fill("1");
+  await button(page.getByRole("dialog"), "Save").click();
+  await closed(page);
+  await page.waitForFunction(() => !document.querySelector("[aria-rowindex='3']")?.textContent?.includes("order 1,"));
+  assert.deepEqual(await totals(), ["0", "2", "3"]);
+  assert.equal((await server.table("orders").getEntity("p", "00001")).Total, 1);
+  // A column without an index sorts the loaded entities of the table itself.
+  await sortBy(page, "Name", "Sort descending");
+  await foot(page, "All 20 entities, sorted by Name").waitFor();
 });

@@ -1,8 +1,8 @@
-// The settings of tables as XML, and changes of their indexes.
+// The settings of tables as XML, and the names of tables in the order of an index.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeIndexes, watchIndexes } from "../../web/core/indexes.js";
+import { changeIndexes, isOrderedTable, orderedTable, watchIndexes } from "../../web/core/indexes.js";
 import { readIndexes, readTableRetention, writeIndexes, writeTableRetention } from "../../web/core/xml.js";
 
 const HEAD = '<?xml version="1.0" encoding="utf-8"?>';
@@ -28,6 +28,14 @@ test("indexes have a property and a state", () => {
     assert.deepEqual(readIndexes(`${HEAD}<TableIndexes>${text(state)}</TableIndexes>`), [{ property: "Größe", isReady }]);
   }
   assert.deepEqual(readIndexes(`${HEAD}<TableIndexes />`), []);
+});
+
+test("a table in the order of an index has the names of the property and of the table", () => {
+  assert.equal(orderedTable("Orders", { name: "Total", descending: false }), "$ByTotalOfOrders");
+  assert.equal(orderedTable("Orders", { name: "Total", descending: true }), "$ByTotalDescendingOfOrders");
+  for (const [name, expected] of [["$ByTotalOfOrders", true], ["$MetricsCapacityBlob", false], ["ByTotalOfOrders", false], ["$ByTotal", false]]) {
+    assert.equal(isOrderedTable(name), expected, name);
+  }
 });
 
 // A service with a list of indexes, of which one becomes ready after some requests.

@@ -1,4 +1,5 @@
-// The indexes of a table (docs/extensions.md): changes of the list, and the state of indexes that are being built.
+// The indexes of a table (docs/extensions.md): changes of the list, the state of indexes that are being built, and the
+// tables that list entities in the order of an index.
 
 import { wait } from "./client.js";
 
@@ -35,4 +36,18 @@ export async function* watchIndexes(service, table, signal) {
     if (indexes.every(({ isReady }) => isReady)) return;
     await wait(POLL_MS, signal);
   }
+}
+
+/**
+ * Returns the name of the table that lists the entities of a table in the order of an index.
+ * @param {string} table
+ * @param {{name: string, descending: boolean}} sort
+ */
+export function orderedTable(table, { name, descending }) {
+  return `$By${name}${descending ? "Descending" : ""}Of${table}`;
+}
+
+/** @param {string} table */
+export function isOrderedTable(table) {
+  return /^\$By.+Of/.test(table);
 }

@@ -91,9 +91,10 @@ export function openColumns(columns, { changed, reset }) {
  * @param {Columns} columns
  * @param {string} name
  * @param {HTMLElement} opener
- * @param {{changed: () => void, all: () => void, sort: (sort: Sort | null) => void}} actions
+ * @param {{changed: () => void, all: () => void, sort: (sort: Sort | null) => void, isIndexed: boolean}} actions
+ *   `isIndexed` is true if the server can sort the whole table by this column
  */
-export function openColumnMenu(grid, columns, name, opener, { changed, all, sort }) {
+export function openColumnMenu(grid, columns, name, opener, { changed, all, sort, isIndexed }) {
   const column = columns.get(name);
   if (!column) return;
   const pinned = isKey(column.kind);
@@ -110,7 +111,7 @@ export function openColumnMenu(grid, columns, name, opener, { changed, all, sort
   const sortItem = (descending) => {
     const checked = columns.sort?.name === name && columns.sort.descending === descending;
     return {
-      label: descending ? "Sort descending" : "Sort ascending",
+      label: `Sort ${isIndexed ? "the whole table " : ""}${descending ? "descending" : "ascending"}`,
       checked,
       run: () => sort(checked ? null : { name, descending }),
     };

@@ -10,7 +10,6 @@ import { queryHash } from "../query/query.js";
 import { h } from "../ui/dom.js";
 import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
-import { progressDialog } from "../ui/progress.js";
 import { browserStore } from "../ui/storage.js";
 import { applyPairs } from "./changes.js";
 import { openCellMenu } from "./cell-menu.js";
@@ -25,9 +24,10 @@ import { showTail } from "./grid-tail.js";
 import { headingOf } from "./heading.js";
 import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
-import { countMatching, deleteMatching } from "./matching.js";
+import { countMatching, deleteMatching, loadAll } from "./matching.js";
 import { sorted } from "./sorting.js";
 import { loadedText, statusText } from "./status-text.js";
+import { TableIndexes } from "./table-indexes.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Entity } from "../core/edm.js" */
@@ -53,6 +53,7 @@ export class EntitiesView extends HTMLElement {
   #grid = new EntityGrid();
   #query;
   #explain = new ExplainPanel();
+  #indexes;
   #status = h("p", { class: "status", role: "status", "aria-live": "off" });
   #buttons;
   #onKey = (/** @type {KeyboardEvent} */ event) => this.#keydown(event);
@@ -69,6 +70,7 @@ export class EntitiesView extends HTMLElement {
     this.#table = table;
     this.#layouts = new LayoutStore(browserStore, session.service.account, table);
     this.#columns = new Columns(this.#layouts.read());
+    this.#indexes = new TableIndexes(session.service, table);
     this.#loader = this.#newLoader(query);
     this.#actions = new EntityActions(session.service, table, {
       loader: () => this.#loader,
@@ -101,10 +103,12 @@ export class EntitiesView extends HTMLElement {
     addEventListener("keydown", this.#onKey);
     this.#session.service.addEventListener("reachable", this.#onReachable);
     this.#start(this.#loader);
+    void this.#indexes.read();
   }
 
   disconnectedCallback() {
     this.#loader.stop();
+    this.#indexes.stop();
     removeEventListener("keydown", this.#onKey);
     this.#session.service.removeEventListener("reachable", this.#onReachable);
   }
@@ -135,10 +139,10 @@ export class EntitiesView extends HTMLElement {
       property: () => actions.editProperty(this.#targets()),
       json: () => this.#targets().forEach(openEntityJson),
       columns: () => this.#openColumns(),
-      refresh: () => this.#run(this.#loader.query),
+      refresh: () => (this.#run(this.#loader.query), this.#indexes.read()),
       undo: () => actions.undo(),
       importing: () => this.#import(),
-      loadAll: () => this.#loadAll(),
+      loadAll: () => loadAll(this.#loader),
       countAll: () => this.#countAll(),
       stop: () => (this.#loader.pause(), this.#grid.focus()),
     };
@@ -170,6 +174,7 @@ export class EntitiesView extends HTMLElement {
           changed: () => this.#columnsChanged(),
           all: () => this.#openColumns(),
           sort: (sort) => this.#sort(sort),
+          isIndexed: this.#indexes.canSort(name),
         }),
       "cell-menu": ({ line, column, opener }) => {
         const entity = this.#list[line];
@@ -200,11 +205,11 @@ export class EntitiesView extends HTMLElement {
 
   /** @param {Query} query */
   #newLoader(query) {
-    const loader = new EntityLoader(this.#session.service, this.#table, query, {
+    const loader = new EntityLoader(this.#session.service, this.#indexes.sourceOf(this.#columns.sort), query, {
       page: (entities, report) => {
         this.#explain.add(report);
         this.#addColumns(entities);
-        if (!this.#columns.sort) return;
+        if (!this.#columns.sort || loader.isOrdered) return;
         this.#arrange();
         this.#grid.replaceList(this.#list, -1);
       },
@@ -262,7 +267,7 @@ export class EntitiesView extends HTMLElement {
     const isLoaded = (/** @type {Entity} */ entity) => same && this.#loader.covers(entity);
     this.#total = null;
     const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, isLoaded);
-    this.#loader.entities = list;
+    this.#loader.entities = this.#loader.isOrdered ? this.#sorted(list) : list;
     this.#selection.follow(replaced);
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
     this.#addColumns(changed);
@@ -274,20 +279,31 @@ export class EntitiesView extends HTMLElement {
     this.#showState();
   }
 
-  /** Sorts the loaded entities as the user chose. Without a choice, they stay in the order of the service. */
+  /** Sorts the loaded entities as the user chose, unless they already are. */
   #arrange() {
+    this.#list = this.#loader.isOrdered ? this.#loader.entities : this.#sorted(this.#loader.entities);
+  }
+
+  /** @param {Entity[]} entities */
+  #sorted(entities) {
     const { sort } = this.#columns;
     const column = sort && this.#columns.get(sort.name);
-    this.#list = column ? sorted(this.#loader.entities, column, sort.descending) : this.#loader.entities;
+    return column ? sorted(entities, column, sort.descending) : entities;
   }
 
   /** @param {Sort | null} sort */
   #sort(sort) {
     this.#columns.sort = sort;
-    this.#arrange();
-    this.#grid.replaceList(this.#list, -1);
+    if (this.#indexes.sourceOf(sort) === this.#loader.table) {
+      this.#arrange();
+      this.#grid.replaceList(this.#list, -1);
+      this.#showState();
+    } else {
+      this.#loader.stop();
+      this.#start(this.#newLoader(this.#loader.query));
+    }
     this.#grid.columnsChanged();
-    this.#showState();
+    if (this.#loader.isOrdered) return announce(this.#status.textContent ?? "");
     const rest = this.#loader.state === "complete" ? "" : " Only the loaded entities are sorted.";
     announce(sort ? `Sorted by ${visibleText(sort.name, 60)}.${rest}` : "Sorted by key.");
   }
@@ -351,16 +367,6 @@ export class EntitiesView extends HTMLElement {
   #runFilter(filter) {
     this.#query.query = { ...this.#loader.query, filter };
     this.#query.run();
-  }
-
-  #loadAll() {
-    return progressDialog({
-      title: "Loading all entities",
-      run: async ({ report, signal }) => {
-        report(0, null, loadedText(this.#loader));
-        await this.#loader.all(signal, (loaded) => report(0, null, `${countText(loaded)} loaded`));
-      },
-    });
   }
 
   /** @param {File[]} [files] */

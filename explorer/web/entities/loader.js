@@ -2,6 +2,7 @@
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { isAborted } from "../core/errors.js";
+import { isOrderedTable } from "../core/indexes.js";
 import { checkFilter } from "../query/filter-text.js";
 import { order } from "./changes.js";
 
@@ -42,13 +43,19 @@ export class EntityLoader {
     this.listener = listener;
   }
 
+  /** True if the entities are not in the order of their keys. */
+  get isOrdered() {
+    return isOrderedTable(this.table);
+  }
+
   get projected() {
     return this.query.select !== null;
   }
 
   /** Returns true if the page that contains the entity is loaded. @param {Entity} entity */
   covers(entity) {
-    return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
+    if (this.state === "complete") return true;
+    return !this.isOrdered && this.#last !== undefined && order(entity, this.#last) <= 0;
   }
 
   /** Loads the next page that contains entities, or waits for the one that is loading. @returns {Promise<void>} */

@@ -1,5 +1,5 @@
-// Counts and deletes all entities that match a query, with extensions of the server (docs/extensions.md). Must not depend
-// on the grid.
+// Loads, counts and deletes all entities that match a query. Counts and deletions are extensions of the server
+// (docs/extensions.md). Must not depend on the grid.
 
 import { describe } from "../core/errors.js";
 import { countText } from "../core/words.js";
@@ -8,11 +8,24 @@ import { confirmText } from "../ui/dialog.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { visibleText } from "./display.js";
+import { loadedText } from "./status-text.js";
 
 /** @import { TableService } from "../core/client.js" */
 /** @import { Query } from "../query/query.js" */
+/** @import { EntityLoader } from "./loader.js" */
 
 const FILTER_CHARACTERS_MAX = 300;
+
+/** @param {EntityLoader} loader */
+export function loadAll(loader) {
+  return progressDialog({
+    title: "Loading all entities",
+    run: async ({ report, signal }) => {
+      report(0, null, loadedText(loader));
+      await loader.all(signal, (loaded) => report(0, null, `${countText(loaded)} loaded`));
+    },
+  });
+}
 
 /**
  * Returns the number of matching entities; undefined if the user stops.

@@ -5,7 +5,11 @@ import { valueIn } from "./grid-line.js";
 /** @import { Entity, EdmType, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
 
-/** The order of values of different types. Numeric types are compared by value instead. @type {EdmType[]} */
+/**
+ * The order of values of different types, which is also the order of an index. Numeric types are compared by value
+ * instead.
+ * @type {EdmType[]}
+ */
 const TYPES = [
   "Edm.Boolean",
   "Edm.Int32",
@@ -13,8 +17,8 @@ const TYPES = [
   "Edm.Double",
   "Edm.DateTime",
   "Edm.Guid",
-  "Edm.String",
   "Edm.Binary",
+  "Edm.String",
 ];
 const NUMBERS = new Set(["Edm.Int32", "Edm.Int64", "Edm.Double"]);
 

@@ -1,0 +1,53 @@
+// The indexes of the table in the entities view, as far as they are known. Must not depend on the DOM.
+
+import { orderedTable, watchIndexes } from "../core/indexes.js";
+
+/** @import { TableService } from "../core/client.js" */
+/** @import { TableIndex } from "../core/xml.js" */
+/** @import { Sort } from "./columns.js" */
+
+export class TableIndexes {
+  /** Null if the server has no indexes, or if the credential does not allow reading them. @type {TableIndex[] | null} */
+  list = null;
+  #watching = new AbortController();
+
+  /**
+   * @param {TableService} service
+   * @param {string} table
+   */
+  constructor(service, table) {
+    this.service = service;
+    this.table = table;
+  }
+
+  /** Reads the indexes, and follows those that are being built. */
+  async read() {
+    const { service, table } = this;
+    // Tables whose name begins with a dollar sign cannot have indexes.
+    if (!service.extensions || !service.may("policies", table) || table.startsWith("$")) return;
+    this.stop();
+    this.#watching = new AbortController();
+    const { signal } = this.#watching;
+    try {
+      for await (const list of watchIndexes(service, table, signal)) {
+        this.list = list;
+      }
+    } catch {
+      // The view of the table reports what is wrong with the server or the credential.
+    }
+  }
+
+  stop() {
+    this.#watching.abort();
+  }
+
+  /** Returns true if the server can sort the whole table by a property. @param {string} name */
+  canSort(name) {
+    return this.list?.some(({ property, isReady }) => property === name && isReady) ?? false;
+  }
+
+  /** Returns the table that lists the entities in the given order. @param {Sort | null} sort */
+  sourceOf(sort) {
+    return sort && this.canSort(sort.name) ? orderedTable(this.table, sort) : this.table;
+  }
+}
