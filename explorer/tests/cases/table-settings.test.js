@@ -1,4 +1,5 @@
-// The settings of a table that need extensions of the server: retention and indexes, and sorting by an index.
+// The settings of a table that need extensions of the server: retention and indexes, sorting by an index, and advice to
+// add one.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -211,4 +212,28 @@ test("entities in the order of an index are edited in their table, and sorted ag
   // A column without an index sorts the loaded entities of the table itself.
   await sortBy(page, "Name", "Sort descending");
   await foot(page, "All 20 entities, sorted by Name").waitFor();
+});
+
+test("the cost of a query says that an index would help, and adds it", async (test) => {
+  const server = await serverWithOrders(test, 300);
+  const sent = [];
+  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server, { sent }) });
+  await foot(page, "All 300 entities").waitFor();
+  await page.getByText("Cost details").click();
+  const filter = page.getByRole("textbox", { name: "Filter" });
+  await filter.fill("Total eq 5 and Name gt 'a'");
+  await page.keyboard.press("Enter");
+  const advice = page.getByRole("list", { name: "Advice" });
+  await advice.getByText("300 entities were examined to return 1. With an index of Total, the query would read only").waitFor();
+  assert.equal(await advice.getByText("store the entities a second time").count(), 0);
+  await assertAccessible(page, "advice to add an index");
+  await advice.getByRole("button", { name: "Add an index of Total" }).click();
+  await page.getByText("The index of Total was added.").waitFor();
+  await advice.getByRole("button").waitFor({ state: "detached" });
+  assert.match(await focusedName(page), /^summary Cost details/);
+  if (sent.length > 0) {
+    assert.deepEqual(sent.map((body) => body.replace(/<\?.*?\?>/, "")),
+      ["<TableIndexes><TableIndex><Property>Total</Property></TableIndex></TableIndexes>"]);
+    await page.getByText("The index of Total is ready.").waitFor();
+  }
 });

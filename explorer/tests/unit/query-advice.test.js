@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advise, costOf, rangeWords } from "../../web/query/advice.js";
 import { parseFilter } from "../../web/query/filter-text.js";
-import { keyUse } from "../../web/query/key-use.js";
+import { indexCandidates, keyUse } from "../../web/query/key-use.js";
 import { asQuery, History, queryHash } from "../../web/query/query.js";
 
 const plain = (words) => words.map((word) => (typeof word === "string" ? word : word.code)).join("");
@@ -14,8 +14,8 @@ function report({ plan, rangeCount = 1, examined, returned, bytes = 100 }) {
   return { explain, milliseconds: 2, bytes, entities: returned, requestId: "" };
 }
 
-function advice(filter, page, { select = null, top = null, complete = true } = {}) {
-  return advise(costOf([report(page)], complete), { filter, select, top });
+function advice(filter, page, { select = null, top = null, complete = true, indexed = null } = {}) {
+  return advise(costOf([report(page)], complete), { filter, select, top }, indexed);
 }
 
 test("advice follows from the plan and the filter", () => {
@@ -44,6 +44,48 @@ test("advice follows from the plan and the filter", () => {
     const found = advice(filter, page);
     assert.deepEqual(found.map(({ id }) => id), ids, filter);
     assert.match(found.map(({ words }) => plain(words)).join(" "), text, filter);
+  }
+});
+
+test("an index is advised if the filter has a value or a range, and many entities are examined for each one", () => {
+  const costly = { plan: "table scan", examined: 5000, returned: 3 };
+  const partition = { ...costly, plan: "row range" };
+  const cases = [
+    ["A eq 1", costly, [], "A"],
+    ["A gt 1 and B eq 2", costly, [], "B"],
+    ["A gt 1 and B eq 2", costly, ["C"], "B"],
+    // The index of one of the properties exists, so the server has used it.
+    ["A gt 1 and B eq 2", costly, ["A"], undefined],
+    ["A eq 1", costly, null, undefined],
+    ["A ne 1", costly, [], undefined],
+    ["A eq 1 or B eq 2", costly, [], undefined],
+    ["PartitionKey eq 'a' and A eq 1", partition, [], "A"],
+    ["PartitionKey eq 'a' and A gt 1", partition, [], undefined],
+    ["A eq 1", { ...costly, returned: 500 }, [], undefined],
+    ["A eq 1", { ...costly, examined: 100, returned: 1 }, [], undefined],
+    ["", costly, [], undefined],
+  ];
+  for (const [filter, page, indexed, add] of cases) {
+    const found = advice(filter, page, { indexed });
+    assert.deepEqual(found.map((each) => each.add).filter(Boolean), add ? [add] : [], `${filter} ${indexed}`);
+    // The other remedy is a second copy of the entities.
+    assert.ok(!add || found.every(({ id }) => id !== "index"), filter);
+  }
+  assert.match(plain(advice("A eq 1", costly, { indexed: [] })[1].words), /^5,000 entities were examined to return 3\. With an index of A,/);
+});
+
+test("the properties whose index narrows a query", () => {
+  const cases = [
+    ["A eq 1", ["A"], ["A"]],
+    ["A gt 1 and B and startswith(C,'x') and D eq 2", ["B", "D", "A", "C"], ["B", "D"]],
+    ["A gt 1 and A lt 2 and A eq 1", ["A"], ["A"]],
+    ["PartitionKey eq 'a' and rowkey eq 'b' and Timestamp gt datetime'2026-01-01T00:00:00Z'", [], []],
+    ["contains(A,'x') and endswith(B,'x') and not C and D ne 1 and true", [], []],
+    ["A eq 1 and (B eq 2 or C eq 3)", ["A"], ["A"]],
+  ];
+  for (const [filter, all, values] of cases) {
+    assert.deepEqual(indexCandidates(parseFilter(filter).filter, false), all, filter);
+    assert.deepEqual(indexCandidates(parseFilter(filter).filter, true), values, filter);
   }
 });
 

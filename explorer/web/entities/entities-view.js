@@ -70,7 +70,7 @@ export class EntitiesView extends HTMLElement {
     this.#table = table;
     this.#layouts = new LayoutStore(browserStore, session.service.account, table);
     this.#columns = new Columns(this.#layouts.read());
-    this.#indexes = new TableIndexes(session.service, table);
+    this.#indexes = new TableIndexes(session.service, table, (built) => this.#indexesChanged(built));
     this.#loader = this.#newLoader(query);
     this.#actions = new EntityActions(session.service, table, {
       loader: () => this.#loader,
@@ -151,6 +151,9 @@ export class EntitiesView extends HTMLElement {
 
   #listen() {
     this.#query.addEventListener("run", () => this.#run(this.#query.query));
+    this.#explain.addEventListener("add-index", (event) => {
+      void this.#try(() => this.#addIndex(/** @type {CustomEvent} */ (event).detail));
+    });
     /** @type {Record<string, (detail: any) => void>} */
     const handlers = {
       "near-end": () => this.#loader.state === "idle" && void this.#loader.more(),
@@ -289,6 +292,18 @@ export class EntitiesView extends HTMLElement {
     const { sort } = this.#columns;
     const column = sort && this.#columns.get(sort.name);
     return column ? sorted(entities, column, sort.descending) : entities;
+  }
+
+  /** @param {string} property */
+  async #addIndex(property) {
+    await this.#indexes.add(property);
+    notify(`The index of ${property} was added.`, { kind: "success" });
+  }
+
+  /** @param {string[]} built */
+  #indexesChanged(built) {
+    this.#explain.indexed = this.#indexes.names;
+    if (built.length > 0) notify(`The index of ${built.join(", ")} is ready.`, { kind: "success" });
   }
 
   /** @param {Sort | null} sort */

@@ -4,7 +4,7 @@
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { countText, listText, numberText, sizeText } from "../core/words.js";
-import { ALL, keyUse, POINT, RANGE } from "./key-use.js";
+import { ALL, indexCandidates, keyUse, POINT, RANGE } from "./key-use.js";
 import { parseFilter } from "./filter-text.js";
 
 /** @import { Bound, Explain, PageReport } from "../core/client.js" */
@@ -12,7 +12,10 @@ import { parseFilter } from "./filter-text.js";
 /** @import { KeyUse } from "./key-use.js" */
 
 /** @typedef {(string | {code: string})[]} Words */
-/** `guide` is a heading in docs/patterns.md. @typedef {{id: string, words: Words, guide?: string}} Advice */
+/**
+ * `guide` is a heading in docs/patterns.md; `add` is a property that the user can have indexed.
+ * @typedef {{id: string, words: Words, guide?: string, add?: string}} Advice
+ */
 /**
  * @typedef {object} Cost
  * @property {Explain | null} explain  the report about the first page; null if the server sent none
@@ -29,6 +32,9 @@ import { parseFilter } from "./filter-text.js";
  * The maximum number of ranges that the server reads separately. It replaces more by one range that covers all of them.
  */
 const RANGES_MAX = 16;
+/** An index is worth its cost if a query examines many more entities than it returns. */
+const EXAMINED_WITHOUT_INDEX_MAX = 100;
+const EXAMINED_EACH_MAX = 10;
 
 /**
  * Adds up the cost of all pages so far.
@@ -50,9 +56,14 @@ export function costOf(reports, complete) {
   };
 }
 
-/** @typedef {Cost & {plan: string, rangeCount: number, query: Query, use: KeyUse | null, wasteful: boolean}} Facts */
 /**
- * @typedef {{id: string, when: (facts: Facts) => boolean | undefined, words: (facts: Facts) => Words, guide?: string}} Rule
+ * `missing` contains the properties whose index would make the query cost much less, if the user can add an index.
+ * @typedef {Cost & {plan: string, rangeCount: number, query: Query, use: KeyUse | null, wasteful: boolean,
+ *   missing: string[]}} Facts
+ */
+/**
+ * @typedef {{id: string, when: (facts: Facts) => boolean | undefined, words: (facts: Facts) => Words, guide?: string,
+ *   add?: (facts: Facts) => string | undefined}} Rule
  */
 
 /** @param {string} text */
@@ -102,8 +113,19 @@ const RULES = [
     ],
   },
   {
+    id: "add-index",
+    when: ({ missing }) => missing.length > 0,
+    words: ({ missing, examined, returned }) => [
+      `${numberText(examined)} entities were examined to return ${numberText(returned)}. With an index of `,
+      code(missing[0] ?? ""),
+      ", the query would read only the entities with the values that it asks for. Every write takes a little longer.",
+    ],
+    add: ({ missing }) => missing[0],
+  },
+  {
     id: "index",
-    when: ({ plan, use, wasteful }) => plan === "table scan" && wasteful && indexable(use).length > 0,
+    when: ({ plan, use, wasteful, missing }) =>
+      plan === "table scan" && wasteful && indexable(use).length > 0 && missing.length === 0,
     words: ({ use }) => [
       `If you often query by ${listText(indexable(use))}, store the entities a second time, with that value in the key.`,
     ],
@@ -214,26 +236,33 @@ const RULES = [
 /**
  * @param {Cost} cost
  * @param {Query} query
+ * @param {string[] | null} [indexed]  the properties that have an index; null if no index can be added
  * @returns {Advice[]}
  */
-export function advise(cost, query) {
+export function advise(cost, query, indexed = null) {
   if (!cost.explain) return [];
   const { filter } = parseFilter(query.filter);
   const { examined, returned } = cost;
+  const { plan } = cost.explain;
+  const isCostly = examined > Math.max(EXAMINED_WITHOUT_INDEX_MAX, returned * EXAMINED_EACH_MAX);
+  const candidates = filter && indexed && isCostly ? indexCandidates(filter, plan === "row range") : [];
   /** @type {Facts} */
   const facts = {
     ...cost,
-    plan: cost.explain.plan,
+    plan,
+    // The server would have used an index that exists.
+    missing: candidates.some((name) => indexed?.includes(name)) ? [] : candidates,
     rangeCount: cost.explain.rangeCount,
     query,
     use: filter && keyUse(filter),
     // More than half of the examined entities were not returned.
     wasteful: examined - returned > Math.max(returned, cost.pages),
   };
-  return RULES.filter((rule) => rule.when(facts)).map(({ id, words, guide }) => ({
+  return RULES.filter((rule) => rule.when(facts)).map(({ id, words, guide, add }) => ({
     id,
     words: words(facts),
     ...(guide ? { guide } : {}),
+    ...(add ? { add: add(facts) ?? "" } : {}),
   }));
 }
 

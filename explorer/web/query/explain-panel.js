@@ -1,5 +1,6 @@
 // The cost of a query: a summary line that is always visible, and details below it with key ranges, figures and advice.
-// This module must not send requests: it only shows the reports about pages that it is given.
+// This module must not send requests: it only shows the reports about pages that it is given, and dispatches "add-index"
+// with the name of a property if the user wants its index.
 
 import { countText, numberText, sizeText } from "../core/words.js";
 import { h, replaceChildren } from "../ui/dom.js";
@@ -16,6 +17,8 @@ export class ExplainPanel extends HTMLElement {
   /** @type {PageReport[]} */
   #reports = [];
   #complete = false;
+  /** @type {string[] | null} */
+  #indexed = null;
 
   constructor() {
     super();
@@ -40,6 +43,12 @@ export class ExplainPanel extends HTMLElement {
     this.#complete = false;
     this.line.textContent = "";
     this.details.hidden = true;
+  }
+
+  /** The properties that have an index; null if no index can be added. @param {string[] | null} indexed */
+  set indexed(indexed) {
+    this.#indexed = indexed;
+    this.#showDetails();
   }
 
   /** Adds the report about a page. @param {PageReport} report */
@@ -73,16 +82,31 @@ export class ExplainPanel extends HTMLElement {
   #showDetails() {
     if (!this.details.open || this.#reports.length === 0) return;
     const cost = costOf(this.#reports, this.#complete);
-    const advice = advise(cost, this.#query);
+    const advice = advise(cost, this.#query, this.#indexed);
+    const hadFocus = this.content.contains(document.activeElement);
     replaceChildren(
       this.content,
-      advice.length ? h("ul", { class: "explain-advice", "aria-label": "Advice" }, advice.map(adviceItem)) : null,
+      advice.length ? h("ul", { class: "explain-advice", "aria-label": "Advice" }, advice.map((each) => this.#item(each))) : null,
       cost.explain ? null : h("p", null, "The server does not report the cost of queries."),
       h(
         "dl",
         null,
         facts(cost).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
       ),
+    );
+    // The button that was pressed is gone.
+    if (hadFocus) this.details.querySelector("summary")?.focus();
+  }
+
+  /** @param {Advice} advice */
+  #item({ words, guide, add }) {
+    const request = () => this.dispatchEvent(new CustomEvent("add-index", { detail: add }));
+    return h(
+      "li",
+      null,
+      nodes(words),
+      add ? h("div", null, h("button", { type: "button", onclick: request }, `Add an index of ${add}`)) : null,
+      guide ? h("small", null, "Guide: ", guideLink(guide)) : null,
     );
   }
 }
@@ -132,11 +156,6 @@ function facts(cost) {
     ["Received", sizeText(cost.bytes)],
   );
   return rows;
-}
-
-/** @param {Advice} advice */
-function adviceItem({ words, guide }) {
-  return h("li", null, nodes(words), guide ? h("small", null, "Guide: ", guideLink(guide)) : null);
 }
 
 /** Returns a link to a heading of the guide, which the server serves next to this page. @param {string} heading */

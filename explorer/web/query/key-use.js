@@ -45,6 +45,30 @@ export function keyUse(filter) {
 /** @typedef {{partition: Reach, row: Reach}} Reaches */
 
 /**
+ * Returns the properties whose index would narrow a query: all matching entities have one value, or values in a range.
+ * Properties that need a single value come first.
+ * @param {Node} filter
+ * @param {boolean} inPartition  whether the query reads one partition. Then the server uses an index only for single values
+ */
+export function indexCandidates(filter, inPartition) {
+  /** @type {[string[], string[]]} */
+  const [values, ranges] = [[], []];
+  for (const node of filter.kind === "and" ? filter.operands : [filter]) {
+    if (!("property" in node) || isSystemName(node.property)) continue;
+    const operator = node.kind === "compare" ? node.operator : node.kind === "property" ? "eq" : "";
+    if (operator === "eq") note(values, node.property);
+    else if (operator === "ne" || (node.kind === "call" && node.called !== "startswith")) continue;
+    else note(ranges, node.property);
+  }
+  return [...new Set(inPartition ? values : [...values, ...ranges])];
+}
+
+/** @param {string} name */
+function isSystemName(name) {
+  return name === "Timestamp" || KEYS.some((key) => key.toLowerCase() === name.toLowerCase());
+}
+
+/**
  * Determines how far a filter narrows the keys of the entities for which its value is `wanted`.
  * @param {Node} node
  * @param {boolean} wanted
