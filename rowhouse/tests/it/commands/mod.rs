@@ -6,6 +6,7 @@ mod connection;
 mod entity;
 mod hostile_service;
 mod table;
+mod table_settings;
 
 use crate::PROGRAM;
 use test_support::Server;
