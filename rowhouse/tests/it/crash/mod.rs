@@ -21,6 +21,7 @@ mod timeline;
 use crate::PROGRAM;
 use power_loss::{copy_folder, lose_power};
 use simulated_disk::SimulatedDisk;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,11 @@ use test_support::{Random, Server, setting};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
+/// The properties that get indexes in the first rounds of each period.
+const INDEXES: [&[&str]; 3] = [&["Number"], &[], &["Number", "A"]];
+const INDEX_PERIOD: u64 = 7;
+/// The number of rounds after which all data is checked, including whether the indexes and the entities agree.
+const CHECK_PERIOD: u64 = 4;
 
 struct Run {
     writers: Vec<EntityWriter>,
@@ -52,6 +58,13 @@ impl Run {
         let mut client = server.client();
         if round == 0 {
             assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+        }
+        // In most rounds, there are indexes. Some crashes interrupt their construction or their removal.
+        if let Some(indexes) = INDEXES.get(usize::try_from(round % INDEX_PERIOD).unwrap()) {
+            let index = |name: &&str| ["<TableIndex><Property>", name, "</Property></TableIndex>"].concat();
+            let indexes: String = indexes.iter().map(index).collect();
+            let body = format!("<TableIndexes>{indexes}</TableIndexes>");
+            assert_eq!(client.request("PUT", "/crash?comp=indexes", &[], body.as_bytes()).status, 204);
         }
         for writer in &mut self.writers {
             writer.check(&mut client, round);
@@ -95,16 +108,25 @@ fn rounds(usual: u64) -> u64 {
     setting("ROWHOUSE_CRASH_ROUNDS").unwrap_or(usual)
 }
 
+/// Checks a folder that no server has open.
+fn check_folder(data: &Path) {
+    let checked = PROGRAM.folder().run("check", &["--data", data.to_str().unwrap(), "--quiet"], &[]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+}
+
 #[test]
 fn acknowledged_writes_survive_kills() {
     let rounds = rounds(40);
     let mut run = Run::new();
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--data", folder.path().to_str().unwrap()];
+    let arguments = ["--data", folder.path().to_str().unwrap(), "--extensions"];
     for round in 0..rounds {
         let server = PROGRAM.start(&arguments);
         run.check(&server, round);
         run.run_and_crash(server, 400);
+        if round % CHECK_PERIOD == 0 {
+            check_folder(folder.path());
+        }
     }
     let server = PROGRAM.start(&arguments);
     run.check(&server, rounds);
@@ -126,12 +148,15 @@ fn acknowledged_writes_survive_losses_of_power() {
         run.check(&server, round);
         run.run_and_crash(server, 150);
         lose_power(&before, &disk.data, disk.log(), &left, &mut run.random);
+        if round % CHECK_PERIOD == 0 {
+            check_folder(&left);
+        }
         std::fs::remove_dir_all(&before).unwrap();
         std::fs::remove_dir_all(&disk.data).unwrap();
         std::fs::remove_file(disk.log()).unwrap();
         std::fs::rename(&left, &before).unwrap();
     }
-    let server = PROGRAM.start(&["--data", before.to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", before.to_str().unwrap(), "--extensions"]);
     run.check(&server, rounds);
     run.report(rounds);
     let (status, log) = server.stop();

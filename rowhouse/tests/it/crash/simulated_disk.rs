@@ -51,7 +51,7 @@ impl SimulatedDisk {
     }
 
     pub(crate) fn start_with(&self, options: &[&str]) -> Server {
-        let arguments = [&["--data", self.data.to_str().unwrap()], options].concat();
+        let arguments = [&["--data", self.data.to_str().unwrap(), "--extensions"], options].concat();
         PROGRAM.start_with(&arguments, |command| {
             let paths = [("LD_PRELOAD", &self.library), ("DISK_FOLDER", &self.data), ("DISK_CONTROL", &self.control)];
             command.envs(paths).envs(self.log.as_ref().map(|log| ("DISK_LOG", log)));
