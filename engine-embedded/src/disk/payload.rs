@@ -21,6 +21,8 @@ pub(crate) enum Origin {
     Purge = 3,
     /// The entries that a new index gets for existing entities.
     Index = 4,
+    /// The deletion of expired entities.
+    Expiry = 5,
 }
 
 impl Origin {

@@ -13,7 +13,7 @@ use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
-use model::{Clock, DateTime, Expiry, MutationError, MutationResult, Transaction, record};
+use model::{Clock, DateTime, Expiry, MutationError, MutationResult, Transaction, Visibility, record};
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
@@ -90,7 +90,11 @@ impl<'a> Group<'a> {
                 items.push((key, is_added.then(|| Value::from([]))));
             }
         }
-        self.transactions.push(LoggedTransaction { encoded, origin: Origin::Client, stamp: Some(stamp), items });
+        let origin = match transaction.visible() {
+            Visibility::Live => Origin::Client,
+            Visibility::Expired => Origin::Expiry,
+        };
+        self.transactions.push(LoggedTransaction { encoded, origin, stamp: Some(stamp), items });
         Ok(written)
     }
 
