@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { advise, costOf, rangeWords } from "../../web/query/advice.js";
+import { advise, costOf, planName, rangeWords } from "../../web/query/advice.js";
 import { parseFilter } from "../../web/query/filter-text.js";
 import { indexCandidates, keyUse } from "../../web/query/key-use.js";
 import { asQuery, History, queryHash } from "../../web/query/query.js";
 
 const plain = (words) => words.map((word) => (typeof word === "string" ? word : word.code)).join("");
 
-function report({ plan, rangeCount = 1, examined, returned, bytes = 100 }) {
-  const explain = { plan, ranges: [], rangeCount, examined, returned, microseconds: 1500 };
+function report({ plan, rangeCount = 1, index, examined, returned, bytes = 100 }) {
+  const explain = { plan, ranges: [], rangeCount, ...(index ? { index } : {}), examined, returned, microseconds: 1500 };
   return { explain, milliseconds: 2, bytes, entities: returned, requestId: "" };
 }
 
@@ -69,9 +69,32 @@ test("an index is advised if the filter has a value or a range, and many entitie
     const found = advice(filter, page, { indexed });
     assert.deepEqual(found.map((each) => each.add).filter(Boolean), add ? [add] : [], `${filter} ${indexed}`);
     // The other remedy is a second copy of the entities.
-    assert.ok(!add || found.every(({ id }) => id !== "index"), filter);
+    assert.ok(!(add || indexed?.includes("A")) || found.every(({ id }) => id !== "index"), filter);
   }
   assert.match(plain(advice("A eq 1", costly, { indexed: [] })[1].words), /^5,000 entities were examined to return 3\. With an index of A,/);
+});
+
+test("a query that was answered from an index needs no other index and no other keys", () => {
+  const costly = { index: "A", examined: 5000, returned: 3 };
+  const cases = [
+    ["A eq 1", { plan: "table scan" }, ["from-index"]],
+    ["A eq 1 and B eq 2", { plan: "row range" }, ["from-index"]],
+    ["", { plan: "table scan" }, ["from-index"]],
+    ["PartitionKey eq 'a' and RowKey eq 'b'", { plan: "point" }, ["from-index"]],
+    ["PartitionKey ne 'a'", { plan: "ranges", rangeCount: 2 }, ["from-index"]],
+    ["PartitionKey gt 'a' and Timestamp gt datetime'2026-01-01T00:00:00Z'", { plan: "partition range" }, ["from-index"]],
+    ["A eq 1 and rowkey eq 'a'", { plan: "table scan" }, ["from-index", "lookalike"]],
+    ["PartitionKey eq 'a' and PartitionKey eq 'b'", { plan: "nothing", rangeCount: 0 }, ["nothing"]],
+  ];
+  for (const [filter, page, ids] of cases) {
+    assert.deepEqual(advice(filter, { ...costly, ...page }, { indexed: ["A"] }).map(({ id }) => id), ids, filter);
+  }
+  const pages = [report({ plan: "table scan", examined: 9, returned: 1 }), report({ plan: "table scan", ...costly })];
+  assert.equal(costOf(pages, true).index, "A");
+  assert.equal(costOf(pages.slice(0, 1), true).index, null);
+  assert.equal(planName("table scan", "A"), "Index of A");
+  assert.equal(planName("table scan", null), "Table scan");
+  assert.equal(planName("nothing", "A"), "Nothing to read");
 });
 
 test("the properties whose index narrows a query", () => {

@@ -17,8 +17,9 @@ import { writeIndexes, writePolicies, writeProperties, writeTableRetention } fro
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
  * The server's report about a page: which key ranges it read, and how many entities it examined to return the page.
- * @typedef {{plan: string, ranges: {from: Bound, to: Bound}[], rangeCount: number, examined: number, returned: number,
- *   microseconds: number}} Explain
+ * `index` is the property whose index it read, if any.
+ * @typedef {{plan: string, ranges: {from: Bound, to: Bound}[], rangeCount: number, index?: string, examined: number,
+ *   returned: number, microseconds: number}} Explain
  */
 /**
  * @typedef {{explain: Explain | null, milliseconds: number, bytes: number, entities: number, requestId: string}} PageReport

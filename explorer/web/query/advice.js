@@ -19,6 +19,7 @@ import { parseFilter } from "./filter-text.js";
 /**
  * @typedef {object} Cost
  * @property {Explain | null} explain  the report about the first page; null if the server sent none
+ * @property {string | null} index  the property whose index was read, at least for one page
  * @property {number} examined
  * @property {number} returned
  * @property {number} pages
@@ -46,6 +47,7 @@ export function costOf(reports, complete) {
   const sum = (/** @type {(report: PageReport) => number} */ of) => reports.reduce((total, report) => total + of(report), 0);
   return {
     explain: reports[0]?.explain ?? null,
+    index: reports.find((report) => report.explain?.index)?.explain?.index ?? null,
     examined: sum((report) => report.explain?.examined ?? 0),
     returned: sum((report) => report.entities),
     pages: reports.length,
@@ -57,13 +59,15 @@ export function costOf(reports, complete) {
 }
 
 /**
- * `missing` contains the properties whose index would make the query cost much less, if the user can add an index.
+ * `candidates` contains the properties whose index would make the query cost much less, if the user can add an index;
+ * `missing` is the same, but empty if one of these indexes exists.
  * @typedef {Cost & {plan: string, rangeCount: number, query: Query, use: KeyUse | null, wasteful: boolean,
- *   missing: string[]}} Facts
+ *   candidates: string[], missing: string[]}} Facts
  */
 /**
+ * Without `withIndex`, a rule holds only for queries that read the entities in the order of their keys.
  * @typedef {{id: string, when: (facts: Facts) => boolean | undefined, words: (facts: Facts) => Words, guide?: string,
- *   add?: (facts: Facts) => string | undefined}} Rule
+ *   add?: (facts: Facts) => string | undefined, withIndex?: true}} Rule
  */
 
 /** @param {string} text */
@@ -74,8 +78,15 @@ const PARTITION = code("PartitionKey eq '…'");
 const RULES = [
   {
     id: "nothing",
+    withIndex: true,
     when: ({ plan }) => plan === "nothing",
     words: () => ["No entity can match: the conditions on the keys are mutually exclusive. Nothing was read."],
+  },
+  {
+    id: "from-index",
+    withIndex: true,
+    when: ({ index, plan }) => index !== null && plan !== "nothing",
+    words: ({ index }) => ["The entities were found in the index of ", code(index ?? ""), ", not by reading the key ranges."],
   },
   {
     id: "point",
@@ -102,6 +113,7 @@ const RULES = [
   },
   {
     id: "lookalike",
+    withIndex: true,
     when: ({ use }) => use !== null && use.lookalikes.length > 0,
     words: ({ use }) => [
       listText(use?.lookalikes ?? []),
@@ -124,8 +136,8 @@ const RULES = [
   },
   {
     id: "index",
-    when: ({ plan, use, wasteful, missing }) =>
-      plan === "table scan" && wasteful && indexable(use).length > 0 && missing.length === 0,
+    when: ({ plan, use, wasteful, candidates }) =>
+      plan === "table scan" && wasteful && indexable(use).length > 0 && candidates.length === 0,
     words: ({ use }) => [
       `If you often query by ${listText(indexable(use))}, store the entities a second time, with that value in the key.`,
     ],
@@ -210,6 +222,7 @@ const RULES = [
   },
   {
     id: "select",
+    withIndex: true,
     when: ({ query, bytes, returned }) => query.select === null && bytes >= 256 * 1024 && bytes >= 1024 * returned,
     words: ({ bytes, returned }) => [
       `The average size of an entity is ${sizeText(bytes / Math.max(1, returned))}. Selecting only the properties that you ` +
@@ -218,11 +231,13 @@ const RULES = [
   },
   {
     id: "select-examines",
+    withIndex: true,
     when: ({ query, wasteful }) => query.select !== null && wasteful,
     words: () => ["Selecting properties reduces the bytes sent, but not the number of entities examined."],
   },
   {
     id: "short-page",
+    withIndex: true,
     when: ({ complete, pages, returned, query }) =>
       !complete && pages > 0 && returned * 2 < pages * Math.min(query.top ?? Infinity, PAGE_ENTITIES_MAX),
     words: ({ pages, returned }) => [
@@ -245,12 +260,13 @@ export function advise(cost, query, indexed = null) {
   const { examined, returned } = cost;
   const { plan } = cost.explain;
   const isCostly = examined > Math.max(EXAMINED_WITHOUT_INDEX_MAX, returned * EXAMINED_EACH_MAX);
-  const candidates = filter && indexed && isCostly ? indexCandidates(filter, plan === "row range") : [];
+  const candidates = filter && indexed && isCostly && !cost.index ? indexCandidates(filter, plan === "row range") : [];
   /** @type {Facts} */
   const facts = {
     ...cost,
     plan,
-    // The server would have used an index that exists.
+    candidates,
+    // The server would have used an index that exists, unless it is still being built.
     missing: candidates.some((name) => indexed?.includes(name)) ? [] : candidates,
     rangeCount: cost.explain.rangeCount,
     query,
@@ -258,7 +274,8 @@ export function advise(cost, query, indexed = null) {
     // More than half of the examined entities were not returned.
     wasteful: examined - returned > Math.max(returned, cost.pages),
   };
-  return RULES.filter((rule) => rule.when(facts)).map(({ id, words, guide, add }) => ({
+  const holds = (/** @type {Rule} */ rule) => (cost.index === null || rule.withIndex) && rule.when(facts);
+  return RULES.filter(holds).map(({ id, words, guide, add }) => ({
     id,
     words: words(facts),
     ...(guide ? { guide } : {}),
@@ -306,9 +323,9 @@ const PLANS = {
   nothing: "Nothing to read",
 };
 
-/** Returns the name of a query plan for users. @param {string} plan */
-export function planName(plan) {
-  return PLANS[plan] ?? plan;
+/** Returns the name of a query plan for users. @param {string} plan @param {string | null} index */
+export function planName(plan, index) {
+  return index === null || plan === "nothing" ? (PLANS[plan] ?? plan) : `Index of ${index}`;
 }
 
 /**

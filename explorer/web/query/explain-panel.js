@@ -115,9 +115,9 @@ customElements.define("explain-panel", ExplainPanel);
 
 /** @param {Cost} cost */
 function summary(cost) {
-  const { explain, examined, returned, pages, microseconds, milliseconds, bytes, complete } = cost;
+  const { explain, index, examined, returned, pages, microseconds, milliseconds, bytes, complete } = cost;
   const parts = explain
-    ? [`${planName(explain.plan)}: ${numberText(examined)} examined, ${numberText(returned)} returned`]
+    ? [`${planName(explain.plan, index)}: ${numberText(examined)} examined, ${numberText(returned)} returned`]
     : [`${countText(returned, "entity", "entities")} returned`];
   parts.push(countText(pages, "page", "pages"));
   if (explain) parts.push(`${duration(microseconds / 1000)} on the server`);
@@ -127,15 +127,15 @@ function summary(cost) {
 
 /** @param {Cost} cost @returns {[string, string | Node][]} */
 function facts(cost) {
-  const { explain } = cost;
+  const { explain, index } = cost;
   /** @type {[string, string | Node][]} */
   const rows = [];
   if (explain) {
     const ranges = rangeWords(explain);
-    rows.push(["Plan", planName(explain.plan)]);
+    rows.push(["Plan", planName(explain.plan, index)]);
     if (ranges.length)
       rows.push([
-        "Key ranges read",
+        index === null ? "Key ranges read" : "Key ranges",
         h(
           "ul",
           { class: "plain" },
