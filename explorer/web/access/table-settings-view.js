@@ -54,6 +54,8 @@ const UNITS = [
   ["minutes", 60],
   ["seconds", 1],
 ];
+/** The longest time that the server accepts. */
+const SECONDS_MAX = 100 * 365 * 86_400;
 /** @type {[string, string][]} */
 const MODES = [
   ["off", "Never"],
@@ -74,10 +76,12 @@ function retentionEditor(service, table) {
   const propertyField = field("Property", property, "Entities without a DateTime in this property do not expire.");
   const timeField = field("Time", number);
   const time = h("div", { class: "pair" }, timeField, field("Unit", unit));
+  const unitSize = () => UNITS.find(([name]) => name === unit.value)?.[1] ?? 1;
   const fit = () => {
     const label = timeField.querySelector("label");
     if (label) label.textContent = mode.value === "age" ? "Time since the last change" : "Time after it";
     number.min = mode.value === "age" ? "1" : "0";
+    number.max = String(SECONDS_MAX / unitSize());
     // A hidden field must not prevent saving.
     [propertyField.hidden, property.disabled] = [mode.value !== "property", mode.value !== "property"];
     [time.hidden, number.disabled] = [mode.value === "off", mode.value === "off"];
@@ -93,8 +97,7 @@ function retentionEditor(service, table) {
   /** @returns {TableRetention | null} */
   const value = () => {
     if (mode.value === "off") return null;
-    const size = UNITS.find(([name]) => name === unit.value)?.[1] ?? 1;
-    return { property: mode.value === "property" ? property.value.trim() : "", seconds: Number(number.value) * size };
+    return { property: mode.value === "property" ? property.value.trim() : "", seconds: Number(number.value) * unitSize() };
   };
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -120,6 +123,7 @@ function retentionEditor(service, table) {
     number.value = mode.value === "property" ? "0" : "1";
     fit();
   });
+  unit.addEventListener("change", fit);
   const hint = "An entity that has expired is not returned any more, and is deleted within a minute.";
   const button = h("button", { type: "submit", class: "primary" }, "Save retention");
   const form = h("form", { onsubmit: save }, field("Entities expire", mode), propertyField, time, problem, button);
