@@ -7,7 +7,6 @@ import { openExplorer } from "../support/browser.js";
 import { button, closed, foot } from "../support/entities.js";
 import { openWithSas, signIn } from "../support/pages.js";
 import { startServer } from "../support/server.js";
-import { standIn } from "../support/stand-in.js";
 import { parseFilter } from "../../web/query/filter-text.js";
 
 // The continuation token for the partition "lada".
@@ -76,7 +75,7 @@ test("with extensions, the page reports an error for exactly the filters that th
 
 test("string functions can be written from suggestions, and edited as fields", async (test) => {
   const server = await serverWithCars(test, EXTENSIONS);
-  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server) });
+  const page = await openExplorer(test, server, { hash: HASH });
   await foot(page, "All 20 entities").waitFor();
   await filterOf(page).focus();
   await page.keyboard.type("ends");
@@ -116,7 +115,7 @@ test("a server without extensions gets no request for them, and the page explain
 
 test("all matching entities are counted, whatever is loaded", async (test) => {
   const server = await serverWithCars(test, EXTENSIONS, 3000);
-  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server) });
+  const page = await openExplorer(test, server, { hash: HASH });
   await foot(page, "1,000 entities loaded, more available").waitFor();
   await button(page, "Count all").click();
   await foot(page, "1,000 entities loaded, more available, 3,000 entities in total").waitFor();
@@ -137,7 +136,7 @@ test("all matching entities are counted, whatever is loaded", async (test) => {
 
 test("a count can be stopped", async (test) => {
   const server = await serverWithCars(test, EXTENSIONS, 1200);
-  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server) });
+  const page = await openExplorer(test, server, { hash: HASH });
   await foot(page, "1,000 entities loaded, more available").waitFor();
   let requests = 0;
   await page.route("**/$count**", (route) => {
@@ -166,7 +165,7 @@ test("the list of tables counts without reading the entities", async (test) => {
 test("all matching entities are deleted after a confirmation with their number and table", async (test) => {
   const server = await serverWithCars(test, EXTENSIONS, 3000);
   const hash = `${HASH}?filter=${encodeURIComponent("contains(Model,'ford')")}&top=5`;
-  const page = await openExplorer(test, server, { hash, prepare: standIn(server) });
+  const page = await openExplorer(test, server, { hash });
   await foot(page, "All 5 entities").waitFor();
   await button(page, "Delete all matching…").click();
   const dialog = page.getByRole("dialog", { name: "Delete 1,500 entities?" });
@@ -191,7 +190,7 @@ test("all matching entities are deleted after a confirmation with their number a
 
 test("a deletion without a filter names all entities, continues after part of them, and can be stopped", async (test) => {
   const server = await serverWithCars(test, EXTENSIONS);
-  const page = await openExplorer(test, server, { hash: HASH, prepare: standIn(server) });
+  const page = await openExplorer(test, server, { hash: HASH });
   await foot(page, "All 20 entities").waitFor();
   const sent = requestsOf(page, /cars\(\)$/);
   let requests = 0;
@@ -225,7 +224,7 @@ test("the page offers deletions only if the credential allows them, and reports 
   await foot(page, "All 20 entities").waitFor();
   assert.equal(await button(page, "Delete all matching…").isVisible(), false);
 
-  const other = await openExplorer(test, server, { hash: HASH, statuses: [403], prepare: standIn(server) });
+  const other = await openExplorer(test, server, { hash: HASH, statuses: [403] });
   await signIn(other, { kind: "Connection string", secret: server.connectionString });
   await foot(other, "All 20 entities").waitFor();
   await other.route("**/cars()?*", (route) => {
