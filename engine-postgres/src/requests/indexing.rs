@@ -67,33 +67,24 @@ enum Step {
 }
 
 pub(crate) async fn maintain_indexes<C: Clock>(shared: Arc<PostgresState<C>>) {
-    let mut seen = BTreeMap::new();
-    let mut pace = Pace::default();
-    loop {
-        match shared.persist(async || shared.unfinished_indexes().await).await {
-            Ok(unfinished) if unfinished.is_empty() => {
-                seen.clear();
-                pace.slow_down();
-            }
-            Ok(unfinished) => match shared.finish_indexes(&unfinished, &mut seen).await {
-                Ok(()) => {}
-                Err(Fault::Closed) => return,
-                Err(error) => {
-                    pace.slow_down();
-                    tracing::warn!(%error, "an index could not be built or removed; this will be retried");
-                }
-            },
-            Err(Fault::Closed) => return,
-            Err(error) => {
-                pace.slow_down();
-                tracing::warn!(%error, "the list of indexes could not be read; this will be retried");
-            }
-        }
-        pace.wait(&shared.indexing).await;
-    }
+    let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
+    while pace.next(shared.check_indexes(&mut seen).await, &shared.indexing).await {}
 }
 
 impl<C: Clock> PostgresState<C> {
+    /// Returns whether there was work, or what failed and why.
+    async fn check_indexes(&self, seen: &mut BTreeMap<(i64, i64), Settling>) -> Result<bool, (&'static str, Fault)> {
+        let unfinished = self.persist(async || self.unfinished_indexes().await).await;
+        let unfinished = unfinished.map_err(|error| ("the list of indexes could not be read", error))?;
+        if unfinished.is_empty() {
+            seen.clear();
+            return Ok(false);
+        }
+        let finished = self.finish_indexes(&unfinished, seen).await;
+        finished.map_err(|error| ("an index could not be built or removed", error))?;
+        Ok(true)
+    }
+
     async fn unfinished_indexes(&self) -> Result<Vec<Unfinished>, AttemptError> {
         let rows = self.pool.read(statements::UNFINISHED_INDEXES, &[]).await?;
         let mut tables: Vec<Unfinished> = Vec::new();

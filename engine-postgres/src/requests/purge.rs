@@ -24,30 +24,8 @@ use std::sync::Arc;
 const STEP_ENTITIES_MAX: i64 = 1000;
 
 pub(crate) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
-    let mut seen = BTreeMap::new();
-    let mut pace = Pace::default();
-    loop {
-        match shared.persist(async || shared.deleted_tables().await).await {
-            Ok(deleted) if deleted.is_empty() => {
-                seen.clear();
-                pace.slow_down();
-            }
-            Ok(deleted) => match shared.purge_tables(&deleted, &mut seen).await {
-                Ok(()) => {}
-                Err(Fault::Closed) => return,
-                Err(error) => {
-                    pace.slow_down();
-                    tracing::warn!(%error, "the entities of a deleted table could not be removed; the purge will be retried");
-                }
-            },
-            Err(Fault::Closed) => return,
-            Err(error) => {
-                pace.slow_down();
-                tracing::warn!(%error, "the deleted tables could not be read; the purge will be retried");
-            }
-        }
-        pace.wait(&shared.purges).await;
-    }
+    let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
+    while pace.next(shared.check_deleted_tables(&mut seen).await, &shared.purges).await {}
 }
 
 struct DeletedTable {
@@ -56,6 +34,19 @@ struct DeletedTable {
 }
 
 impl<C: Clock> PostgresState<C> {
+    /// Returns whether there was work, or what failed and why.
+    async fn check_deleted_tables(&self, seen: &mut BTreeMap<i64, Settling>) -> Result<bool, (&'static str, Fault)> {
+        let deleted = self.persist(async || self.deleted_tables().await).await;
+        let deleted = deleted.map_err(|error| ("the deleted tables could not be read", error))?;
+        if deleted.is_empty() {
+            seen.clear();
+            return Ok(false);
+        }
+        let purged = self.purge_tables(&deleted, seen).await;
+        purged.map_err(|error| ("the entities of a deleted table could not be removed", error))?;
+        Ok(true)
+    }
+
     async fn deleted_tables(&self) -> Result<Vec<DeletedTable>, AttemptError> {
         let rows = self.pool.read(statements::DELETED_TABLES, &[]).await?;
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));

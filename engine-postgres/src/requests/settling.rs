@@ -28,12 +28,18 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Waits for the next regular check, because there is nothing to do or something failed.
-    pub(crate) fn slow_down(&mut self) {
-        self.busy_waits = BUSY_WAITS_MAX;
-    }
-
-    pub(crate) async fn wait(&mut self, work: &Notify) {
+    /// Waits until the next check. `checked` is the result of the last one: whether there was work, or what failed and
+    /// why. `work` announces work. Returns false if the engine is closed.
+    pub(crate) async fn next(&mut self, checked: Result<bool, (&'static str, Fault)>, work: &Notify) -> bool {
+        match checked {
+            Ok(true) => {}
+            Ok(false) => self.busy_waits = BUSY_WAITS_MAX,
+            Err((_, Fault::Closed)) => return false,
+            Err((what, error)) => {
+                self.busy_waits = BUSY_WAITS_MAX;
+                tracing::warn!(%error, "{what}; this will be retried");
+            }
+        }
         if self.busy_waits < BUSY_WAITS_MAX {
             self.busy_waits += 1;
             sleep(BUSY_WAIT).await;
@@ -41,6 +47,7 @@ impl Pace {
             let look = timeout(jittered(CHECK_INTERVAL), work.notified()).await;
             self.busy_waits = if look.is_ok() { 0 } else { BUSY_WAITS_MAX };
         }
+        true
     }
 }
 
