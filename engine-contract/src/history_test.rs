@@ -1,7 +1,7 @@
 //! Checks that an engine is strictly serializable in each partition, with a workload and the checker of histories.
 
 use crate::support::{Random, if_match, key, setting, table};
-use engine::{CommitError, Engine, EntitySink, Order, Scan, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 pub use history::StampOrder;
 use history::{Answer, Choices, Client, Kind, Mix, Mutation, NoAnswer, Page, Property, Query, Recorder, Refusal};
 use history::{Rules, Value, Version, check, run_client};
@@ -87,13 +87,10 @@ impl<E: Engine> Client for EngineClient<E> {
         });
         let scan = Scan {
             ranges: vec![KeyRange::rows(partition, from, until)],
-            order: Order::Key,
             from: query.is_continued.then(|| Position::new(partition, &query.from)),
             filter,
-            visible: model::Visibility::Live,
             limit: query.limit,
-            bytes_expected: usize::MAX,
-            deadline: Instant::now() + Duration::from_secs(60),
+            ..Scan::all(Instant::now() + Duration::from_secs(60))
         };
         let (found, end) =
             self.engine.scan(&self.table, scan, Entities::default()).await.map_err(|_| NoAnswer::Failed)?;

@@ -1,13 +1,10 @@
 //! Support for the engine tests: names, entities, a clock that is set explicitly, and a sink that keeps all entities.
 
-use engine::{CommitError, Engine, EntitySink, Order, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
-    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
-    KeyText,
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyText,
 };
-use model::{
-    Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Visibility,
-};
+use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -136,16 +133,7 @@ impl EntitySink for CollectingSink {
 }
 
 pub fn scan_all() -> Scan {
-    Scan {
-        ranges: vec![KeyRange::all()],
-        order: Order::Key,
-        from: None,
-        filter: None,
-        visible: Visibility::Live,
-        limit: usize::MAX,
-        bytes_expected: usize::MAX,
-        deadline: Instant::now() + TIMEOUT,
-    }
+    Scan::all(Instant::now() + TIMEOUT)
 }
 
 pub async fn page<E: Engine>(engine: &E, table: &TableKey, scan: Scan) -> (Vec<Entity>, ScanEnd) {

@@ -172,6 +172,22 @@ pub struct Scan {
     pub deadline: Instant,
 }
 
+impl Scan {
+    /// Returns a request for all entities in the order of keys, for which only the deadline ends the page.
+    pub fn all(deadline: Instant) -> Self {
+        Self {
+            ranges: vec![KeyRange::all()],
+            order: Order::Key,
+            from: None,
+            filter: None,
+            visible: Visibility::Live,
+            limit: usize::MAX,
+            bytes_expected: usize::MAX,
+            deadline,
+        }
+    }
+}
+
 /// The order of the entities in a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Order {

@@ -10,12 +10,12 @@ use crate::size_args::{SizeArgs, connections};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use engine::{CatalogError, Engine, EntitySink, Order, Scan, SinkDecision, TableKey};
+use engine::{CatalogError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use engine_embedded::{Embedded, EmbeddedOptions};
 use fastrand::Rng;
 use model::clock::SystemClock;
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX};
-use model::{EntityView, KeyRange, Mutation, Position, Transaction};
+use model::{EntityView, Mutation, Position, Transaction};
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -242,16 +242,7 @@ fn page() -> Scan {
 }
 
 fn whole_table() -> Scan {
-    Scan {
-        ranges: vec![KeyRange::all()],
-        order: Order::Key,
-        from: None,
-        filter: None,
-        visible: model::Visibility::Live,
-        limit: usize::MAX,
-        bytes_expected: usize::MAX,
-        deadline: Instant::now() + Duration::from_secs(600),
-    }
+    Scan::all(Instant::now() + Duration::from_secs(600))
 }
 
 struct Ignore;

@@ -280,9 +280,7 @@ mod tests {
 
     fn scan(limit: usize, has_filter: bool) -> Scan {
         let filter = has_filter.then_some(model::Filter::Constant(true));
-        let (ranges, deadline) = (Vec::new(), Instant::now());
-        let (order, visible) = (engine::Order::Key, model::Visibility::Live);
-        Scan { ranges, order, from: None, filter, visible, limit, bytes_expected: usize::MAX, deadline }
+        Scan { filter, limit, ..Scan::all(Instant::now()) }
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {

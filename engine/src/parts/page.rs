@@ -160,8 +160,7 @@ pub fn damaged(key: &[u8]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Order;
-    use model::{EdmValue, EntityKey, Record, RecordBuilder, Visibility};
+    use model::{EdmValue, EntityKey, Record, RecordBuilder};
     use std::time::Duration;
 
     struct Counting;
@@ -183,10 +182,7 @@ mod tests {
         for (bytes, examined) in [(1, 65), (1024, 33), (10_000, 8), (64 * 1024, 2)] {
             let (cancellation, record) = (Cancellation::default(), record(bytes));
             let deadline = Instant::now() + Duration::from_secs(3600);
-            let ranges = vec![KeyRange::all()];
-            let (order, visible) = (Order::Key, Visibility::Live);
-            let scan =
-                Scan { ranges, order, from: None, filter: None, visible, limit: 1000, bytes_expected: 0, deadline };
+            let scan = Scan { limit: 1000, ..Scan::all(deadline) };
             let mut page = PageBuilder::new(scan, Expiry::NEVER, Counting, vec![cancellation.clone()]);
             let key = EntityKey::new("p", "r").unwrap().encode();
             let mut visit = || page.visit(&key, record.as_bytes()).unwrap();

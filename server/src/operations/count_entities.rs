@@ -9,7 +9,7 @@ use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use engine::{Engine, EntitySink, Scan, SinkDecision};
 use http::HeaderMap;
-use model::{EntityView, Visibility};
+use model::EntityView;
 
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
@@ -20,9 +20,7 @@ pub(super) async fn run<E: Engine>(
     let from = selection::position(context)?;
     let (table, order) = tables.queried(context.table(), &context.views).await?;
     let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
-    let deadline = context.query_deadline;
-    let (visible, limit) = (Visibility::Live, usize::MAX);
-    let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected: usize::MAX, deadline };
+    let scan = Scan { ranges, order, from, filter, ..Scan::all(context.query_deadline) };
     let (EveryEntity, end) = tables.scan(&table, scan, EveryEntity).await?;
     Ok(OperationResponse {
         headers: HeaderMap::from_iter(cost.map(|cost| cost.header(end.examined, end.accepted, end.index.as_ref()))),

@@ -15,7 +15,7 @@ use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView, IndexedProperty, Visibility};
+use model::{AccountName, DateTime, EntityView, IndexedProperty};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
@@ -44,8 +44,7 @@ pub(super) async fn run<E: Engine>(
     let (table, order) = tables.queried(context.table(), &context.views).await?;
     // The entities of a view have the addresses of the entities in its table.
     let name = if order == Order::Key { context.table() } else { table.name.as_str() };
-    let visible = Visibility::Live;
-    let scan = Scan { ranges, order, from, filter, visible, limit, bytes_expected, deadline };
+    let scan = Scan { ranges, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(&table, scan, PageWriter::new(context, name, select)).await?;
     debug!(

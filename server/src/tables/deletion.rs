@@ -17,7 +17,7 @@ use super::account_tables::AccountTables;
 use crate::clock;
 use crate::failure::Failure;
 use crate::telemetry::traces::step;
-use engine::{CommitError, Engine, EntitySink, Order, Scan, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use model::limits::{
     DELETION_READS_MAX, DELETION_STEP_ENTITIES_MAX, DELETION_STEP_KEY_BYTES_MAX, DELETION_STEP_MILLISECONDS,
@@ -161,13 +161,11 @@ impl<E: Engine> AccountTables<'_, E> {
         let step_end = began + Duration::from_millis(DELETION_STEP_MILLISECONDS);
         let scan = Scan {
             ranges: deletion.ranges.clone(),
-            order: Order::Key,
             from,
             filter: deletion.filter.clone(),
             visible: deletion.visible,
             limit: DELETION_STEP_ENTITIES_MAX,
-            bytes_expected: usize::MAX,
-            deadline: deletion.deadline.min(step_end),
+            ..Scan::all(deletion.deadline.min(step_end))
         };
         let (collector, end) = self.examine(table, scan, Collector::default()).await?;
         self.count_read(end.examined, 0);

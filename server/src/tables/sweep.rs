@@ -142,7 +142,7 @@ impl<E: Engine> Sweep<E> {
 mod tests {
     use super::*;
     use crate::test_controls::TestClock;
-    use engine::{EntitySink, Memory, Order, Scan, SinkDecision};
+    use engine::{EntitySink, Memory, Scan, SinkDecision};
     use model::{
         AccountName, EntityKey, EntityView, KeyText, Mutation, RecordBuilder, TableName, TableSettingsUpdate,
         Transaction,
@@ -170,16 +170,7 @@ mod tests {
 
     async fn stored(engine: &impl Engine) -> (u64, u64) {
         let count = async |visible| {
-            let scan = Scan {
-                ranges: vec![KeyRange::all()],
-                order: Order::Key,
-                from: None,
-                filter: None,
-                visible,
-                limit: usize::MAX,
-                bytes_expected: usize::MAX,
-                deadline: clock::instant() + Duration::from_secs(60),
-            };
+            let scan = Scan { visible, ..Scan::all(clock::instant() + Duration::from_secs(60)) };
             engine.scan(&table(), scan, Counter(0)).await.unwrap().0.0
         };
         (count(Visibility::Live).await, count(Visibility::Expired).await)

@@ -3,15 +3,12 @@ use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
-use engine::{
-    CatalogError, CommitError, Engine, EntitySink, Order, ReadError, Scan, SinkDecision, TableKey, TablePages,
-};
+use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings, Transaction,
-    Visibility,
 };
 use std::time::{Duration, Instant};
 use wire::filter::Grammar;
@@ -50,13 +47,11 @@ impl<E: Engine> Source for EngineEndpoint<E> {
         let filter = query.filter.as_deref().map(parse_filter).transpose()?.flatten();
         let scan = Scan {
             ranges: plan(filter.as_ref()).ranges,
-            order: Order::Key,
             from: from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default())),
             filter,
-            visible: Visibility::Live,
             limit,
             bytes_expected: PAGE_BODY_BYTES_MAX,
-            deadline: Instant::now() + PAGE_TIMEOUT,
+            ..Scan::all(Instant::now() + PAGE_TIMEOUT)
         };
         let sink = PageSink { entities: Vec::new(), bytes: 0, select: query.select.clone(), is_damaged: false };
         let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;

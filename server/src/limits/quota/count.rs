@@ -6,12 +6,12 @@ use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
-use engine::{Engine, EntitySink, Fault, Order, ReadError, Scan, SinkDecision, TableKey, TablePages};
+use engine::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::{
     QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
     QUOTA_UNCERTAIN_INTERVAL_RATIO,
 };
-use model::{AccountName, EntityView, KeyRange, TableName, Visibility};
+use model::{AccountName, EntityView, TableName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,16 +144,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
     let (mut size, mut from) = (ContentSize::default(), None);
     loop {
         let began = clock::instant();
-        let scan = Scan {
-            ranges: vec![KeyRange::all()],
-            order: Order::Key,
-            from: from.take(),
-            filter: None,
-            visible: Visibility::Live,
-            limit: STEP_ENTITIES,
-            bytes_expected: usize::MAX,
-            deadline: began + STEP_TIME,
-        };
+        let scan = Scan { from: from.take(), limit: STEP_ENTITIES, ..Scan::all(began + STEP_TIME) };
         let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {
             Ok(page) => page,
             // A scan in the order of keys needs no index.

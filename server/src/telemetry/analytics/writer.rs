@@ -7,14 +7,14 @@
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
 use crate::clock;
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, Order, ReadError, Scan, SinkDecision, TableKey};
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
 use model::service_properties::RetentionDays;
 use model::{
     AccountName, Condition, DateTime, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation, MutationError,
-    TableName, Transaction, Visibility,
+    TableName, Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -122,9 +122,7 @@ impl EntitySink for StoredRows {
 }
 
 fn scan_of(range: KeyRange) -> Scan {
-    let deadline = clock::instant() + SCAN_TIME;
-    let (order, visible, limit, bytes_expected) = (Order::Key, Visibility::Live, PAGE_RESULTS_MAX, usize::MAX);
-    Scan { ranges: vec![range], order, from: None, filter: None, visible, limit, bytes_expected, deadline }
+    Scan { ranges: vec![range], limit: PAGE_RESULTS_MAX, ..Scan::all(clock::instant() + SCAN_TIME) }
 }
 
 /// Returns the stored totals of an interval by row key, or `None` if the table does not exist.
