@@ -19,11 +19,11 @@ use crate::requests::scan_part::{ChunkSize, broken, next_row};
 use crate::state::{KnownTable, PostgresState, TableIndex};
 use crate::statements;
 use engine::parts::cancellation::Cancellation;
-use engine::parts::index::{key_of_entry, plan};
+use engine::parts::index::{groups_to_read, key_of_entry, plan};
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
-use model::index::{IndexPlan, ordered_groups, value_ranges};
-use model::{Clock, Expiry, IndexedProperty, KeyRange, Position};
+use model::index::IndexPlan;
+use model::{Clock, Expiry, IndexedProperty};
 use std::ops::ControlFlow;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
@@ -184,10 +184,7 @@ impl<'l> IndexPage<'l> {
             return Err(ReadError::IndexNotReady);
         }
         let reader = self.reader(index.id, is_descending);
-        let restricted = scan.filter.as_ref().and_then(|filter| value_ranges(filter, property));
-        let value_ranges = restricted.unwrap_or_else(|| vec![KeyRange::all()]);
-        let from = scan.from.as_ref().map(Position::as_bytes);
-        let mut entries = OrderedEntries::new(ordered_groups(&value_ranges, from, is_descending));
+        let mut entries = OrderedEntries::new(groups_to_read(&scan, property, is_descending));
         let ranges = scan.ranges.clone();
         let mut page =
             PageBuilder::new(scan, self.expiry.clone(), sink, vec![self.closing.clone()]).from_index(property.clone());

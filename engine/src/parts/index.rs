@@ -73,6 +73,13 @@ pub fn hits<E: AsRef<[u8]>, F>(
     Ok(Some(hits))
 }
 
+/// Returns the ranges of entries that a scan in the order of a property may need, from the scan's position on.
+pub fn groups_to_read(scan: &Scan, property: &IndexedProperty, is_descending: bool) -> Vec<OrderedGroup> {
+    let restrict = |filter: &Filter| value_ranges(filter, property);
+    let ranges = scan.filter.as_ref().and_then(restrict).unwrap_or_else(|| vec![KeyRange::all()]);
+    ordered_groups(&ranges, scan.from.as_ref().map(Position::as_bytes), is_descending)
+}
+
 /// The entries of an index in the order of values. It opens an iterator for each range when it needs the range; the
 /// iterator must return the entries in the order of the scan.
 pub struct OrderedEntries<I> {
@@ -91,10 +98,7 @@ struct Stream<I> {
 impl<I> OrderedEntries<I> {
     /// Returns the entries that a scan in the order of a property may need, from the scan's position on.
     pub fn new(scan: &Scan, property: &IndexedProperty, is_descending: bool) -> Self {
-        let restrict = |filter: &Filter| value_ranges(filter, property);
-        let ranges = scan.filter.as_ref().and_then(restrict).unwrap_or_else(|| vec![KeyRange::all()]);
-        let from = scan.from.as_ref().map(Position::as_bytes);
-        let groups = ordered_groups(&ranges, from, is_descending).into_iter();
+        let groups = groups_to_read(scan, property, is_descending).into_iter();
         Self { groups, streams: Vec::new(), is_descending }
     }
 
