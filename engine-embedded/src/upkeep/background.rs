@@ -16,6 +16,7 @@ use crate::state::EmbeddedState;
 use crate::writing::committer::Request;
 use crate::writing::fair_queue::FairQueue;
 use engine::parts::monotonic;
+use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
@@ -30,17 +31,29 @@ const PURGE_STEP_ENTITIES: usize = 1024;
 
 /// Removes the entities of deleted tables: first the tables left over from the previous run, then whenever it is woken.
 pub(crate) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
+    // During an outage, the purge fails. The committer wakes the purger afterwards.
+    let failure = "the entities of a deleted table could not be removed; the purge will be retried";
+    work_when_woken(shared, wakes, failure, || purge_marked(shared));
+}
+
+/// Works at once, and then whenever it is woken, until the engine closes. Failed work is repeated after a pause. Only
+/// the first of successive failures is logged.
+pub(crate) fn work_when_woken<E: Display>(
+    shared: &EmbeddedState,
+    wakes: &Receiver<()>,
+    failure: &str,
+    work: impl Fn() -> Result<(), E>,
+) {
     let mut has_failed = false;
     loop {
-        // During an outage, the purge fails. The committer wakes the purger afterwards.
-        let result = purge_marked(shared);
+        let result = work();
         if shared.closing.is_cancelled() {
             return;
         }
         if let Err(error) = &result
             && !has_failed
         {
-            tracing::error!(%error, "the entities of a deleted table could not be removed; the purge will be retried");
+            tracing::error!(%error, "{failure}");
         }
         has_failed = result.is_err();
         let pause = if has_failed { FAILURE_PAUSE } else { Duration::MAX };

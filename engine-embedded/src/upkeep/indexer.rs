@@ -12,18 +12,16 @@
 use crate::disk::layout::{self, TableId, TableIndex};
 use crate::disk::storage::storage_fault;
 use crate::state::EmbeddedState;
+use crate::upkeep::background::work_when_woken;
 use crate::writing::committer::Request;
 use crate::writing::fair_queue::FairQueue;
 use crate::writing::index_step::{IndexRequest, IndexStep, IndexedEntity};
 use engine::parts::{index, monotonic};
 use engine::{Fault, TableKey};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
-/// The pause after a failed step.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of entities that a step reads. The committer needs about 0.2 ms for their entries.
 const STEP_ENTITIES: usize = 256;
 /// The size of the records at which a step ends, in bytes.
@@ -31,23 +29,8 @@ const STEP_BYTES: usize = 1024 * 1024;
 
 /// Builds indexes: first those left over from the previous run, then whenever it is woken.
 pub(crate) fn build_indexes(shared: &EmbeddedState, committer: &FairQueue<Request>, wakes: &Receiver<()>) {
-    let mut has_failed = false;
-    loop {
-        let result = build_all(shared, committer);
-        if shared.closing.is_cancelled() {
-            return;
-        }
-        if let Err(error) = &result
-            && !has_failed
-        {
-            tracing::error!(%error, "an index could not be built; the construction will be retried");
-        }
-        has_failed = result.is_err();
-        let pause = if has_failed { FAILURE_PAUSE } else { Duration::MAX };
-        if wakes.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
-            return;
-        }
-    }
+    let failure = "an index could not be built; the construction will be retried";
+    work_when_woken(shared, wakes, failure, || build_all(shared, committer));
 }
 
 fn build_all(shared: &EmbeddedState, committer: &FairQueue<Request>) -> Result<(), Fault> {
