@@ -7,6 +7,7 @@
 //!
 //! This crate must not depend on HTTP, JSON or authorization, or on a storage library.
 
+pub mod changes;
 pub mod check;
 pub mod contract;
 pub mod figures;
@@ -14,6 +15,10 @@ pub mod memory;
 pub mod parts;
 pub mod snapshot;
 
+pub use changes::{
+    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, KeepChanges,
+    KeptChanges,
+};
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{
     CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd, SinkDecision,

@@ -1,0 +1,177 @@
+//! The change log: the committed transactions of an engine, in the order of their commits, as far as they are kept.
+//!
+//! Invariants:
+//!
+//! 1. Transactions have consecutive positions. A position identifies the same transaction for all time.
+//! 2. The time of a transaction is at least the time of every transaction with a smaller position.
+//! 3. Only durable transactions can be read. What was read once is never lost or changed.
+//! 4. No transaction is skipped. If a transaction is no longer kept, reading from its position fails.
+//! 5. Transactions of one partition have the order in which they took effect.
+
+use crate::contract::{Fault, TableKey};
+use model::{AccountName, DateTime, Record, ServiceProperties, StoredAccessPolicies, TableSettings};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How much of the change log an engine keeps. Whichever bound is reached first applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepChanges {
+    /// The age until which transactions are kept.
+    pub age: Duration,
+    /// The maximum size of the log that is kept only for readers, in bytes.
+    pub bytes: u64,
+}
+
+/// A change log that can be read while the engine is open.
+pub trait ChangeLog: Send + Sync {
+    /// Returns which transactions can be read now.
+    fn kept(&self) -> KeptChanges;
+
+    /// Returns transactions from a position on, in order, as far as they can be read now and do not exceed a size in
+    /// bytes. Returns at least one transaction if there is one that is selected.
+    ///
+    /// Reads a bounded part of the log, so a page without transactions may be followed by others.
+    fn read<'a>(
+        &'a self,
+        from: u64,
+        selection: &'a ChangeSelection,
+        bytes: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>>;
+
+    /// Returns the position of the first kept transaction whose time is at or after the given one, or the position
+    /// after the last transaction.
+    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>>;
+
+    /// Returns a receiver of the position after the last transaction that can be read.
+    fn watch(&self) -> watch::Receiver<u64>;
+}
+
+/// The part of a change log that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptChanges {
+    /// The position of the oldest transaction that is kept, or `next` if there is none.
+    pub first: u64,
+    /// The position after the last transaction.
+    pub next: u64,
+}
+
+/// The transactions that a reader wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangeSelection {
+    /// Only changes in this account.
+    pub account: Option<AccountName>,
+    /// Only changes of this table and its entities.
+    pub table: Option<TableKey>,
+}
+
+impl ChangeSelection {
+    /// Returns whether changes of a table are selected.
+    pub fn contains(&self, table: &TableKey) -> bool {
+        self.account.as_ref().is_none_or(|account| *account == table.account)
+            && self.table.as_ref().is_none_or(|selected| selected == table)
+    }
+}
+
+/// Successive transactions of a change log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangePage {
+    /// The selected transactions, in order. Changes that are not selected are left out of them.
+    pub transactions: Vec<ChangedTransaction>,
+    /// The position to continue from.
+    pub next: u64,
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedTransaction {
+    /// The position in the log.
+    pub position: u64,
+    /// The Timestamp that the transaction gave to its entities. For other transactions, the time of the commit.
+    pub time: DateTime,
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+}
+
+/// A change within a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The index of the change within the transaction, counted before a selection.
+    pub index: u32,
+    /// What changed.
+    pub effect: ChangeEffect,
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeEffect {
+    /// An entity was inserted, replaced or merged.
+    Put {
+        /// The table.
+        table: Arc<TableKey>,
+        /// The encoded key of the entity in the table (see [`model::key`]).
+        key: Vec<u8>,
+        /// The entity after the change.
+        record: Record,
+    },
+    /// An entity was deleted.
+    Delete {
+        /// The table.
+        table: Arc<TableKey>,
+        /// The encoded key of the entity in the table.
+        key: Vec<u8>,
+        /// Whether the service deleted it, because it had expired.
+        is_expired: bool,
+    },
+    /// A table was created, without policies and with the default settings.
+    CreateTable {
+        /// The table.
+        table: Arc<TableKey>,
+        /// The time at which it was created.
+        created: DateTime,
+    },
+    /// A table was deleted with all its entities.
+    DeleteTable {
+        /// The table.
+        table: Arc<TableKey>,
+    },
+    /// The policies or settings of a table changed. Contains all of them.
+    SetTable {
+        /// The table.
+        table: Arc<TableKey>,
+        /// The stored access policies.
+        policies: StoredAccessPolicies,
+        /// The settings.
+        settings: TableSettings,
+    },
+    /// The service properties of an account changed. Contains all of them.
+    SetProperties {
+        /// The account.
+        account: AccountName,
+        /// The service properties.
+        properties: Box<ServiceProperties>,
+    },
+}
+
+/// The reason why the change log could not be read.
+#[derive(Debug)]
+pub enum ChangesError {
+    /// The requested position is no longer kept. Contains the position of the oldest transaction that is.
+    Dropped(u64),
+    /// The engine failed.
+    Fault(Fault),
+}
+
+impl fmt::Display for ChangesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dropped(first) => write!(f, "the log no longer contains this position; it begins at {first}"),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ChangesError {}
