@@ -34,17 +34,20 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync + 'static {
     fn new_salt(&self) -> u64;
 }
 
-pub(crate) trait DiskFile: fmt::Debug + Send + Sync + 'static {
-    /// Returns fewer bytes than requested only at the end of the file.
+/// A file, or what is stored in one, that can be read.
+pub(crate) trait ReadAt: fmt::Debug + Send + Sync + 'static {
+    /// Returns fewer bytes than requested only at the end.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Returns the length in bytes.
+    fn length(&self) -> io::Result<u64>;
+}
+
+pub(crate) trait DiskFile: ReadAt {
     /// After an error, or a crash before the next sync, any part of the bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Makes everything written before durable, with the length of the file. After an error, any part of it may be lost
     /// at the next crash, even if a later call succeeds, and even if it can be read until then.
     fn sync_data(&self) -> io::Result<()>;
-
-    /// Returns the length in bytes.
-    fn length(&self) -> io::Result<u64>;
 }

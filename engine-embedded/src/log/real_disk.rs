@@ -1,6 +1,6 @@
 //! The folder of a log on a real disk.
 
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::disk::{Disk, DiskFile, ReadAt};
 use platform::files;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -61,20 +61,22 @@ impl Disk for RealDisk {
     }
 }
 
-impl DiskFile for File {
+impl ReadAt for File {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         files::read_at(self, bytes, offset)
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl DiskFile for File {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         files::write_all_at(self, bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
         File::sync_data(self)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
     }
 }

@@ -5,7 +5,7 @@
 //! and it contains again the groups that were found behind it. These may only be in the page cache, if the process was
 //! killed, and even a sync would not help if an earlier sync of the file had failed.
 
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::disk::{Disk, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::SegmentEnd;
 use crate::log::judgement::{self, Judged, Reading, Visitor};

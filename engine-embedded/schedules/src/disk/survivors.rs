@@ -2,7 +2,7 @@
 
 use super::contents::{Contents, apply, contents_of_files, items_of};
 use crate::hardware::{Log, Remains, read};
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::format::SEGMENT_HEADER_BYTES;
 use crate::log::inspection::inspect;
 use crate::sequence::Sequence;
@@ -81,20 +81,22 @@ impl Disk for CrashedDisk {
 #[derive(Debug)]
 struct CrashedFile(Vec<u8>);
 
-impl DiskFile for CrashedFile {
+impl ReadAt for CrashedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(read(&self.0, bytes, offset))
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+impl DiskFile for CrashedFile {
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
     }
 }

@@ -1,6 +1,6 @@
 //! Replaces the real disk by the log's part of the model in [`crate::hardware`].
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, ReadAt};
 use crate::hardware::{Hardware, Operation, read};
 use std::io;
 use std::path::Path;
@@ -75,20 +75,22 @@ impl Disk for RealDisk {
     }
 }
 
-impl DiskFile for File {
+impl ReadAt for File {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.hardware.log(|log| read(&log.files[self.number].cached, bytes, offset)))
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.hardware.log(|log| log.files[self.number].cached.len() as u64))
+    }
+}
+
+impl DiskFile for File {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.hardware.write(self.number, bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.hardware.sync(self.number)
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.hardware.log(|log| log.files[self.number].cached.len() as u64))
     }
 }

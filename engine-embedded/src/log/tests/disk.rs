@@ -7,7 +7,7 @@
 //!   if a later sync succeeds.
 //! - An operation that fails may have been performed, or half of it.
 
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::disk::{Disk, DiskFile, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -449,7 +449,7 @@ pub(super) struct SimulatedFile {
     inode: usize,
 }
 
-impl DiskFile for SimulatedFile {
+impl ReadAt for SimulatedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         let cached = Arc::clone(&self.disk.contents().inodes[self.inode].cached);
         let rest = cached.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
@@ -458,6 +458,12 @@ impl DiskFile for SimulatedFile {
         Ok(read)
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.disk.contents().inodes[self.inode].cached.len() as u64)
+    }
+}
+
+impl DiskFile for SimulatedFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let offset = usize::try_from(offset).unwrap();
         self.disk.observe();
@@ -502,9 +508,5 @@ impl DiskFile for SimulatedFile {
             contents.inodes[self.inode].sync();
         }
         Ok(())
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.disk.contents().inodes[self.inode].cached.len() as u64)
     }
 }
