@@ -319,7 +319,7 @@ impl Fields<'_> {
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (field, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(*field)

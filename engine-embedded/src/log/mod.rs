@@ -20,12 +20,14 @@
 //! A clean shutdown therefore needs no separate record. It begins a new segment, whose header names the end of the
 //! previous one: from then on, any loss there is damage.
 
+pub(crate) mod archive;
 pub(crate) mod disk;
 pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
 pub(crate) mod inspection;
 pub(crate) mod options;
+pub(crate) mod reader;
 pub(crate) mod real_disk;
 pub(crate) mod recovery;
 pub(crate) mod segments;

@@ -1,6 +1,6 @@
 //! Reads a segment group by group.
 
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{
     self, GROUP_ALIGNMENT, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, SegmentEnd, SegmentHeader,
@@ -57,6 +57,12 @@ impl<F: DiskFile> SegmentReader<F> {
     pub(crate) fn open<D: Disk<File = F>>(disk: &D, id: u64, read_bytes: usize) -> Result<Self, DiskError> {
         let name = Name::Live(id).to_string();
         let file = disk.open_to_read(&name).map_err(|error| DiskError::new("open", &name, error))?;
+        Self::new(name, file, read_bytes)
+    }
+}
+
+impl<F: ReadAt> SegmentReader<F> {
+    pub(crate) fn new(name: String, file: F, read_bytes: usize) -> Result<Self, DiskError> {
         let length = file.length().map_err(|error| DiskError::new("read the length of", &name, error))?;
         Ok(Self { name, file, length, read_bytes, buffer: Vec::new(), buffer_at: 0 })
     }
@@ -108,6 +114,20 @@ impl<F: DiskFile> SegmentReader<F> {
         let Some(bytes) = self.get(offset, bytes)? else { return Ok(None) };
         let group = ReadGroup { header, bytes };
         Ok(is_intact(&group, segment.salt).then_some(group))
+    }
+
+    /// Returns the position after the group at a position, if the group ends before the given transaction. Reads only
+    /// the header of the group, and does not extend the digest.
+    pub(crate) fn skip(
+        &mut self,
+        segment: &SegmentHeader,
+        at: Position,
+        until: Sequence,
+    ) -> Result<Option<Position>, DiskError> {
+        let Some(header) = self.group_header(segment, at.end.offset)? else { return Ok(None) };
+        let offset = at.end.offset.saturating_add(u64::from(header.bytes));
+        let after = Position { end: SegmentEnd { offset, ..at.end }, last: header.last() };
+        Ok((header.first == at.last.next() && header.last() < until && header.bytes > 0).then_some(after))
     }
 
     fn group_header(&mut self, segment: &SegmentHeader, offset: u64) -> Result<Option<GroupHeader>, DiskError> {

@@ -1,15 +1,19 @@
 //! The work on a log that threads other than the committer do: syncing at intervals, preparing the next segment, and
 //! releasing old ones.
 
-use crate::log::disk::{Disk, DiskFile};
-use crate::log::errors::{DiskError, WriteError};
+use crate::log::archive::Archive;
+use crate::log::disk::{Disk, DiskFile, ReadAt};
+use crate::log::errors::{DiskError, OpenLogError, WriteError};
+use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::mutants::{Mutant, planted};
 use crate::log::options::{Durability, Options};
+use crate::log::reader::LogReader;
+use crate::log::reading::SegmentReader;
 use crate::log::segments::{BegunSegment, Files, LiveSegment, Name, Segments};
 use crate::log::tail::SharedTail;
 use crate::sequence::Sequence;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What the writer of a log and the other threads share.
@@ -17,11 +21,13 @@ use std::time::Duration;
 pub(crate) struct Shared<D: Disk> {
     pub(crate) segments: Segments<D>,
     pub(crate) tail: SharedTail<D::File>,
+    /// Where segments go when they are released, if they are kept for readers.
+    pub(crate) archive: OnceLock<Archive<D>>,
 }
 
 impl<D: Disk> Shared<D> {
     pub(crate) fn new(segments: Segments<D>, durability: Durability, current: BegunSegment<D::File>) -> Self {
-        Self { segments, tail: SharedTail::new(durability, current) }
+        Self { segments, tail: SharedTail::new(durability, current), archive: OnceLock::new() }
     }
 }
 
@@ -51,8 +57,28 @@ impl<D: Disk> Upkeep<D> {
         Self { shared: Arc::clone(shared) }
     }
 
+    /// Keeps segments for readers from now on, in a folder that contains nothing else.
+    pub(crate) fn keep_in(&self, folder: D) -> Result<(), DiskError> {
+        let (next, oldest) = {
+            let next = self.shared.tail.lock().appended().last.next();
+            let files = self.shared.segments.files();
+            (next, files.live.front().map_or((0, next), |segment| (segment.id, segment.first)))
+        };
+        // It is set only once, when the log is opened.
+        let _is_set = self.shared.archive.set(Archive::open(folder, next, oldest)?);
+        Ok(())
+    }
+
+    /// Returns the segments that are kept for readers, if any are.
+    pub(crate) fn archive(&self) -> Option<&Archive<D>> {
+        self.shared.archive.get()
+    }
+
+    pub(crate) fn reader(&self) -> LogReader<D> {
+        LogReader::new(&self.shared)
+    }
+
     /// Returns the last transaction that is on disk.
-    #[cfg(test)]
     pub(crate) fn synced_through(&self) -> Sequence {
         self.shared.tail.lock().synced().last
     }
@@ -86,12 +112,51 @@ impl<D: Disk> Upkeep<D> {
     ///
     /// `persisted` must have been synced in the log before. If this fails, it can be repeated.
     pub(crate) fn release(&self, persisted: Sequence) -> Result<(), DiskError> {
-        while self.release_oldest(persisted)? {}
+        while let Some(oldest) = self.oldest_to_release(persisted) {
+            if let Some(archive) = self.archive() {
+                self.archive_segment(archive, oldest)?;
+            }
+            // Another thread may have released it.
+            if !self.release_oldest(oldest.id, persisted)? {
+                break;
+            }
+        }
         Ok(())
     }
 
-    /// Each step syncs the folder before the next one, because a gap between live segments would be damage.
-    fn release_oldest(&self, persisted: Sequence) -> Result<bool, DiskError> {
+    fn oldest_to_release(&self, persisted: Sequence) -> Option<LiveSegment> {
+        let files = self.shared.segments.files();
+        let (oldest, next) = (files.live.front().copied()?, files.live.get(1)?);
+        let slack = u64::from(planted(Mutant::ReleaseTooMuch));
+        (next.first.previous() <= persisted.plus(slack)).then_some(oldest)
+    }
+
+    /// The files are not locked, because this takes long. A sealed segment does not change.
+    fn archive_segment(&self, archive: &Archive<D>, segment: LiveSegment) -> Result<(), DiskError> {
+        let disk = &self.shared.segments.disk;
+        let next = match self.header(segment.id + 1) {
+            // Another thread has released both.
+            Err(OpenLogError::Disk(error)) if error.source.kind() == io::ErrorKind::NotFound => return Ok(()),
+            next => next,
+        };
+        match next.and_then(|next| archive.add(disk, segment.id, &next)) {
+            Ok(()) => Ok(()),
+            Err(OpenLogError::Disk(error)) => Err(error),
+            Err(error @ OpenLogError::Damaged { .. }) => {
+                tracing::error!(%error, "a segment of the log cannot be kept for readers; they can read only later transactions");
+                while archive.drop_oldest()?.is_some() {}
+                Ok(())
+            }
+        }
+    }
+
+    fn header(&self, id: u64) -> Result<SegmentHeader, OpenLogError> {
+        SegmentReader::open(&self.shared.segments.disk, id, SEGMENT_HEADER_BYTES)?.header(id)
+    }
+
+    /// Each step syncs the folder before the next one, because a gap between live segments would be damage. Returns
+    /// false if the segment is not the oldest one.
+    fn release_oldest(&self, id: u64, persisted: Sequence) -> Result<bool, DiskError> {
         let segments = &self.shared.segments;
         let files = &mut segments.files();
         if files.is_release_unsynced && !planted(Mutant::ReleaseWithoutSync) {
@@ -99,7 +164,7 @@ impl<D: Disk> Upkeep<D> {
         }
         let (Some(oldest), Some(next)) = (files.live.front().copied(), files.live.get(1)) else { return Ok(false) };
         let slack = u64::from(planted(Mutant::ReleaseTooMuch));
-        if next.first.previous() > persisted.plus(slack) {
+        if oldest.id != id || next.first.previous() > persisted.plus(slack) {
             return Ok(false);
         }
         let spare = if self.can_be_reused(oldest, files)? { self.rename_to_spare(oldest)? } else { None };

@@ -1,5 +1,7 @@
 //! The engine's folder of the same name, on a model of the disk.
 
+#[path = "../../../src/log/archive.rs"]
+pub(crate) mod archive;
 #[path = "../../../src/log/disk.rs"]
 pub(crate) mod disk;
 #[path = "../../../src/log/errors.rs"]
@@ -12,6 +14,8 @@ pub(crate) mod group;
 pub(crate) mod inspection;
 #[path = "../../../src/log/options.rs"]
 pub(crate) mod options;
+#[path = "../../../src/log/reader.rs"]
+pub(crate) mod reader;
 pub(crate) mod real_disk;
 #[path = "../../../src/log/recovery.rs"]
 pub(crate) mod recovery;

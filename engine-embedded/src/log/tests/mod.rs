@@ -4,6 +4,7 @@ mod crashes;
 mod disk;
 mod failures;
 mod golden;
+mod kept;
 mod model;
 mod real;
 mod refusals;
