@@ -131,6 +131,48 @@ macro_rules! every_case_of_indexes {
     };
 }
 
+/// Adds an engine to the cases about change logs. `$open` opens a new, empty engine with the given clock, and returns
+/// it with its change log and everything that must outlive them. If the machine lacks a requirement, `$open` prints a
+/// message and returns `None`.
+#[macro_export]
+macro_rules! every_case_of_changes {
+    ($engine:ident, $open:expr) => {
+        $crate::suite_of_changes!(
+            $engine,
+            $open,
+            [
+                every_change_is_shown_in_order,
+                a_selection_leaves_out_the_rest,
+                pages_are_bounded_and_lose_nothing,
+                concurrent_commits_are_shown_once_and_in_order,
+                a_position_is_found_by_its_time,
+                what_is_announced_can_be_read,
+                a_deleted_table_is_one_change,
+                deletions_of_expired_entities_are_marked
+            ]
+        );
+    };
+}
+
+/// Creates one test for each case about change logs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_of_changes {
+    ($engine:ident, $open:expr, [$($case:ident),+]) => {
+        mod $engine {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
+                    let Some((engine, log, _outlives)) = $open(clock.clone()) else { return };
+                    $crate::cases::changes::$case(std::sync::Arc::new(engine), log, clock).await;
+                }
+            )+
+        }
+    };
+}
+
 /// Adds an engine to the cases about snapshots. `$opener` implements
 /// [`OpensForSnapshots`](crate::cases::snapshots::OpensForSnapshots).
 #[macro_export]

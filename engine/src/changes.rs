@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Transactions have consecutive positions. A position identifies the same transaction for all time.
+//! 1. Positions increase with each commit. A position identifies the same transaction for all time. There are positions
+//!    without changes, for work that an engine does for itself.
 //! 2. The time of a transaction is at least the time of every transaction with a smaller position.
 //! 3. Only durable transactions can be read. What was read once is never lost or changed.
 //! 4. No transaction is skipped. If a transaction is no longer kept, reading from its position fails.
@@ -32,7 +33,7 @@ pub trait ChangeLog: Send + Sync {
     fn kept(&self) -> KeptChanges;
 
     /// Returns transactions from a position on, in order, as far as they can be read now and do not exceed a size in
-    /// bytes. Returns at least one transaction if there is one that is selected.
+    /// bytes. A single transaction may exceed it.
     ///
     /// Reads a bounded part of the log, so a page without transactions may be followed by others.
     fn read<'a>(

@@ -1,6 +1,7 @@
 //! The cases of the contract suite. A case is a function that is generic over the engine.
 
 pub mod catalog;
+pub mod changes;
 pub mod closing;
 pub mod figures;
 pub mod indexes;
