@@ -2,6 +2,7 @@
 
 use super::recent_reads::RecentReads;
 use super::state::EmbeddedState;
+use crate::changes::EmbeddedChanges;
 use crate::disk::space::Disk;
 use crate::reading::scans::Scans;
 use crate::tree::TreeState;
@@ -27,6 +28,7 @@ pub(crate) fn figures(
     queue: &FairQueue<Request>,
     queue_memory: &QueueMemory,
     scans: &Scans,
+    changes: Option<&EmbeddedChanges>,
 ) -> Figures {
     let counts = &shared.counts;
     let disk = disk.figures();
@@ -56,6 +58,7 @@ pub(crate) fn figures(
         committer: Some(committer),
         tree: Some(tree(scans, shared)),
         database: None,
+        change_log: changes.map(EmbeddedChanges::figures),
     }
 }
 

@@ -10,6 +10,7 @@
 //! 2. Memory is bounded, whatever the load: the options and constants limit the cache, the committer's queue and the
 //!    number of running scans. The caller bounds the memory of waiting scans by limiting their number.
 
+mod changes;
 mod counts;
 mod disk;
 mod figures;
@@ -32,6 +33,7 @@ pub use disk::open_error::OpenError;
 pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
+use changes::EmbeddedChanges;
 use disk::folder::Folder;
 use disk::layout::TableIndex;
 use disk::opening;
@@ -41,7 +43,8 @@ use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
+use engine::{CatalogError, ChangeLog, CommitError, Engine, EntitySink, Fault, IndexState, KeepChanges, ReadError};
+use engine::{Scan, ScanEnd, TableKey};
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
     ServicePropertiesUpdate,
@@ -94,6 +97,8 @@ pub struct EmbeddedOptions {
     /// The free space of the data folder's file system, in bytes, below which only deletions are accepted. It reserves
     /// room for the engine's own background writes. With 0, writes are accepted until the disk is full.
     pub min_free_bytes: u64,
+    /// How much of the log is kept for readers; `None` keeps nothing, and removes what was kept before.
+    pub keep_changes: Option<KeepChanges>,
 }
 
 impl Default for EmbeddedOptions {
@@ -105,6 +110,7 @@ impl Default for EmbeddedOptions {
                 .map_or(CONCURRENT_SCANS_MIN, usize::from)
                 .max(CONCURRENT_SCANS_MIN),
             min_free_bytes: 256 * 1024 * 1024,
+            keep_changes: None,
         }
     }
 }
@@ -117,6 +123,7 @@ pub struct Embedded {
     queue_memory: Arc<QueueMemory>,
     scans: Scans,
     disk: Disk,
+    changes: Option<EmbeddedChanges>,
     threads: Arc<Mutex<Threads>>,
 }
 
@@ -136,6 +143,10 @@ impl Embedded {
         let mut folder = Folder::acquire(path)?;
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
+        match options.keep_changes {
+            Some(_) => storage.keep_changes(&folder.create_archive()?)?,
+            None => folder.remove_archive()?,
+        }
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let state = EmbeddedState::new(folder, storage, Arc::clone(&clock), recovered.catalog, recovered.properties);
         let shared = Arc::new(state);
@@ -148,6 +159,11 @@ impl Embedded {
         let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
         threads.begin("compactor", &shared, compact).map_err(thread_error)?;
         threads.begin("flusher", &shared, upkeep::background::flush).map_err(thread_error)?;
+        if let Some(bounds) = options.keep_changes {
+            let kept = disk.clone();
+            let keep = move |shared: &EmbeddedState, stop: &_| changes::keeping::keep(shared, bounds, &kept, stop);
+            threads.begin("log keeper", &shared, keep).map_err(thread_error)?;
+        }
         let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
         let (interrupted, filled) = (Arc::clone(&queue), disk.clone());
         let watch_log = move |shared: &EmbeddedState, stop: &_| {
@@ -172,14 +188,16 @@ impl Embedded {
             space: FreeSpace::new(path, options.min_free_bytes),
             recent: RecentWrites::new(),
             outage: None,
+            keeps_changes: options.keep_changes.is_some(),
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         Ok(Self {
-            shared,
             queue,
             queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
             scans: Scans::new(options.concurrent_scans),
             disk,
+            changes: options.keep_changes.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            shared,
             threads: Arc::new(Mutex::new(threads)),
         })
     }
@@ -187,6 +205,11 @@ impl Embedded {
     /// Returns a handle that takes snapshots of this engine while the engine is open.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
+    }
+
+    /// Returns the change log, if the engine keeps one.
+    pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
+        self.changes.clone().map(|changes| Arc::new(changes) as _)
     }
 
     fn request(&self, request: Request) -> Result<(), Fault> {
@@ -370,7 +393,7 @@ impl Engine for Embedded {
     }
 
     fn figures(&self) -> Figures {
-        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans)
+        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans, self.changes.as_ref())
     }
 
     async fn close(&self) -> Result<(), Fault> {

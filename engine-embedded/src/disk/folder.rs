@@ -25,6 +25,8 @@ const LOCK: &str = "rowhouse.lock";
 const TREE: &str = "tree";
 /// The folder of the log.
 const LOG: &str = "log";
+/// The folder of the segments of the log that are kept for readers.
+const ARCHIVE: &str = "archive";
 /// The folder of the storage library in format 1.
 const DATABASE: &str = "database";
 /// The folder of the sorted files in format 1.
@@ -224,6 +226,20 @@ impl Folder {
             .and_then(|()| sync_folder(&self.path))
             .and_then(|()| from.parent().map_or(Ok(()), sync_folder))
             .map_err(|error| OpenError::io("move to `tree`", &from, error))
+    }
+
+    /// Creates the folder of the segments that are kept for readers, if it is missing.
+    pub(crate) fn create_archive(&self) -> Result<PathBuf, OpenError> {
+        let archive = self.path.join(ARCHIVE);
+        create_private(&archive)?;
+        sync_folder(&self.path).map_err(|error| OpenError::io("create the folder", &archive, error))?;
+        Ok(archive)
+    }
+
+    /// Deletes the segments that were kept for readers.
+    pub(crate) fn remove_archive(&self) -> Result<(), OpenError> {
+        let archive = self.path.join(ARCHIVE);
+        remove_folder_if_there(&archive).map_err(|error| OpenError::io("remove the folder", &archive, error))
     }
 
     /// Creates the folder of the log.

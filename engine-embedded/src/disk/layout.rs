@@ -25,6 +25,10 @@ pub(crate) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 pub(crate) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
 /// The end of the range of these keys.
 pub(crate) const PURGE_END: &[u8] = b"\0\0\0\0\0\0\0\0q";
+/// The prefix of the keys of the names of deleted tables, for readers of the change log. The table ID follows.
+pub(crate) const DELETED_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0d";
+/// The end of the range of these keys.
+pub(crate) const DELETED_END: &[u8] = b"\0\0\0\0\0\0\0\0e";
 /// The prefix of the keys of service properties. The account name follows.
 pub(crate) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
@@ -41,6 +45,8 @@ const CATALOG_VALUE_VERSION_WITH_INDEXES: u8 = 4;
 /// The states of an index in a catalog value.
 const INDEX_BUILDING: u8 = 0;
 const INDEX_READY: u8 = 1;
+/// The version of the value with the name of a deleted table. It is the value's first byte.
+const DELETED_VALUE_VERSION: u8 = 1;
 /// The value of a deleted table, which consists only of its version.
 pub(crate) const PURGE_VALUE: &[u8] = &[1];
 
@@ -101,6 +107,38 @@ pub(crate) fn purge_key(table: TableId) -> Vec<u8> {
 
 pub(crate) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
+}
+
+/// A table that no longer exists. Its name is kept as long as the change log mentions the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeletedTable {
+    pub(crate) id: TableId,
+    pub(crate) table: TableKey,
+    pub(crate) deleted: DateTime,
+}
+
+impl DeletedTable {
+    pub(crate) fn key(id: TableId) -> Vec<u8> {
+        [DELETED_PREFIX, &id.to_bytes()].concat()
+    }
+
+    pub(crate) fn value(&self) -> Vec<u8> {
+        let mut out = vec![DELETED_VALUE_VERSION];
+        out.extend_from_slice(&self.deleted.ticks().to_be_bytes());
+        push_text(&mut out, self.table.account.as_str());
+        push_text(&mut out, self.table.name.as_str());
+        out
+    }
+
+    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
+        let id = TableId::from_bytes(key.strip_prefix(DELETED_PREFIX)?)?;
+        let (version, rest) = value.split_first()?;
+        let (deleted, mut rest) = take_time(rest)?;
+        let account = AccountName::new(take_text(&mut rest)?)?;
+        let name = TableName::stored(take_text(&mut rest)?).ok()?;
+        let is_good = *version == DELETED_VALUE_VERSION && rest.is_empty();
+        is_good.then_some(Self { id, table: TableKey { account, name }, deleted: deleted? })
+    }
 }
 
 /// An index of a table. Its entries are stored like the entities of a table: the ID of the index, and the entry (see
@@ -283,6 +321,7 @@ pub(crate) enum EngineEntry {
     LastStamp(DateTime),
     Table(CatalogEntry),
     Purge(TableId),
+    Deleted(DeletedTable),
     ServiceProperties(AccountName, Box<ServiceProperties>),
 }
 
@@ -304,6 +343,8 @@ pub(crate) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntr
     } else if key.starts_with(PURGE_PREFIX) {
         let id = decode_purge_key(key).filter(|_| value == PURGE_VALUE);
         (id.map(EngineEntry::Purge), "the marker of a deleted table cannot be read")
+    } else if key.starts_with(DELETED_PREFIX) {
+        (DeletedTable::decode(key, value).map(EngineEntry::Deleted), "the name of a deleted table cannot be read")
     } else if key.starts_with(SERVICE_PROPERTIES_PREFIX) {
         let properties = decode_service_properties_key(key).zip(properties_value::decode(value));
         let entry =
@@ -430,6 +471,20 @@ mod tests {
             let bad_key = [CATALOG_PREFIX, bad_key].concat();
             assert!(decode_catalog_entry(&bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
         }
+    }
+
+    #[test]
+    fn the_names_of_deleted_tables_are_pinned() {
+        let deleted = DeletedTable { id: TableId(5), table: table(), deleted: DateTime::from_ticks(0x0102).unwrap() };
+        let (key, value) = (DeletedTable::key(TableId(5)), deleted.value());
+        assert_eq!(key, b"\0\0\0\0\0\0\0\0d\0\0\0\0\0\0\0\x05");
+        assert_eq!(value, b"\x01\0\0\0\0\0\0\x01\x02\x04acc1\x07MyTable");
+        assert_eq!(DeletedTable::decode(&key, &value), Some(deleted));
+        for length in 0..value.len() {
+            assert_eq!(DeletedTable::decode(&key, &value[..length]), None, "cut to {length}");
+        }
+        assert_eq!(DeletedTable::decode(&key, &[value.as_slice(), b"x"].concat()), None);
+        assert!(key.as_slice() >= DELETED_PREFIX && key.as_slice() < DELETED_END);
     }
 
     #[test]

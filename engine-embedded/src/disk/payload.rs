@@ -25,6 +25,15 @@ pub(crate) enum Origin {
     Expiry = 5,
 }
 
+impl TryFrom<u8> for Origin {
+    type Error = ();
+
+    fn try_from(code: u8) -> Result<Self, ()> {
+        let origins = [Self::Client, Self::Catalog, Self::Purge, Self::Index, Self::Expiry];
+        origins.into_iter().find(|origin| origin.code() == code).ok_or(())
+    }
+}
+
 impl Origin {
     pub(crate) fn code(self) -> u8 {
         self as u8
@@ -114,24 +123,40 @@ fn push(payload: &mut Vec<u8>, kind: u8, key: &[u8], value: &[u8]) {
     payload.extend_from_slice(value);
 }
 
+/// An operation of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation<'p> {
+    Delete { key: &'p [u8] },
+    Put { key: &'p [u8], value: &'p [u8] },
+    PutRecord { key: &'p [u8], record: &'p [u8] },
+}
+
+/// Reads the first operation, and advances past it. Returns `None` if it is damaged.
+pub(crate) fn take_operation<'p>(payload: &mut &'p [u8]) -> Option<Operation<'p>> {
+    let (kind, rest) = payload.split_first()?;
+    let (key_bytes, rest) = rest.split_first_chunk()?;
+    let (value_bytes, rest) = rest.split_first_chunk()?;
+    let (key, rest) = rest.split_at_checked(u16::from_be_bytes(*key_bytes).into())?;
+    let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*value_bytes)).ok()?)?;
+    *payload = rest;
+    match *kind {
+        DELETE if value.is_empty() => Some(Operation::Delete { key }),
+        PUT => Some(Operation::Put { key, value }),
+        PUT_RECORD => Some(Operation::PutRecord { key, record: value }),
+        _ => None,
+    }
+}
+
 /// Decodes a payload into the items of the tree, with the final Timestamp in each record. Returns `None` if the payload
 /// is damaged.
 pub(crate) fn items(mut payload: &[u8], stamp: Option<DateTime>) -> Option<Vec<(Key, Option<Value>)>> {
     let mut items = Vec::new();
     while !payload.is_empty() {
-        let (kind, rest) = payload.split_first()?;
-        let (key_bytes, rest) = rest.split_first_chunk()?;
-        let (value_bytes, rest) = rest.split_first_chunk()?;
-        let (key, rest) = rest.split_at_checked(u16::from_be_bytes(*key_bytes).into())?;
-        let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*value_bytes)).ok()?)?;
-        payload = rest;
-        let value = match *kind {
-            DELETE if value.is_empty() => None,
-            PUT => Some(Value::from(value)),
-            PUT_RECORD => Some(stamped(value, stamp?)?),
-            _ => return None,
-        };
-        items.push((Key::from(key), value));
+        items.push(match take_operation(&mut payload)? {
+            Operation::Delete { key } => (Key::from(key), None),
+            Operation::Put { key, value } => (Key::from(key), Some(Value::from(value))),
+            Operation::PutRecord { key, record } => (Key::from(key), Some(stamped(record, stamp?)?)),
+        });
     }
     Some(items)
 }

@@ -14,7 +14,7 @@
 
 use crate::disk::folder::Folder;
 use crate::disk::guard::{Panicked, guarded};
-use crate::disk::layout::{self, EngineEntry, EngineEntryError, StoredTable, TableId};
+use crate::disk::layout::{self, DeletedTable, EngineEntry, EngineEntryError, StoredTable, TableId};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{self, LoggedTransaction};
 use crate::disk::storage_error::StorageError;
@@ -35,6 +35,7 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use model::DateTime;
 use std::path::Path;
+use tokio::sync::watch;
 
 /// The cache size for a database that is read once, in bytes.
 const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
@@ -50,6 +51,8 @@ pub(crate) struct Storage {
     pub(crate) upkeep: Upkeep<RealDisk>,
     appender: Mutex<Appender>,
     durability: Durability,
+    /// The transaction after the last one that is visible and on disk. It is changed only while there are receivers.
+    readable: watch::Sender<u64>,
 }
 
 /// The end of the log. Whoever holds it determines the serial order.
@@ -118,6 +121,7 @@ impl Storage {
             upkeep,
             appender: Mutex::new(Appender { writer, group, step: Step::Idle }),
             durability: settings.durability,
+            readable: watch::Sender::default(),
         })
     }
 
@@ -171,6 +175,40 @@ impl Storage {
             self.apply(first, transactions, last_stamp);
         }
         *step = Step::Idle;
+        drop(appender);
+        self.signal();
+        synced
+    }
+
+    /// Keeps segments of the log for readers from now on.
+    pub(crate) fn keep_changes(&self, archive: &Path) -> Result<(), OpenError> {
+        self.upkeep.keep_in(RealDisk::new(archive)).map_err(|error| log_error(archive, error.into()))
+    }
+
+    /// Returns the transaction after the last one that is visible and on disk.
+    pub(crate) fn readable(&self) -> Sequence {
+        self.tree.published().min(self.upkeep.synced_through()).next()
+    }
+
+    /// Returns a receiver of [`Self::readable`].
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        let receiver = self.readable.subscribe();
+        self.signal();
+        receiver
+    }
+
+    /// Wakes those who wait for transactions that have become readable.
+    fn signal(&self) {
+        if self.readable.receiver_count() > 0 {
+            let readable = self.readable().get();
+            self.readable.send_if_modified(|known| std::mem::replace(known, readable.max(*known)) < readable);
+        }
+    }
+
+    /// Syncs everything that was written before the call.
+    pub(crate) fn sync(&self) -> Result<(), StorageError> {
+        let synced = self.upkeep.sync().map(drop).map_err(StorageError::from);
+        self.signal();
         synced
     }
 
@@ -221,7 +259,7 @@ impl Storage {
     pub(crate) fn flush(&self) -> Result<(), StorageError> {
         // Another thread may seal a later memtable at any time, so what is synced before the tree has chosen the
         // memtables is not enough.
-        self.tree.flush_after(|| self.upkeep.sync().map(drop).map_err(StorageError::from))?;
+        self.tree.flush_after(|| self.sync())?;
         if let Err(error) = self.upkeep.release(self.tree.persisted()) {
             tracing::warn!(%error, "segments of the log could not be removed; the next flush will try again");
         }
@@ -280,7 +318,9 @@ pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
                 recovered.catalog.set_policies(&entry.table, entry.policies);
                 recovered.catalog.set_settings(&entry.table, entry.settings);
             }
-            Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
+            Ok(EngineEntry::Purge(id) | EngineEntry::Deleted(DeletedTable { id, .. })) => {
+                highest_id = highest_id.max(Some(id));
+            }
             Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
             // A newer version may have added this kind.
             Err(EngineEntryError::UnknownKind) => {}

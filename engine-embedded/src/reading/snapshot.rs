@@ -73,7 +73,8 @@ fn contents(snapshot: &tree::Snapshot) -> Result<(SnapshotContents, Vec<TableId>
                 contents.tables.push(entry.into_snapshot());
             }
             Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
-            Ok(EngineEntry::NextTableId(_) | EngineEntry::Purge(_)) | Err(EngineEntryError::UnknownKind) => {}
+            Ok(EngineEntry::NextTableId(_) | EngineEntry::Purge(_) | EngineEntry::Deleted(_))
+            | Err(EngineEntryError::UnknownKind) => {}
             Err(EngineEntryError::Damaged(what)) => return Err(Fault::Damaged(what.to_owned())),
         }
     }

@@ -6,6 +6,7 @@
 //! 1. Steps are short, and after each step a thread checks whether the engine is closing.
 //! 2. The marker of a deleted table is removed after the table's last entity, so a purge survives a restart.
 
+use crate::changes::keeping::remove_names;
 use crate::disk::layout::{self, TableId};
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::Disk;
@@ -65,6 +66,9 @@ pub(crate) fn work_when_woken<E: Display>(
 
 fn purge_marked(shared: &EmbeddedState) -> Result<(), StorageError> {
     let storage = &shared.storage;
+    if storage.upkeep.archive().is_none() {
+        remove_names(shared, |_| true)?;
+    }
     for id in purge_marks(storage)? {
         let mut from = id.to_bytes().to_vec();
         while let Some(next) = {
@@ -174,7 +178,7 @@ pub(crate) fn watch_log(shared: &EmbeddedState, committer: &FairQueue<Request>, 
 pub(crate) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
     let mut has_failed = false;
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        let result = shared.storage.upkeep.sync();
+        let result = shared.storage.sync();
         if let Err(error) = &result
             && !has_failed
         {

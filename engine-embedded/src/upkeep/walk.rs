@@ -93,6 +93,8 @@ impl Walk<'_> {
                 self.take_id(id)?;
                 self.purged.insert(id);
             }
+            // While its entities are removed, the purge names it too.
+            Ok(EngineEntry::Deleted(_)) => {}
             Err(EngineEntryError::Damaged(what)) => {
                 if key == layout::LAST_STAMP {
                     // Otherwise, every Timestamp would be reported as too late.

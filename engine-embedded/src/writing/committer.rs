@@ -14,7 +14,7 @@
 
 use crate::counts::{Phase, PhaseTimer};
 use crate::disk::guard::{Panicked, guarded};
-use crate::disk::layout::{self, CatalogEntry, TableId};
+use crate::disk::layout::{self, CatalogEntry, DeletedTable, TableId};
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::FreeSpace;
 use crate::disk::storage::storage_fault;
@@ -107,6 +107,8 @@ pub(crate) struct Committer<C> {
     pub(crate) space: FreeSpace,
     pub(crate) recent: RecentWrites,
     pub(crate) outage: Option<Outage>,
+    /// Whether there is a change log.
+    pub(crate) keeps_changes: bool,
 }
 
 impl<C: Clock> Committer<C> {
@@ -164,7 +166,15 @@ impl<C: Clock> Committer<C> {
 
     /// Tables change rarely, so the change is synced immediately, regardless of the durability of transactions.
     fn write_synced(&mut self, operations: Operations) -> Result<(), Fault> {
-        let written = self.shared.storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true);
+        let mut transaction = operations.into_transaction(Origin::Catalog);
+        if self.keeps_changes {
+            // Readers of the change log find transactions by their time.
+            let stamp = self.stamps.propose();
+            self.stamps.issue(stamp);
+            transaction.stamp = Some(stamp);
+        }
+        let last_stamp = transaction.stamp;
+        let written = self.shared.storage.write(vec![transaction], last_stamp, true);
         written.map_err(|error| self.write_failed(&error))
     }
 
@@ -366,9 +376,18 @@ impl<C: Clock> Committer<C> {
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         self.wait_until_writable().map_err(CatalogError::Fault)?;
         // As in `create_table`, read the catalog only after an outage has ended.
-        let stored = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table.clone();
+        let catalog = self.shared.catalog();
+        let listed = catalog.get(table).ok_or(CatalogError::NotFound)?;
+        let (stored, name) = (listed.table.clone(), listed.name.clone());
+        drop(catalog);
         let mut operations = Operations::default();
         operations.delete(layout::catalog_key(table));
+        if self.keeps_changes {
+            // Earlier changes of the table can still be read.
+            let table = TableKey { account: table.account.clone(), name };
+            let deleted = DeletedTable { id: stored.id, table, deleted: self.stamps.propose() };
+            operations.put(DeletedTable::key(stored.id), deleted.value());
+        }
         for id in stored.indexes().iter().map(|index| index.id).chain([stored.id]) {
             operations.put(layout::purge_key(id), layout::PURGE_VALUE);
         }

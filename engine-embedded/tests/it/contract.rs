@@ -1,13 +1,14 @@
 //! Runs the contract suite on the embedded engine, and checks its histories.
 
-use engine::{Snapshot, Snapshots};
+use engine::{ChangeLog, KeepChanges, Snapshot, Snapshots};
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, every_case_of_indexes, every_case_of_snapshots, restart};
+use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, every_case_of_snapshots, restart};
 use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, RestoredFolder};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn open(folder: &Path, clock: ManualClock) -> Embedded {
@@ -17,6 +18,17 @@ fn open(folder: &Path, clock: ManualClock) -> Embedded {
 fn open_new(clock: ManualClock) -> Option<(Embedded, TempDir)> {
     let folder = tempfile::tempdir().ok()?;
     Some((open(folder.path(), clock), folder))
+}
+
+type Log = Arc<dyn ChangeLog>;
+
+fn open_with_log(clock: ManualClock) -> Option<(Embedded, Log, TempDir)> {
+    let folder = tempfile::tempdir().ok()?;
+    let keep_changes = Some(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+    let options = EmbeddedOptions { keep_changes, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, clock).unwrap();
+    let log = engine.change_log()?;
+    Some((engine, log, folder))
 }
 
 struct WithSnapshots;
@@ -42,6 +54,7 @@ impl OpensForSnapshots for WithSnapshots {
 
 every_case!(embedded, open_new);
 every_case_of_indexes!(indexes, open_new);
+every_case_of_changes!(changes, open_with_log);
 every_case_of_snapshots!(snapshots, WithSnapshots);
 
 #[tokio::test]

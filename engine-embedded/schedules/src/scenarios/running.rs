@@ -138,6 +138,7 @@ impl Running {
             space: FreeSpace::new(Path::new("/"), 0),
             recent: RecentWrites::new(),
             outage: None,
+            keeps_changes: false,
         };
         let mut others = Vec::new();
         if flushes {

@@ -1,0 +1,115 @@
+//! Drops the oldest part of the kept log when it becomes too old or too large, or when the disk is almost full.
+
+use crate::disk::layout::{self, DeletedTable};
+use crate::disk::payload::{Operations, Origin};
+use crate::disk::space::Disk;
+use crate::disk::storage_error::StorageError;
+use crate::log::archive::Archive;
+use crate::log::options::SEGMENT_BYTES;
+use crate::log::real_disk::RealDisk;
+use crate::state::EmbeddedState;
+use engine::KeepChanges;
+use engine::parts::monotonic;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// The interval at which the free space is checked. It must be shorter than the time in which writers fill
+/// [`ROOM_BYTES_MIN`].
+const SPACE_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval at which the age and the size are checked.
+const AGE_INTERVAL: Duration = Duration::from_secs(5);
+/// If fewer bytes can be written before writes are refused, the oldest kept segment is dropped.
+const ROOM_BYTES_MIN: u64 = 2 * SEGMENT_BYTES;
+/// The number of names that are removed in one transaction.
+const NAMES_MAX: usize = 1024;
+
+/// Runs until the engine closes.
+pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, stop: &Receiver<()>) {
+    let Some(archive) = shared.storage.upkeep.archive() else { return };
+    let mut checked: Option<Instant> = None;
+    let mut has_failed = false;
+    while stop.recv_timeout(SPACE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let is_due = checked.is_none_or(|at| at.elapsed() >= AGE_INTERVAL);
+        let step = || -> Result<(), StorageError> {
+            make_room(archive, disk)?;
+            if is_due {
+                drop_excess(archive, bounds, shared.clock.now().ticks())?;
+                forget_names(shared, archive)?;
+            }
+            Ok(())
+        };
+        let result = step();
+        if is_due {
+            checked = Some(monotonic::now());
+        }
+        if let Err(error) = &result
+            && !has_failed
+        {
+            tracing::error!(%error, "old segments of the kept log could not be removed; it will be retried");
+        }
+        has_failed = result.is_err();
+    }
+}
+
+/// Prefers new writes to old log.
+fn make_room(archive: &Archive<RealDisk>, disk: &Disk) -> Result<(), StorageError> {
+    while archive.oldest().is_some() && disk.room_bytes() < ROOM_BYTES_MIN {
+        let Some(dropped) = archive.drop_oldest()? else { break };
+        tracing::warn!(
+            first = dropped.first.get(),
+            end = dropped.end.get(),
+            freed_bytes = dropped.bytes,
+            "the disk is almost full, so the oldest part of the kept log was removed; readers cannot resume before its end"
+        );
+    }
+    Ok(())
+}
+
+fn drop_excess(archive: &Archive<RealDisk>, bounds: KeepChanges, now: i64) -> Result<(), StorageError> {
+    const TICKS_PER_SECOND: u64 = 10_000_000;
+    let age = bounds.age.as_secs().saturating_mul(TICKS_PER_SECOND);
+    let oldest_kept = now.unsigned_abs().saturating_sub(age);
+    while let Some(oldest) = archive.oldest() {
+        let is_old = oldest.newest.unwrap_or_default() < oldest_kept;
+        if !is_old && archive.bytes() <= bounds.bytes {
+            break;
+        }
+        archive.drop_oldest()?;
+        tracing::debug!(
+            first = oldest.first.get(),
+            end = oldest.end.get(),
+            is_old,
+            "a part of the kept log was removed"
+        );
+    }
+    Ok(())
+}
+
+/// Removes the names of deleted tables that the kept log does not mention.
+fn forget_names(shared: &EmbeddedState, archive: &Archive<RealDisk>) -> Result<(), StorageError> {
+    let Some(oldest) = archive.oldest().and_then(|segment| segment.oldest) else { return Ok(()) };
+    remove_names(shared, |deleted| deleted.deleted.ticks().unsigned_abs() < oldest)
+}
+
+/// Removes the names of deleted tables.
+pub(crate) fn remove_names(
+    shared: &EmbeddedState,
+    is_removed: impl Fn(&DeletedTable) -> bool,
+) -> Result<(), StorageError> {
+    loop {
+        let mut operations = Operations::default();
+        for entry in shared.storage.tree.snapshot().range(layout::DELETED_PREFIX..layout::DELETED_END) {
+            let (key, value) = entry?;
+            if DeletedTable::decode(&key, &value).is_some_and(|deleted| is_removed(&deleted)) {
+                operations.delete(key);
+            }
+            if operations.len() == NAMES_MAX {
+                break;
+            }
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
+        shared.storage.write(vec![operations.into_transaction(Origin::Purge)], None, true)?;
+    }
+}

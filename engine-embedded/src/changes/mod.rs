@@ -1,0 +1,192 @@
+//! The change log: what the log contains, in terms of tables and entities.
+
+mod decoding;
+pub(crate) mod keeping;
+#[cfg(test)]
+mod tests;
+
+use crate::disk::layout::{EngineEntry, TableId, decode_engine_entry};
+use crate::disk::payload::Origin;
+use crate::disk::storage::{Storage, storage_fault};
+use crate::log::archive::Archive;
+use crate::log::reader::{LogReader, ReadLogError};
+use crate::log::real_disk::RealDisk;
+use crate::sequence::Sequence;
+use crate::state::EmbeddedState;
+use decoding::Decoder;
+use engine::changes::{ChangeLog, ChangePage, ChangeSelection, ChangesError, KeptChanges};
+use engine::figures::ChangeLogFigures;
+use engine::{Fault, TableKey};
+use model::DateTime;
+use std::collections::HashMap;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// The maximum size of the transactions that one call examines, in bytes.
+const EXAMINED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The maximum number of transactions that one call examines.
+const EXAMINED_MAX: usize = 64 * 1024;
+
+#[derive(Clone)]
+pub(crate) struct EmbeddedChanges(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<EmbeddedState>,
+    reader: LogReader<RealDisk>,
+    /// The tables by ID, as far as they were needed: those that exist, and deleted ones that the log mentions.
+    names: Mutex<HashMap<TableId, Arc<TableKey>>>,
+}
+
+impl EmbeddedChanges {
+    pub(crate) fn new(shared: Arc<EmbeddedState>) -> Self {
+        let reader = shared.storage.upkeep.reader();
+        Self(Arc::new(Inner { shared, reader, names: Mutex::default() }))
+    }
+
+    pub(crate) fn figures(&self) -> ChangeLogFigures {
+        let KeptChanges { first, next } = self.0.kept();
+        let archive = self.0.shared.storage.upkeep.archive();
+        let oldest = archive.and_then(Archive::oldest).and_then(|segment| segment.oldest);
+        let oldest = oldest.and_then(|stamp| DateTime::from_ticks(i64::try_from(stamp).ok()?));
+        ChangeLogFigures { bytes: archive.map_or(0, Archive::bytes), first, next, oldest }
+    }
+
+    /// Runs a read on a thread that may wait for the disk.
+    fn on_blocking_thread<'a, T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Inner) -> Result<T, ChangesError> + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = Result<T, ChangesError>> + Send + 'a>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            inner.shared.check_open().map_err(ChangesError::Fault)?;
+            let read = tokio::task::spawn_blocking(move || read(&inner)).await;
+            read.map_err(|error| ChangesError::Fault(Fault::Storage(Box::new(error))))?
+        })
+    }
+}
+
+impl ChangeLog for EmbeddedChanges {
+    fn kept(&self) -> KeptChanges {
+        self.0.kept()
+    }
+
+    fn read<'a>(
+        &'a self,
+        from: u64,
+        selection: &'a ChangeSelection,
+        bytes: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>> {
+        let selection = selection.clone();
+        self.on_blocking_thread(move |inner| inner.read(Sequence::new(from), &selection, bytes))
+    }
+
+    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>> {
+        self.on_blocking_thread(move |inner| inner.find(time).map(Sequence::get))
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.0.shared.storage.watch()
+    }
+}
+
+impl Inner {
+    fn kept(&self) -> KeptChanges {
+        let next = self.shared.storage.readable().get();
+        KeptChanges { first: self.reader.first().get().min(next), next }
+    }
+
+    fn read(&self, from: Sequence, selection: &ChangeSelection, bytes: usize) -> Result<ChangePage, ChangesError> {
+        let through = self.shared.storage.readable().previous();
+        let mut page = ChangePage { transactions: Vec::new(), next: from.get() };
+        let (mut size, mut examined_bytes, mut examined) = (0, 0, 0);
+        let mut failure = None;
+        let decoder = Decoder { selection, table: |id| self.table(id) };
+        let next = self.reader.read(from, through, &mut |record| {
+            match decoder.transaction(record) {
+                Ok(None) => {}
+                Ok(Some((transaction, bytes))) => {
+                    size += bytes;
+                    page.transactions.push(transaction);
+                }
+                Err(fault) => {
+                    failure = Some(fault);
+                    return ControlFlow::Break(());
+                }
+            }
+            examined += 1;
+            examined_bytes += record.payload.len();
+            let is_full = size >= bytes || examined_bytes >= EXAMINED_BYTES_MAX || examined >= EXAMINED_MAX;
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Some(fault) = failure {
+            return Err(ChangesError::Fault(fault));
+        }
+        page.next = next.map_err(read_error)?.get();
+        Ok(page)
+    }
+
+    fn find(&self, time: DateTime) -> Result<Sequence, ChangesError> {
+        let ticks = time.ticks().unsigned_abs();
+        let archive = self.shared.storage.upkeep.archive();
+        let first = self.reader.first();
+        // Stamps increase, so everything before this segment is earlier.
+        let from = archive.and_then(|archive| {
+            let segments = archive.segments();
+            let later = segments.iter().find(|segment| segment.newest.is_some_and(|newest| newest >= ticks));
+            later.map(|segment| segment.first).or_else(|| segments.last().map(|last| last.end))
+        });
+        let through = self.shared.storage.readable().previous();
+        let mut found = None;
+        let next = self.reader.read(from.unwrap_or(first).max(first), through, &mut |record| {
+            // Transactions without a stamp are not shown to readers.
+            if record.header.stamp < ticks {
+                return ControlFlow::Continue(());
+            }
+            found = Some(record.header.sequence);
+            ControlFlow::Break(())
+        });
+        let next = next.map_err(read_error)?;
+        Ok(found.unwrap_or(next))
+    }
+
+    /// Returns the name of a table that exists or that the log mentions.
+    fn table(&self, id: TableId) -> Result<Option<Arc<TableKey>>, Fault> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names.get(&id) {
+            return Ok(Some(Arc::clone(name)));
+        }
+        // What is read is visible, so the current snapshot contains the name.
+        let mut known = HashMap::new();
+        for entry in Storage::own_entries(&self.shared.storage.tree.snapshot()) {
+            let (key, value) = entry.map_err(storage_fault)?;
+            match decode_engine_entry(&key, &value) {
+                Ok(EngineEntry::Table(entry)) => drop(known.insert(entry.id, Arc::new(entry.table))),
+                Ok(EngineEntry::Deleted(entry)) => drop(known.insert(entry.id, Arc::new(entry.table))),
+                _ => {}
+            }
+        }
+        *names = known;
+        Ok(names.get(&id).cloned())
+    }
+}
+
+fn read_error(error: ReadLogError) -> ChangesError {
+    match error {
+        ReadLogError::Dropped(first) => ChangesError::Dropped(first.get()),
+        ReadLogError::Log(error) => {
+            tracing::error!(%error, "the log could not be read");
+            ChangesError::Fault(Fault::Storage(Box::new(error)))
+        }
+    }
+}
+
+/// Returns whether readers of the change log see transactions of this origin.
+fn is_shown(origin: Origin) -> bool {
+    match origin {
+        Origin::Client | Origin::Catalog | Origin::Expiry => true,
+        Origin::Purge | Origin::Index => false,
+    }
+}
