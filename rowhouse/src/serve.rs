@@ -185,7 +185,7 @@ async fn serve<E: Engine>(
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
     let connections_max = open_files::connection_capacity(config.server.connections_max);
     let settings = Settings { connections_max, ..config.server };
-    let server = Server::start(settings, config.access, tests, observers, engine).await?;
+    let server = Server::start(settings, config.access, tests, observers, engine, None).await?;
     // From here on, a signal shuts the server down cleanly.
     let mut stop = pin!(stop_requested(stop_signal()?, input));
     tokio::select! {

@@ -16,6 +16,7 @@ mod accounts;
 #[cfg(feature = "admin")]
 mod admin;
 mod authorization;
+mod changes;
 mod clock;
 mod connection;
 mod explorer;

@@ -7,6 +7,7 @@ use crate::admin::log_control::LogControl;
 #[cfg(feature = "admin")]
 use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::bearer::TokenVerifier;
+use crate::changes::ChangeFeed;
 use crate::clock;
 use crate::connection::handler::Handler;
 use crate::connection::listener::{self, ListenerSettings};
@@ -32,7 +33,7 @@ use crate::telemetry::traces::Tracer;
 use crate::test_controls::TestControls;
 use crate::test_controls::{TestClock, TestControlSettings, TestData};
 use anyhow::Context;
-use engine::{Engine, MemoryCheckpoints};
+use engine::{ChangeLog, Engine, MemoryCheckpoints};
 use model::ServiceProperties;
 use model::clock::{Clock, SystemClock};
 use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
@@ -141,13 +142,16 @@ struct TestParts {
 
 impl<E: Engine> Server<E> {
     /// Assembles a server. From then on the admin listener reports it as ready. `tests` is `None` outside tests.
+    /// `changes` is the change log of the engine; `None` if the engine keeps none, or if clients must not read it.
     pub async fn start(
         settings: Settings,
         access: Access,
         tests: Option<TestHooks>,
         observers: Observers,
         engine: E,
+        changes: Option<Arc<dyn ChangeLog>>,
     ) -> anyhow::Result<Self> {
+        let changes = changes.map(|log| ChangeFeed::new(log, settings.change_streams_max));
         let (parts, faults) = match tests {
             None => (TestParts::default(), None),
             Some(TestHooks { clock, faults, controls }) => {
@@ -155,13 +159,13 @@ impl<E: Engine> Server<E> {
             }
         };
         if settings.rehearsal.is_none() && faults.is_none() {
-            let server = Assembled::new(settings, access, parts, observers, engine).await?;
+            let server = Assembled::new(settings, access, parts, observers, engine, changes).await?;
             return Ok(Self(Kind::Plain(server)));
         }
         let rehearsal = Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), parts.clock()));
         let engine = RehearsedEngine::new(engine, Arc::clone(&rehearsal));
         let parts = TestParts { rehearsal: Some(rehearsal), ..parts };
-        let server = Assembled::new(settings, access, parts, observers, engine).await?;
+        let server = Assembled::new(settings, access, parts, observers, engine, changes).await?;
         Ok(Self(Kind::Rehearsed(server, faults)))
     }
 
@@ -206,6 +210,7 @@ impl<E: Engine> Assembled<E> {
         parts: TestParts,
         observers: Observers,
         engine: E,
+        changes: Option<ChangeFeed>,
     ) -> anyhow::Result<Self> {
         let clock = parts.clock();
         let TestParts { clock: test_clock, controls, rehearsal } = parts;
@@ -241,6 +246,7 @@ impl<E: Engine> Assembled<E> {
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
+            changes,
             failure_log: Arc::default(),
             metrics: observers.metrics.clone(),
             tracer: observers.tracer.clone(),

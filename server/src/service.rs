@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use crate::authorization::bearer::TokenVerifier;
 use crate::authorization::{authenticate, authorize, web_page};
+use crate::changes::ChangeFeed;
 use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
 use crate::explorer::{self, PageSettings};
@@ -66,6 +67,8 @@ pub(crate) struct Service<E> {
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
+    /// `None` if the engine keeps no change log.
+    pub(crate) changes: Option<ChangeFeed>,
     pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,

@@ -45,6 +45,8 @@ pub struct Settings {
     pub connections_per_address_max: Option<usize>,
     /// The maximum number of requests in flight.
     pub requests_max: usize,
+    /// The maximum number of concurrent streams of changes.
+    pub change_streams_max: usize,
     /// The memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].
     pub body_bytes: usize,
     /// The maximum number of entities served per second; `None` for no limit.
@@ -75,6 +77,7 @@ impl Default for Settings {
             connections_max: 10_000,
             connections_per_address_max: None,
             requests_max: 1024,
+            change_streams_max: 64,
             body_bytes: 512 * 1024 * 1024,
             targets: None,
             rehearsal: None,

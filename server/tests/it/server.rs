@@ -57,7 +57,7 @@ impl Server {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let (observers, _) = Observers::counting();
-            let service = Service::start(settings, access, Some(hooks), observers, engine).await.unwrap();
+            let service = Service::start(settings, access, Some(hooks), observers, engine, None).await.unwrap();
             report.send(address).unwrap();
             service.run(listener, async { drop(stopped.await) }).await.unwrap();
         };
