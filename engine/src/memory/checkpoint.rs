@@ -74,6 +74,9 @@ impl<C: Clock> MemoryCheckpoints<C> {
         let removed = state.catalog.remove_account(account);
         state.properties.remove(account);
         state.stamps.forget(account);
+        if let Some(changes) = &mut state.changes {
+            changes.clear_account(account);
+        }
         // Free the table outside the lock, because this can take a while.
         drop(state);
         drop(removed);
@@ -88,6 +91,9 @@ impl<C: Clock> MemoryCheckpoints<C> {
         } else {
             // The state may come from another engine, or contain an account that has been removed since.
             state.stamps.skip_past(&checkpoint.stamps);
+        }
+        if let Some(changes) = &mut state.changes {
+            changes.restart();
         }
         std::mem::replace(&mut state.catalog, checkpoint.catalog)
     }

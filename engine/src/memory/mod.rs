@@ -5,6 +5,7 @@
 //! copied the table; the copy shares the entities. Nothing here waits for I/O, so calls that are likely to run in a
 //! loop yield explicitly.
 
+mod changes;
 mod checkpoint;
 mod entities;
 mod snapshot;
@@ -13,6 +14,7 @@ mod stamps;
 pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
 pub use snapshot::RestoredMemory;
 
+use crate::changes::{ChangeEffect, ChangeLog, KeepChanges};
 use crate::contract::TableKey;
 use crate::contract::{
     CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
@@ -24,6 +26,7 @@ use crate::parts::index::{self, OrderedEntries};
 use crate::parts::page::{PageBuilder, ranges_to_visit};
 use crate::parts::properties::AccountProperties;
 use crate::snapshot::Snapshots;
+use changes::MemoryChanges;
 use entities::Entities;
 use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Expiry, IndexedProperty, KeyRange, Record, Retention};
@@ -51,6 +54,8 @@ struct Contents<C> {
     catalog: Catalog<Table>,
     properties: AccountProperties,
     stamps: MemoryStamps,
+    /// `None` if no changes are kept.
+    changes: Option<MemoryChanges>,
 }
 
 #[derive(Debug, Clone)]
@@ -117,8 +122,23 @@ impl<C: Clock> Memory<C> {
 
     fn with_stamps(clock: C, stamps: MemoryStamps) -> Self {
         let (catalog, properties) = (Catalog::default(), AccountProperties::default());
-        let state = RwLock::new(Contents { clock, catalog, properties, stamps });
+        let state = RwLock::new(Contents { clock, catalog, properties, stamps, changes: None });
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
+    }
+
+    /// Keeps a change log from now on.
+    #[must_use]
+    pub fn keep_changes(self, keep: KeepChanges) -> Self {
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.changes = Some(MemoryChanges::new(keep));
+        drop(state);
+        self
+    }
+
+    /// Returns the change log, or `None` if no changes are kept.
+    pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
+        let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
     }
 
     /// Returns a handle that takes snapshots of this engine while the engine is open.
@@ -143,6 +163,26 @@ impl<C: Clock> Contents<C> {
             None => Expiry::new(None, visible, DateTime::MIN),
             retention => Expiry::new(retention.as_ref(), visible, self.clock.now()),
         }
+    }
+
+    /// Appends a change that no Timestamp belongs to.
+    fn log(&mut self, effect: impl FnOnce(&Self) -> Option<ChangeEffect>) {
+        if self.changes.is_none() {
+            return;
+        }
+        let (effect, now) = (effect(self), self.clock.now());
+        if let Some(changes) = &mut self.changes {
+            changes.append(now, now, effect);
+        }
+    }
+
+    fn log_settings(&mut self, table: &TableKey) {
+        self.log(|state| {
+            let CatalogTable { name, policies, settings, .. } = state.catalog.get(table)?;
+            let table = Arc::new(TableKey { account: table.account.clone(), name: name.clone() });
+            let (policies, settings) = (policies.clone(), TableSettings::clone(settings));
+            Some(ChangeEffect::SetTable { table, policies, settings })
+        });
     }
 }
 
@@ -171,14 +211,19 @@ impl<C: Clock> Engine for Memory<C> {
         }
         let created = state.clock.now();
         state.catalog.insert(table, Table::new(created));
+        state.log(|_| Some(ChangeEffect::CreateTable { table: Arc::new(table.clone()), created }));
         Ok(())
     }
 
     async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
-        let removed = self.shared.write().map_err(CatalogError::Fault)?.catalog.remove(table);
-        let table = removed.ok_or(CatalogError::NotFound)?;
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        let name = state.catalog.get(table).ok_or(CatalogError::NotFound)?.name.clone();
+        let removed = state.catalog.remove(table);
+        let key = TableKey { account: table.account.clone(), name };
+        state.log(|_| Some(ChangeEffect::DeleteTable { table: Arc::new(key) }));
+        drop(state);
         // Freeing a large table takes a while, so do it outside the lock and without delaying the caller.
-        drop(tokio::task::spawn_blocking(move || drop(table)));
+        drop(tokio::task::spawn_blocking(move || drop(removed)));
         Ok(())
     }
 
@@ -202,7 +247,9 @@ impl<C: Clock> Engine for Memory<C> {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
         let mut state = self.shared.write().map_err(CatalogError::Fault)?;
-        state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)
+        state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)?;
+        state.log_settings(table);
+        Ok(())
     }
 
     async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
@@ -216,6 +263,7 @@ impl<C: Clock> Engine for Memory<C> {
         let settings = TableSettings::clone(&listed.settings).updated(update);
         listed.table.set_indexes(&settings.indexes);
         listed.settings = Arc::new(settings);
+        state.log_settings(table);
         Ok(())
     }
 
@@ -254,8 +302,9 @@ impl<C: Clock> Engine for Memory<C> {
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
-        let Contents { clock, catalog, stamps, .. } = &mut *state;
-        let CatalogTable { settings, table: listed, .. } = catalog.get_mut(table).ok_or(CommitError::TableNotFound)?;
+        let Contents { clock, catalog, stamps, changes, .. } = &mut *state;
+        let CatalogTable { name, settings, table: listed, .. } =
+            catalog.get_mut(table).ok_or(CommitError::TableNotFound)?;
         let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
         let existing = keys.iter().map(|key| listed.entities.get(key).map(Record::as_bytes));
         let now = clock.now();
@@ -265,6 +314,18 @@ impl<C: Clock> Engine for Memory<C> {
         let effects = transaction.apply(stamp, &expiry, existing).map_err(refused)?;
         stamps.issue(&table.account, stamp);
         let written = effects.iter().map(Effect::written).collect();
+        if let Some(changes) = changes {
+            let table = Arc::new(TableKey { account: table.account.clone(), name: name.clone() });
+            let is_expired = transaction.visible() == Visibility::Expired;
+            let logged = keys.iter().zip(&effects).map(|(key, effect)| {
+                let (table, key) = (Arc::clone(&table), key.clone());
+                match effect {
+                    Effect::Put(record) => ChangeEffect::Put { table, key, record: record.clone() },
+                    Effect::Delete => ChangeEffect::Delete { table, key, is_expired },
+                }
+            });
+            changes.append(stamp, now, logged);
+        }
         for (key, effect) in keys.into_iter().zip(effects) {
             let record = match effect {
                 Effect::Put(record) => Some(record),
@@ -290,7 +351,8 @@ impl<C: Clock> Engine for Memory<C> {
     ) -> Result<(), Fault> {
         let mut state = self.shared.write()?;
         let updated = state.properties.get(account).updated(update);
-        state.properties.insert(account, updated);
+        state.properties.insert(account, updated.clone());
+        state.log(|_| Some(ChangeEffect::SetProperties { account: account.clone(), properties: Box::new(updated) }));
         Ok(())
     }
 

@@ -89,7 +89,7 @@ impl<C: Clock> Restore for RestoredMemory<C> {
 
     fn finish(self, last_stamp: DateTime) -> Result<(), Infallible> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let Contents { catalog, properties, stamps, .. } = &mut *state;
+        let Contents { catalog, properties, stamps, changes, .. } = &mut *state;
         for (account, set) in self.properties {
             properties.insert(&account, set);
         }
@@ -101,6 +101,9 @@ impl<C: Clock> Restore for RestoredMemory<C> {
             catalog.set_settings(&table, settings);
         }
         stamps.skip_to(last_stamp);
+        if let Some(changes) = changes {
+            changes.restart();
+        }
         Ok(())
     }
 }
