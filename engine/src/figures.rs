@@ -2,6 +2,7 @@
 //!
 //! This module must not depend on who reads the figures, or in which format.
 
+use model::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The figures of an engine. `None` marks a figure that the engine does not have, or cannot determine without querying
@@ -22,6 +23,21 @@ pub struct Figures {
     pub tree: Option<TreeFigures>,
     /// The database, if the engine uses one.
     pub database: Option<DatabaseFigures>,
+    /// The change log, if the engine keeps one.
+    pub change_log: Option<ChangeLogFigures>,
+}
+
+/// The change log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeLogFigures {
+    /// The size of what is kept only for readers, in bytes.
+    pub bytes: u64,
+    /// The position of the oldest transaction that is kept.
+    pub first: u64,
+    /// The position after the last transaction.
+    pub next: u64,
+    /// The time of the oldest transaction that is kept only for readers, if there is one.
+    pub oldest: Option<DateTime>,
 }
 
 /// The reason why an engine refuses writes.

@@ -6,6 +6,7 @@ use crate::cli::{DurabilityArg, ServeArgs};
 use crate::log::LogFormat;
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
+use engine::KeepChanges;
 use engine_postgres::PostgresOptions;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
@@ -14,7 +15,7 @@ use server::{RehearsalSettings, Secondary, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tools::StoreUrl;
+use tools::{StoreUrl, parse_duration};
 
 /// The variable that contains account names and keys. There is no corresponding command line option.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
@@ -78,6 +79,8 @@ pub struct ProcessSettings {
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
+    /// How much of the change log is kept; `None` keeps none.
+    pub keep_changes: Option<KeepChanges>,
     /// The folder with the initial tables.
     pub seed: Option<PathBuf>,
     /// Whether tests may control the server through the admin listener.
@@ -186,6 +189,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         connections_per_address_max: args.max_connections_per_address,
         requests_max: args.max_requests.unwrap_or(default.requests_max),
         body_bytes,
+        change_streams_max: args.max_change_streams.unwrap_or(default.change_streams_max),
         targets: args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?,
         rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
         quota: args.quota.quota(),
@@ -211,9 +215,21 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         log_file: None,
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
         metrics_per_table: args.metrics_per_table.unwrap_or(true),
+        keep_changes: keep_changes(args.keep_log.as_deref(), args.keep_log_mib)?,
         seed: args.seed,
         test_controls,
     })
+}
+
+fn keep_changes(age: Option<&str>, mib: Option<u64>) -> anyhow::Result<Option<KeepChanges>> {
+    let Some(age) = age else {
+        ensure!(mib.is_none(), "--keep-log-mib is the size of a log that is not kept: add --keep-log DURATION");
+        return Ok(None);
+    };
+    let parsed = parse_duration(age).filter(|age| !age.is_zero());
+    let age = parsed.with_context(|| format!("--keep-log is {age}: pass a number and s, m, h or d, such as 24h"))?;
+    let bytes = mib.unwrap_or(10 * 1024).checked_mul(1024 * 1024).context("--keep-log-mib is too large")?;
+    Ok(Some(KeepChanges { age, bytes }))
 }
 
 /// Returns the single place where the data is kept.
@@ -225,6 +241,7 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
             args.durability.is_none() && args.cache_mib.is_none() && args.min_free_space.is_none(),
             "--durability, --cache-mib and --min-free-space apply only to a data folder: remove them, or remove --store"
         );
+        ensure!(args.keep_log.is_none(), "--keep-log does not apply to a database: remove it, or remove --store");
         return database(url, args);
     }
     let for_database = args.store_password_file.is_some() || args.store_connections.is_some();

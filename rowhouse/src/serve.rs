@@ -7,16 +7,17 @@ use crate::config::{Config, Storage};
 use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
-use engine::{Engine, Memory, MemoryCheckpoints};
+use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions};
 use engine_postgres::Postgres;
-use model::clock::SystemClock;
+use model::clock::{Clock, SystemClock};
 use platform::files::exposure_warning;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
@@ -102,16 +103,20 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
                  (--test-controls): use this only for tests"
             );
             let clock = TestClock::new();
-            let engine = Memory::for_tests(clock.clone());
-            let controls = (clock, engine.checkpoints());
-            serve(listener, config, observers, engine, Some(controls), (input, server_host)).await
+            let engine = keep_in_memory(Memory::for_tests(clock.clone()), &config);
+            let (controls, changes) = ((clock, engine.checkpoints()), engine.change_log());
+            serve(listener, config, observers, (engine, changes), Some(controls), (input, server_host)).await
         }
         Storage::Memory => {
             warn!("all data is in memory and will be lost when the server stops");
-            serve(listener, config, observers, Memory::new(SystemClock), None, (input, server_host)).await
+            let engine = keep_in_memory(Memory::new(SystemClock), &config);
+            let changes = engine.change_log();
+            serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
+            let keep_changes = config.process.keep_changes;
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
+            let options = EmbeddedOptions { keep_changes, ..options };
             let engine = Embedded::open(path, &options, SystemClock)?;
             info!("data is kept in {}", path.display());
             // Without the control socket, the server works but cannot be backed up while it runs.
@@ -119,7 +124,8 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             if let Err(error) = &control {
                 warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let served = serve(listener, config, observers, engine, None, (input, server_host)).await;
+            let changes = engine.change_log();
+            let served = serve(listener, config, observers, (engine, changes), None, (input, server_host)).await;
             drop(control);
             served
         }
@@ -133,8 +139,15 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let engine =
                 or_input_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
             info!("data is kept in the database {}", engine.place());
-            serve(listener, config, observers, engine, None, (input, server_host)).await
+            serve(listener, config, observers, (engine, None), None, (input, server_host)).await
         }
+    }
+}
+
+fn keep_in_memory<C: Clock>(engine: Memory<C>, config: &Config) -> Memory<C> {
+    match config.process.keep_changes {
+        Some(bounds) => engine.keep_changes(bounds),
+        None => engine,
     }
 }
 
@@ -165,7 +178,7 @@ async fn serve<E: Engine>(
     listener: TcpListener,
     config: Config,
     observers: Observers,
-    engine: E,
+    (engine, changes): (E, Option<Arc<dyn ChangeLog>>),
     test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     (input, server_host): (Option<StandardInput>, &mut impl ServerHost),
 ) -> anyhow::Result<()> {
@@ -185,7 +198,7 @@ async fn serve<E: Engine>(
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
     let connections_max = open_files::connection_capacity(config.server.connections_max);
     let settings = Settings { connections_max, ..config.server };
-    let server = Server::start(settings, config.access, tests, observers, engine, None).await?;
+    let server = Server::start(settings, config.access, tests, observers, engine, changes).await?;
     // From here on, a signal shuts the server down cleanly.
     let mut stop = pin!(stop_requested(stop_signal()?, input));
     tokio::select! {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Parses a duration such as `90m`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit = match text.chars().next_back()? {
         's' => 1,
         'm' => 60,

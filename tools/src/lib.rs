@@ -24,6 +24,7 @@ mod state_file;
 mod store_url;
 mod terminal;
 
+pub use duration::parse_duration;
 pub use names::parse_account;
 pub use runtime::stop_signal;
 pub use store_url::{StoreUrl, shows_password};

@@ -259,6 +259,21 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
     pub min_free_space: Option<u64>,
 
+    /// Keep the log of all changes for this time, such as 24h or 7d, so that it can be read [default: no log]
+    ///
+    /// With it, the change feed exists ($Changes and $ChangesTABLE). The log is kept for at least this time, unless
+    /// --keep-log-mib or a disk that is almost full removes it earlier. Without it, a log that was kept is removed.
+    #[arg(long, env = "ROWHOUSE_KEEP_LOG", value_name = "DURATION")]
+    pub keep_log: Option<String>,
+
+    /// Maximum size of the log that is kept for --keep-log, in MiB [default: 10240]
+    #[arg(long, env = "ROWHOUSE_KEEP_LOG_MIB", value_name = "MIB")]
+    pub keep_log_mib: Option<u64>,
+
+    /// Maximum number of streams of changes that are open at the same time [default: 64]
+    #[arg(long, env = "ROWHOUSE_MAX_CHANGE_STREAMS", value_name = "COUNT")]
+    pub max_change_streams: Option<usize>,
+
     /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; can be repeated or comma-separated
     ///
     /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT always work.

@@ -2,7 +2,7 @@
 
 use super::metrics_page::MetricsPage;
 use engine::Figures;
-use engine::figures::{CommitterFigures, DatabaseFigures, Refusal, TreeFigures};
+use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refusal, TreeFigures};
 use std::fmt;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
@@ -25,6 +25,9 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
         let help = "Free space below which only deletions are accepted (--min-free-space)";
         page.gauge("disk_reserve_bytes", help, disk.reserve_bytes)?;
     }
+    if let Some(figures) = &figures.change_log {
+        change_log(page, figures)?;
+    }
     if let Some(figures) = &figures.committer {
         committer(page, figures)?;
     }
@@ -35,6 +38,16 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
         Some(figures) => database(page, figures),
         None => Ok(()),
     }
+}
+
+fn change_log(page: &mut MetricsPage<'_, '_>, figures: &ChangeLogFigures) -> fmt::Result {
+    let help = "Disk space of the log that is kept only for readers (--keep-log)";
+    page.gauge("change_log_bytes", help, figures.bytes)?;
+    page.gauge("change_log_first_position", "Position of the oldest change that can be read", figures.first)?;
+    page.gauge("change_log_next_position", "Position after the last change", figures.next)?;
+    let Some(oldest) = figures.oldest else { return Ok(()) };
+    let help = "Unix time of the oldest change that is kept only for readers; it is missing as long as there is none";
+    page.gauge("change_log_oldest_seconds", help, oldest.unix_seconds().unsigned_abs())
 }
 
 fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt::Result {

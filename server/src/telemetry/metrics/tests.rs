@@ -5,9 +5,10 @@ use crate::limits::LimitFigures;
 use crate::request::EntityCounts;
 use engine::Figures;
 use engine::figures::{
-    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, ReadFigures, TreeFigures, TreeMemory,
+    ChangeLogFigures, CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, ReadFigures,
+    TreeFigures, TreeMemory,
 };
-use model::AccountName;
+use model::{AccountName, DateTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -108,6 +109,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         committer: Some(committer),
         tree: Some(tree),
         database: Some(database),
+        change_log: Some(ChangeLogFigures { bytes: 0, first: 1, next: 1, oldest: Some(DateTime::MIN) }),
     };
     MetricsSnapshot {
         now: Some(SystemTime::now()),
