@@ -21,6 +21,7 @@
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, SegmentHeader, take};
+use crate::log::mutants::{Mutant, planted};
 use crate::log::options::READ_BYTES;
 use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
@@ -381,7 +382,9 @@ impl<D: Disk> Archive<D> {
         }
         let encoded = footer.encode();
         target.write_all_at(&encoded, at).map_err(|error| failed("write", error))?;
-        target.sync_data().map_err(|error| failed("sync", error))?;
+        if !planted(Mutant::ArchiveWithoutSync) {
+            target.sync_data().map_err(|error| failed("sync", error))?;
+        }
         let archived = archived_name(id);
         self.disk.rename(unfinished, &archived).map_err(|error| failed("rename", error))?;
         self.disk.sync_folder().map_err(|error| failed("sync the folder of", error))?;

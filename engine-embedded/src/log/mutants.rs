@@ -39,6 +39,8 @@ pub(crate) enum Mutant {
     ChangeBeforeJudging,
     /// A clean shutdown only syncs.
     CloseWithoutSegment,
+    /// A segment is released before its archived form is synced.
+    ArchiveWithoutSync,
 }
 
 #[cfg(not(test))]

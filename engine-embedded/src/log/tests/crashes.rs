@@ -72,6 +72,7 @@ fn planted_mistakes_are_found() {
         (Planted::Log(IgnoreEvidence), Sync),
         (Planted::Log(ChangeBeforeJudging), Sync),
         (Planted::Log(CloseWithoutSegment), Sync),
+        (Planted::Log(ArchiveWithoutSync), Sync),
         (Planted::Disk(Lie::FoldersAreNotSynced), Sync),
         (Planted::Disk(Lie::FilesAreNotSynced), Sync),
         (Planted::Disk(Lie::SaltsAreKnown), Sync),

@@ -331,6 +331,8 @@ pub(super) struct SimulatedDisk {
     contents: Arc<Mutex<Contents>>,
     observer: Option<Observer>,
     interruption: Arc<Mutex<Option<Interruption>>>,
+    /// Begins the names of the folder's files on the disk.
+    prefix: &'static str,
 }
 
 impl fmt::Debug for SimulatedDisk {
@@ -341,7 +343,16 @@ impl fmt::Debug for SimulatedDisk {
 
 impl SimulatedDisk {
     pub(super) fn new(contents: Contents, observer: Option<Observer>) -> Self {
-        Self { contents: Arc::new(Mutex::new(contents)), observer, interruption: Arc::default() }
+        Self { contents: Arc::new(Mutex::new(contents)), observer, interruption: Arc::default(), prefix: "" }
+    }
+
+    /// Returns the folder of the archive, on the same disk.
+    pub(super) fn archive(&self) -> Self {
+        Self { prefix: "archive/", ..self.clone() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     pub(super) fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -373,7 +384,7 @@ impl SimulatedDisk {
     }
 
     fn inode(&self, name: &str) -> io::Result<usize> {
-        self.contents().names.get(name).copied().ok_or(io::ErrorKind::NotFound.into())
+        self.contents().names.get(&self.path(name)).copied().ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn file(&self, inode: usize) -> SimulatedFile {
@@ -389,7 +400,9 @@ impl Disk for SimulatedDisk {
     type File = SimulatedFile;
 
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.contents().names.keys().cloned().collect())
+        let contents = self.contents();
+        let names = contents.names.keys().filter_map(|path| path.strip_prefix(self.prefix));
+        Ok(names.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
     fn create(&self, name: &str) -> io::Result<SimulatedFile> {
@@ -397,7 +410,7 @@ impl Disk for SimulatedDisk {
             // Emptying a file is like replacing it.
             contents.inodes.push(Inode::default());
             let inode = contents.inodes.len() - 1;
-            contents.change_name(NameChange::Create(name.to_owned(), inode));
+            contents.change_name(NameChange::Create(self.path(name), inode));
         })?;
         Ok(self.file(self.inode(name)?))
     }
@@ -415,13 +428,13 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let inode = self.inode(from)?;
-        let change = || NameChange::Rename { from: from.to_owned(), to: to.to_owned(), inode };
+        let change = || NameChange::Rename { from: self.path(from), to: self.path(to), inode };
         self.perform(|contents| contents.change_name(change()))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.inode(name)?;
-        self.perform(|contents| contents.change_name(NameChange::Remove(name.to_owned())))
+        self.perform(|contents| contents.change_name(NameChange::Remove(self.path(name))))
     }
 
     fn sync_folder(&self) -> io::Result<()> {

@@ -40,13 +40,13 @@ fn open(folder: TempDir, persisted: u64) -> Kept {
     Kept { folder, writer }
 }
 
-/// Half of the payload is random, so that blocks differ in how well they can be compressed.
+/// Half of the payloads are random, so that blocks differ in how well they can be compressed.
 fn payload(sequence: u64, random: &mut Random) -> Vec<u8> {
     let mut payload = sequence.to_be_bytes().to_vec();
-    let length = random.below(3000);
-    payload.extend(
-        (0..length).map(|index| if sequence % 50 < 25 { (random.number() >> 8) as u8 } else { (index / 99) as u8 }),
-    );
+    let is_random = sequence % 50 < 25;
+    for index in 0..random.below(400) {
+        payload.extend((if is_random { random.number() } else { index / 50 }).to_be_bytes());
+    }
     payload
 }
 

@@ -11,6 +11,8 @@ use crate::log::options::Durability;
 use crate::log::recovery::{self, Known, Recovered};
 use crate::log::segments::Name;
 use crate::log::writer::Writer;
+use crate::sequence::Sequence;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use test_support::Random;
 
@@ -58,6 +60,8 @@ struct Progress {
 struct Simulation {
     durability: Durability,
     planted: Option<Planted>,
+    /// Whether released segments are kept for readers.
+    keeps: bool,
     progress: Arc<Mutex<Progress>>,
 }
 
@@ -68,7 +72,8 @@ pub(super) fn run(durability: Durability, planted: Option<Planted>, seed: u64) -
         _ => None,
     });
     let progress = Progress { counts: Counts::default(), failure: None, random: Random::new(seed) };
-    let simulation = Simulation { durability, planted, progress: Arc::new(Mutex::new(progress)) };
+    let simulation =
+        Simulation { durability, planted, keeps: seed.is_multiple_of(2), progress: Arc::new(Mutex::new(progress)) };
     let mut contents = Contents::new(seed);
     if let Some(Planted::Disk(lie)) = planted {
         contents.lie = Some(lie);
@@ -154,7 +159,9 @@ impl Simulation {
             let known = model.lock().unwrap().clone();
             match self.open(disk, &known) {
                 Ok((writer, recovered, found)) => {
-                    *model.lock().unwrap() = known.compare(&found, recovered.last, known.required(Crash::Kill))?;
+                    let recovered = known.compare(&found, recovered.last, known.required(Crash::Kill))?;
+                    self.read_all(&writer, &recovered)?;
+                    *model.lock().unwrap() = recovered;
                     return Ok(writer);
                 }
                 Err(OpenLogError::Disk(_)) => {
@@ -179,7 +186,26 @@ impl Simulation {
             found.add(record);
             Ok(())
         })?;
+        if self.keeps {
+            writer.upkeep().keep_in(disk.archive())?;
+        }
         Ok((writer, recovered, found))
+    }
+
+    /// If all segments are kept, a reader finds every transaction since the first one.
+    fn read_all(&self, writer: &Writer<SimulatedDisk>, model: &Model) -> Result<(), String> {
+        if !self.keeps {
+            return Ok(());
+        }
+        let upkeep = writer.upkeep();
+        let (reader, mut found) = (upkeep.reader(), Found::default());
+        let last = upkeep.synced_through();
+        let read = reader.read(Sequence::ZERO.next(), last, &mut |record| {
+            found.add(record);
+            ControlFlow::Continue(())
+        });
+        read.map_err(|error| format!("a reader finds {last} transactions: {error}"))?;
+        Model { persisted: 0, ..model.clone() }.compare(&found, last, model.all.len()).map(drop)
     }
 
     fn observer(&self, model: &Arc<Mutex<Model>>, depth: u32, in_recovery: bool) -> Observer {
@@ -229,6 +255,7 @@ impl Simulation {
         let (writer, recovered, found) = self.open(&disk, model).map_err(|error| error.to_string())?;
         let required = model.required(Crash::Kill);
         let recovered = model.compare(&found, recovered.last, required)?;
+        self.read_all(&writer, &recovered)?;
         if goes_deeper && !self.has_failed() {
             drop(writer);
             let contents = disk.contents().clone();
@@ -266,7 +293,11 @@ impl Simulation {
         let name = live.swap_remove(random.index(live.len()));
         let length = contents.length(&name);
         // Most of a header is padding.
-        let at = if random.below(8) == 0 { random.index(80) } else { 4096 + random.index((length - 4096).max(1)) };
+        let at = if random.below(8) == 0 {
+            random.index(80)
+        } else {
+            4096 + random.index(length.saturating_sub(4096).max(1))
+        };
         match random.below(if is_closed { 4 } else { 1 }) {
             0 => contents.damage(&name, |bytes| {
                 if let Some(byte) = bytes.get_mut(at) {
