@@ -163,6 +163,13 @@ impl InstantText {
         self.write(out, b"%3A", self.trimmed_fraction());
     }
 
+    /// Returns the minute as `20210304T0506`. The order of these strings is the order of the minutes.
+    pub fn minute(&self) -> [u8; 13] {
+        let [y1, y2, y3, y4, _, m1, m2, _, d1, d2, t, h1, h2] = self.hour;
+        let [n1, n2] = self.minute;
+        [y1, y2, y3, y4, m1, m2, d1, d2, t, h1, h2, n1, n2]
+    }
+
     fn trimmed_fraction(&self) -> &[u8] {
         let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
         let kept = if zeros == 7 { 0 } else { self.fraction.len() - zeros };

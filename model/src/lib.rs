@@ -4,6 +4,7 @@
 //! here is about the caller's data.
 
 mod access;
+pub mod changes_table;
 pub mod clock;
 pub mod control_characters;
 pub mod datetime;
@@ -17,12 +18,14 @@ mod queries;
 mod service;
 
 pub use access::{grant, permissions, policy, roles};
-pub use entities::{edm, entity, etag, mutation, record, retention, transaction};
+pub use entities::{computed_record, edm, entity, etag, mutation, record, retention, transaction};
 pub use keys::{key, prefix, range};
 pub use queries::{filter, index, plan};
 pub use service::{cors, service_properties, table_settings};
 
+pub use changes_table::{ChangePosition, ChangesTable};
 pub use clock::Clock;
+pub use computed_record::ComputedRecord;
 pub use cors::{CorsRule, CorsRules};
 pub use datetime::DateTime;
 pub use edm::{EdmType, EdmValue, Guid};

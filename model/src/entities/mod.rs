@@ -2,6 +2,7 @@
 //!
 //! This folder must not know filters or credentials.
 
+pub mod computed_record;
 pub mod edm;
 pub mod entity;
 pub mod etag;

@@ -70,7 +70,7 @@ pub fn stamp(record: &mut [u8], now: DateTime) -> Result<DateTime, DamagedRecord
 #[derive(Debug, Clone, Copy)]
 pub struct RecordView<'a> {
     timestamp: DateTime,
-    count: u8,
+    count: u16,
     properties: &'a [u8],
 }
 
@@ -83,7 +83,12 @@ impl<'a> RecordView<'a> {
             return Err(DamagedRecord);
         }
         let timestamp = DateTime::from_ticks(i64::from_be_bytes(timestamp)).ok_or(DamagedRecord)?;
-        Ok(Self { timestamp, count, properties })
+        Ok(Self { timestamp, count: u16::from(count), properties })
+    }
+
+    /// Creates a view of properties that were not stored as a record.
+    pub(super) fn from_parts(timestamp: DateTime, count: u16, properties: &'a [u8]) -> Self {
+        Self { timestamp, count, properties }
     }
 
     /// Returns the time of the last write.
@@ -183,6 +188,14 @@ impl<'a> Property<'a> {
         })
     }
 
+    /// Appends the value as it is stored in a record.
+    pub(super) fn push_value_to(&self, out: &mut Vec<u8>) {
+        if fixed_bytes(self.edm_type).is_none() {
+            push_length(out, self.value.len());
+        }
+        out.extend_from_slice(self.value);
+    }
+
     fn fixed<const N: usize>(&self) -> Result<[u8; N], DamagedRecord> {
         self.value.try_into().map_err(|_| DamagedRecord)
     }
@@ -191,7 +204,7 @@ impl<'a> Property<'a> {
 /// An iterator over the properties of a record.
 #[derive(Debug, Clone, Default)]
 pub struct Properties<'a> {
-    left: u8,
+    left: u16,
     rest: &'a [u8],
 }
 
@@ -387,7 +400,7 @@ impl RecordBuilder {
     pub fn properties(&self) -> Properties<'_> {
         let kept = self.count.min(CUSTOM_PROPERTIES_MAX);
         Properties {
-            left: u8::try_from(kept).expect("the limit fits one byte"),
+            left: u16::try_from(kept).expect("the limit fits two bytes"),
             rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default(),
         }
     }
@@ -427,7 +440,7 @@ impl RecordBuilder {
     }
 }
 
-fn push_length(out: &mut Vec<u8>, length: usize) {
+pub(super) fn push_length(out: &mut Vec<u8>, length: usize) {
     let mut left = length;
     loop {
         let low = u8::try_from(left & 0x7F).expect("seven bits fit one byte");
@@ -440,7 +453,7 @@ fn push_length(out: &mut Vec<u8>, length: usize) {
     }
 }
 
-fn push_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
+pub(super) fn push_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => {
             push_length(out, text.len());

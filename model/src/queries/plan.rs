@@ -132,6 +132,25 @@ pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
     TableRange { from, to }
 }
 
+/// Bounds on both keys of an entity, independent of each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyBounds {
+    /// The bounds on the partition key.
+    pub partitions: (Bound<String>, Bound<String>),
+    /// The bounds on the row key.
+    pub rows: (Bound<String>, Bound<String>),
+}
+
+/// Returns the tightest bounds on both keys that contain every match of a filter, or `None` if nothing can match. They
+/// are for tables in which both keys have the same order.
+pub fn plan_bounds(filter: Option<&Filter>) -> Option<KeyBounds> {
+    let areas = filter.map_or_else(|| vec![Area::ALL], |filter| areas(filter, true, entity_bound));
+    let Area { partitions, rows } = hull(areas)?;
+    let owned = |bound: Bound<Cow<'_, str>>| bound.map(Cow::into_owned);
+    let bounds = |interval: Interval<'_>| (owned(interval.lower), owned(interval.upper));
+    Some(KeyBounds { partitions: bounds(partitions), rows: bounds(rows) })
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Partition,

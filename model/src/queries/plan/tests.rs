@@ -30,6 +30,19 @@ fn or<const N: usize>(operands: [Filter; N]) -> Filter {
 }
 
 #[test]
+fn bounds_are_independent_of_each_other() {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let bounds = |filter| plan_bounds(Some(&filter)).map(|bounds| (bounds.partitions, bounds.rows));
+    assert_eq!(bounds(row(GreaterThan, "7")), Some((all.clone(), (Bound::Excluded("7".to_owned()), Bound::Unbounded))));
+    let between = and([partition(GreaterThanOrEqual, "p"), row(GreaterThan, "7"), row(LessThan, "9"), other()]);
+    let partitions = (Bound::Included("p".to_owned()), Bound::Unbounded);
+    let rows = (Bound::Excluded("7".to_owned()), Bound::Excluded("9".to_owned()));
+    assert_eq!(bounds(between), Some((partitions, rows)));
+    assert_eq!(bounds(other()), Some((all.clone(), all)));
+    assert_eq!(bounds(and([row(Equal, "1"), row(Equal, "2")])), None);
+}
+
+#[test]
 fn one_range_is_as_tight_as_the_keys_allow() {
     let point = and([partition(Equal, "p"), row(Equal, "r")]);
     for (filter, kind, range) in [
@@ -301,6 +314,27 @@ proptest! {
                 prop_assert_eq!(covered, matches(&filter, &entity), "{:?} {:?}", filter, entity.key);
             }
         }
+    }
+
+    #[test]
+    fn bounds_never_lose_a_match(filter in filter(), entity in any_entity()) {
+        let lies_between = |(lower, upper): &(Bound<String>, Bound<String>), key: &str| {
+            let is_above = match lower {
+                Bound::Unbounded => true,
+                Bound::Included(lower) => compare_ordinal(key, lower).is_ge(),
+                Bound::Excluded(lower) => compare_ordinal(key, lower).is_gt(),
+            };
+            is_above && match upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => compare_ordinal(key, upper).is_le(),
+                Bound::Excluded(upper) => compare_ordinal(key, upper).is_lt(),
+            }
+        };
+        let is_inside = plan_bounds(Some(&filter)).is_some_and(|bounds| {
+            lies_between(&bounds.partitions, entity.key.partition.as_str())
+                && lies_between(&bounds.rows, entity.key.row.as_str())
+        });
+        prop_assert!(is_inside || !matches(&filter, &entity), "{:?}", filter);
     }
 
     #[test]
