@@ -2,9 +2,9 @@
 //!
 //! Only this module converts the errors of engines, bodies and grants to a [`Failure`].
 
-use engine::{CatalogError, CommitError, Fault, ReadError};
+use engine::{CatalogError, ChangesError, CommitError, Fault, ReadError};
 use model::record::DamagedRecord;
-use model::{Denial, MutationError};
+use model::{ChangePosition, Denial, MutationError};
 use std::error::Error;
 use std::fmt;
 use wire::entity_body::BodyError;
@@ -151,6 +151,21 @@ impl From<ReadError> for Failure {
                 "The index of the property is still being built. Get Table Indexes tells when it is ready.",
             )),
             ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ChangesError> for Failure {
+    fn from(error: ChangesError) -> Self {
+        match error {
+            ChangesError::Dropped(first) => Self::query(ServiceError::new(
+                ErrorCode::PositionExpired,
+                format!(
+                    "The change log no longer contains this position. The oldest position is {}.",
+                    ChangePosition::start_of(first)
+                ),
+            )),
+            ChangesError::Fault(fault) => fault.into(),
         }
     }
 }

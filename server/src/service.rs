@@ -19,8 +19,9 @@ use crate::operations;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
-    ConnectionInfo, IncomingRequest, OperationContext, OperationKind, PayloadKind, RequestContext, ThrottleUnit,
-    effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route, table_of,
+    ConnectionInfo, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind, RequestContext,
+    ThrottleUnit, VirtualTable, effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route,
+    table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -36,7 +37,7 @@ use engine::Engine;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, DateTime, Grant, OrderedView, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ pub(crate) struct Service<E> {
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
-    views: Vec<OrderedView>,
+    virtual_table: VirtualTable,
     headers: Headers<'r>,
     version: Version,
     preferences: FormatPreferences<'r>,
@@ -182,6 +183,10 @@ impl<E: Engine> Service<E> {
         explorer::Address::parse(path).filter(|_| self.settings.explorer)
     }
 
+    fn offered(&self) -> Offered {
+        Offered { extensions: self.settings.extensions, changes: self.changes.is_some() }
+    }
+
     /// Returns true if every request is recorded. If only traces are on, only traced requests are recorded.
     fn records_every_request(&self) -> bool {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
@@ -243,6 +248,7 @@ impl<E: Engine> Service<E> {
             self.throttle.as_ref(),
             self.quotas.account_quota(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
+            self.changes.as_ref(),
         );
         let result = self.execute(context, requested, &grant, &tables, body).await;
         context.entities = tables.entities();
@@ -281,7 +287,7 @@ impl<E: Engine> Service<E> {
         context.table = table_of(&resource).cloned();
         let info = kind.info();
         context.preference = info.preference(preferences.data_service_version, headers.prefer);
-        let views = authorize(grant, kind, &resource, extensions)?;
+        let virtual_table = authorize(grant, kind, &resource, self.offered())?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
@@ -296,7 +302,7 @@ impl<E: Engine> Service<E> {
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         context.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
-        Ok(RequestedOperation { kind, resource, views, headers, version, preferences, format, timeout })
+        Ok(RequestedOperation { kind, resource, virtual_table, headers, version, preferences, format, timeout })
     }
 
     async fn execute(
@@ -307,7 +313,8 @@ impl<E: Engine> Service<E> {
         tables: &AccountTables<'_, E>,
         body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
-        let RequestedOperation { kind, resource, views, headers, version, preferences, format, timeout } = requested;
+        let RequestedOperation { kind, resource, virtual_table, headers, version, preferences, format, timeout } =
+            requested;
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
@@ -334,13 +341,13 @@ impl<E: Engine> Service<E> {
             },
             data_service_version: preferences.data_service_version,
             domains: &self.settings.domains,
-            views,
+            virtual_table,
             headers,
             options: &incoming.options,
             body_format,
             preference: context.preference,
             memory: &memory,
-            extensions: self.settings.extensions,
+            offered: self.offered(),
             query_deadline: incoming.started + timeout.min(self.settings.query_time),
         };
         let run = pin!(operations::run(tables, &operation));

@@ -6,6 +6,8 @@
 //! 1. At least one entity is examined or passed before the deadline is checked, so a chain of pages always ends.
 //! 2. An entity that cannot be read is an error; it is never skipped.
 //!
+//! The change feed of the server, whose rows no engine stores, builds its pages here, too.
+//!
 //! This module must not know where the entities are stored.
 
 use crate::contract::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
@@ -86,23 +88,35 @@ impl<S: EntitySink> PageBuilder<S> {
         if self.must_stop() {
             return Ok(self.end_before(position));
         }
-        self.examined += 1;
-        self.unchecked += 1 + record.len() / 1024;
         let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
+        self.examine(position, key, &entity)
+    }
+
+    /// Offers the next entity, which is not stored, to the page. `key` is its position in the order of the scan.
+    pub fn visit_view(&mut self, key: &[u8], entity: &EntityView<'_>) -> Result<ControlFlow<()>, Fault> {
+        if self.must_stop() {
+            return Ok(self.end_before(key));
+        }
+        self.examine(key, key, entity)
+    }
+
+    fn examine(&mut self, position: &[u8], key: &[u8], entity: &EntityView<'_>) -> Result<ControlFlow<()>, Fault> {
+        self.examined += 1;
+        self.unchecked += 1 + entity.record.record_bytes() / 1024;
         let expires = self.expiry.of(entity.record);
         if !self.expiry.shows(expires) {
             self.earliest_expiry = self.earliest_expiry.into_iter().chain(expires).min();
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(filter) = &self.filter
-            && !filter.matches(&entity).map_err(|_| damaged(key))?
+            && !filter.matches(entity).map_err(|_| damaged(key))?
         {
             return Ok(ControlFlow::Continue(()));
         }
         if self.full {
             return Ok(self.end_before(position));
         }
-        let intake = self.sink.entity(&entity);
+        let intake = self.sink.entity(entity);
         if intake == SinkDecision::Refused {
             return Ok(self.end_before(position));
         }
@@ -134,6 +148,11 @@ impl<S: EntitySink> PageBuilder<S> {
         ControlFlow::Break(())
     }
 
+    /// Returns whether the deadline has passed.
+    pub fn is_due(&self) -> bool {
+        monotonic::now() >= self.deadline
+    }
+
     fn must_stop(&mut self) -> bool {
         let steps = self.examined + self.passed;
         if steps == 0 {
@@ -143,7 +162,7 @@ impl<S: EntitySink> PageBuilder<S> {
             return false;
         }
         self.unchecked = 0;
-        self.is_cancelled() || monotonic::now() >= self.deadline
+        self.is_cancelled() || self.is_due()
     }
 
     fn is_cancelled(&self) -> bool {

@@ -18,21 +18,21 @@ pub(crate) mod web_page;
 pub(crate) use authentication::authenticate;
 
 use crate::failure::Failure;
-use crate::request::{OperationKind, table_of};
+use crate::request::{Offered, OperationKind, VirtualTable, table_of};
 use model::grant::EntityAccess;
-use model::{Action, Denial, Grant, OrderedView, Scope};
+use model::{Action, ChangesTable, Denial, Grant, OrderedView, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-/// Returns the ordered views that the name of the table can mean and that the credential may read; none for the name of
-/// a table.
+/// Returns what the name of the table means, if it is not the name of a table. Contains only what the credential may
+/// read.
 pub(crate) fn authorize(
     grant: &Grant,
     kind: OperationKind,
     resource: &Resource<'_>,
-    extensions: bool,
-) -> Result<Vec<OrderedView>, Failure> {
-    check(grant, kind, resource, extensions).map_err(|denial| match denial {
+    offered: Offered,
+) -> Result<VirtualTable, Failure> {
+    check(grant, kind, resource, offered).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
         denial => denied(grant, kind, denial),
     })
@@ -42,9 +42,9 @@ pub(crate) fn authorize_part(
     grant: &Grant,
     kind: OperationKind,
     resource: &Resource<'_>,
-    extensions: bool,
-) -> Result<Vec<OrderedView>, Failure> {
-    check(grant, kind, resource, extensions).map_err(|denial| {
+    offered: Offered,
+) -> Result<VirtualTable, Failure> {
+    check(grant, kind, resource, offered).map_err(|denial| {
         let failure = denied(grant, kind, denial);
         // The failure of a part appears in the response to the batch and is not logged elsewhere.
         if let Some(source) = &failure.source {
@@ -58,19 +58,26 @@ fn check(
     grant: &Grant,
     kind: OperationKind,
     resource: &Resource<'_>,
-    extensions: bool,
-) -> Result<Vec<OrderedView>, Denial> {
+    offered: Offered,
+) -> Result<VirtualTable, Denial> {
     let table = table_of(resource).map_or("", |table| table.as_ref());
     // A view is not in the list of tables, so an operation on an entry of the list does not address a view.
-    if extensions && !matches!(resource, Resource::Table(_)) {
-        let views = OrderedView::meanings(table);
-        if !views.is_empty() {
-            return check_views(grant, kind, views);
+    if !matches!(resource, Resource::Table(_)) {
+        if offered.extensions {
+            let views = OrderedView::meanings(table);
+            if !views.is_empty() {
+                return check_views(grant, kind, views).map(VirtualTable::Views);
+            }
+        }
+        if offered.changes
+            && let Some(changes) = ChangesTable::from_name(table)
+        {
+            return check_changes(grant, kind, &changes).map(|()| VirtualTable::Changes(changes));
         }
     }
     match (kind.info().action)(table) {
-        Some(action) => grant.check(action).map(|()| Vec::new()),
-        None => Ok(Vec::new()),
+        Some(action) => grant.check(action).map(|()| VirtualTable::None),
+        None => Ok(VirtualTable::None),
     }
 }
 
@@ -86,6 +93,23 @@ fn check_views(grant: &Grant, kind: OperationKind, mut views: Vec<OrderedView>) 
         grant.check(read).map_err(|reason| denial = reason).is_ok()
     });
     if views.is_empty() { Err(denial) } else { Ok(views) }
+}
+
+/// The change feed can only be read. The changes of a table may be read by whoever may read the table, and the changes
+/// of all tables by whoever may read all tables.
+fn check_changes(grant: &Grant, kind: OperationKind, changes: &ChangesTable) -> Result<(), Denial> {
+    if !matches!(kind, OperationKind::QueryEntities | OperationKind::CountEntities | OperationKind::QueryEntity) {
+        return Err(Denial::Operation);
+    }
+    let table = match changes {
+        ChangesTable::Of(table) => table.as_str(),
+        ChangesTable::All if matches!(grant.scope, Scope::Table { .. } | Scope::Delegated { .. }) => {
+            return Err(Denial::Table);
+        }
+        // No role on a single table has this name.
+        ChangesTable::All => "$Changes",
+    };
+    grant.check(Action::Entities { table, access: EntityAccess::Read, key: None })
 }
 
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
@@ -116,8 +140,8 @@ mod tests {
             (OperationKind::UpdateEntity, OperationKind::InsertOrReplaceEntity),
             (OperationKind::MergeEntity, OperationKind::InsertOrMergeEntity),
         ] {
-            assert!(authorize(&grant, update, &resource, false).is_ok());
-            let failure = authorize(&grant, upsert, &resource, false).unwrap_err();
+            assert!(authorize(&grant, update, &resource, Offered::default()).is_ok());
+            let failure = authorize(&grant, upsert, &resource, Offered::default()).unwrap_err();
             assert_eq!(failure.error.code, ErrorCode::AuthorizationPermissionMismatch);
             assert_eq!(failure.layer, Layer::Service);
             assert!(failure.source.unwrap().to_string().ends_with("on orchardacct is denied to someone"));

@@ -1,10 +1,30 @@
-//! The change feed: what clients see of the engine's change log.
+//! The change feed: the engine's change log as tables that clients can read (`docs/change-feed.md`).
 //!
-//! This folder must not depend on operations or HTTP.
+//! Invariants:
+//!
+//! 1. A reader sees only the account and the entities that its credential covers. It sees the creation and deletion of
+//!    a table only if its credential covers all entities of the table.
+//! 2. A reader that names a position gets every change from there on, or an error.
+//!
+//! This folder must not depend on operations, credentials or HTTP.
 
-use engine::ChangeLog;
+mod bounds;
+mod rows;
+
+pub(crate) use bounds::ChangeBounds;
+pub(crate) use rows::ChangeRows;
+
+use crate::failure::Failure;
+use engine::{ChangeEffect, ChangeLog, ChangeSelection, ChangesError, KeptChanges, TableKey};
+use model::{AccountName, ChangePosition, ChangesTable, KeyRange};
 use std::fmt;
 use std::sync::Arc;
+use wire::{ErrorCode, ServiceError};
+
+/// The size of the part of the log that is read at a time, in bytes.
+pub(crate) const READ_BYTES: usize = 1024 * 1024;
+/// The position of the first transaction of a log.
+const FIRST_POSITION: u64 = 1;
 
 /// The change feed of a server.
 pub(crate) struct ChangeFeed {
@@ -12,9 +32,39 @@ pub(crate) struct ChangeFeed {
     pub(crate) streams_max: usize,
 }
 
+/// The changes that a reader sees.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeScope {
+    pub(crate) selection: ChangeSelection,
+    /// The keys of the entities whose changes it sees. `None` for everything, including the changes of tables.
+    ranges: Option<Vec<KeyRange>>,
+}
+
 impl ChangeFeed {
     pub(crate) fn new(log: Arc<dyn ChangeLog>, streams_max: usize) -> Self {
         Self { log, streams_max }
+    }
+
+    /// Returns the position from which a reader reads.
+    pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
+        let KeptChanges { first, next } = self.log.kept();
+        if bounds.position.is_some_and(|position| position.transaction > next) {
+            return Err(ahead(next));
+        }
+        let oldest = ChangePosition::start_of(first);
+        let at_minute = match bounds.minute {
+            Some(minute) => Some(self.log.find(minute).await?),
+            None => None,
+        };
+        // The transactions before the first one of a minute are all older than the minute. If the oldest transaction is
+        // not one of them, transactions of the minute may have been dropped.
+        let at_minute = at_minute.filter(|found| *found > first).map(ChangePosition::start_of);
+        let kept = bounds.position.filter(|position| *position >= oldest).max(at_minute);
+        match kept {
+            Some(kept) => Ok(kept),
+            None if bounds.has_start() && first > FIRST_POSITION => Err(ChangesError::Dropped(first).into()),
+            None => Ok(oldest),
+        }
     }
 }
 
@@ -22,4 +72,41 @@ impl fmt::Debug for ChangeFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChangeFeed").field("kept", &self.log.kept()).finish_non_exhaustive()
     }
+}
+
+impl ChangeScope {
+    /// Creates the scope of a reader of a table of the feed whose credential covers the given key ranges.
+    pub(crate) fn new(account: &AccountName, table: &ChangesTable, ranges: Vec<KeyRange>) -> Self {
+        let table = match table {
+            ChangesTable::All => None,
+            ChangesTable::Of(name) => Some(TableKey { account: account.clone(), name: name.clone() }),
+        };
+        let is_everything = ranges == [KeyRange::all()];
+        let selection = ChangeSelection { account: Some(account.clone()), table };
+        Self { selection, ranges: (!is_everything).then_some(ranges) }
+    }
+
+    fn contains(&self, effect: &ChangeEffect) -> bool {
+        let key = match effect {
+            ChangeEffect::Put { table, key, .. } | ChangeEffect::Delete { table, key, .. } => {
+                // Clients do not write metrics tables.
+                if table.name.is_metrics_table() || !self.selection.contains(table) {
+                    return false;
+                }
+                key
+            }
+            ChangeEffect::CreateTable { table, .. } | ChangeEffect::DeleteTable { table } => {
+                return self.ranges.is_none() && !table.name.is_metrics_table() && self.selection.contains(table);
+            }
+            ChangeEffect::SetTable { .. } | ChangeEffect::SetProperties { .. } => return false,
+        };
+        self.ranges.as_ref().is_none_or(|ranges| ranges.iter().any(|range| range.contains(key)))
+    }
+}
+
+/// Happens if a client has positions of another log, such as the log of a server that kept its data in memory.
+fn ahead(next: u64) -> Failure {
+    let end = ChangePosition::start_of(next);
+    let message = format!("The change log does not contain this position yet. The next position is {end}.");
+    Failure::query(ServiceError::new(ErrorCode::PositionExpired, message))
 }

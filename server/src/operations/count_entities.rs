@@ -2,6 +2,7 @@
 //!
 //! Like a query, a count ends at its deadline with a continuation token. The client adds the counts of all responses.
 
+use super::query_changes;
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
@@ -15,10 +16,13 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
+    if let Some(table) = context.virtual_table.changes() {
+        return Box::pin(query_changes::count(tables, context, table, EveryEntity)).await;
+    }
     context.options.check_supported().map_err(Failure::service)?;
     let Selection { ranges, filter, .. } = Selection::new(context)?;
     let from = selection::position(context)?;
-    let (table, order) = tables.queried(context.table(), &context.views).await?;
+    let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
     let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let scan = Scan { ranges, order, from, filter, ..Scan::all(context.query_deadline) };
     let (EveryEntity, end) = tables.scan(&table, scan, EveryEntity).await?;

@@ -19,6 +19,7 @@ mod get_table_indexes;
 mod get_table_retention;
 mod get_user_delegation_key;
 mod insert_entity;
+mod query_changes;
 mod query_entities;
 mod query_tables;
 mod set_service_properties;

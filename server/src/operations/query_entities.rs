@@ -5,6 +5,7 @@
 //! memory for these bytes is acquired before the page is written. If the client disconnects, the future of the request
 //! is dropped, and the scan with it.
 
+use super::query_changes;
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
@@ -28,6 +29,9 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
+    if let Some(table) = context.virtual_table.changes() {
+        return Box::pin(query_changes::query(tables, context, table)).await;
+    }
     let options = &context.options;
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
@@ -41,7 +45,7 @@ pub(super) async fn run<E: Engine>(
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, filter, .. } = selection;
-    let (table, order) = tables.queried(context.table(), &context.views).await?;
+    let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
     // The entities of a view have the addresses of the entities in its table.
     let name = if order == Order::Key { context.table() } else { table.name.as_str() };
     let scan = Scan { ranges, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
@@ -93,7 +97,7 @@ impl PageForm {
 }
 
 /// Encodes entities into segments. The page ends before it becomes too long, but contains at least one entity.
-struct PageWriter {
+pub(super) struct PageWriter {
     form: PageForm,
     bounds: EntityBounds,
     cache: EncoderCache,
@@ -105,7 +109,7 @@ struct PageWriter {
 }
 
 impl PageWriter {
-    fn new(context: &OperationContext<'_>, table: &str, select: Option<Select>) -> Self {
+    pub(super) fn new(context: &OperationContext<'_>, table: &str, select: Option<Select>) -> Self {
         let form = PageForm {
             base: context.response.base.to_owned(),
             account: context.account().clone(),
@@ -127,7 +131,7 @@ impl PageWriter {
         }
     }
 
-    fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+    pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
         if let Some(damage) = self.damage {
             return Err(damage.into());
         }

@@ -17,6 +17,7 @@ mod operation_context;
 mod request_id;
 mod route;
 pub(crate) mod selection;
+mod virtual_table;
 
 pub(crate) use connection_info::ConnectionInfo;
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
@@ -28,3 +29,4 @@ pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_t
 pub(crate) use operation_context::{OperationContext, address_key, resolved, table_of};
 pub(crate) use request_id::{RequestId, random_number};
 pub(crate) use route::{effective_method, route};
+pub(crate) use virtual_table::{Offered, VirtualTable};

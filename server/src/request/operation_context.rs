@@ -1,11 +1,11 @@
 //! The input of one operation, which is a whole request or a part of a batch.
 
-use super::{OperationKind, RequestContext};
+use super::{Offered, OperationKind, RequestContext, VirtualTable};
 use crate::failure::{Failure, Layer};
 use crate::limits::memory::RequestMemory;
 use model::etag::ConditionError;
 use model::key::KeyError;
-use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, OrderedView, TableName};
+use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
 use wire::filter::{FilterError, Grammar};
@@ -24,16 +24,15 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) response: ResponseContext<'a>,
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) domains: &'a [String],
-    /// The ordered views that the name in the URL can mean, in the order of precedence; empty for the name of a table.
-    pub(crate) views: Vec<OrderedView>,
+    /// What the name in the URL means, if it is not the name of a table.
+    pub(crate) virtual_table: VirtualTable,
     pub(crate) headers: Headers<'a>,
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
-    /// Whether the server offers what the cloud service does not have.
-    pub(crate) extensions: bool,
+    pub(crate) offered: Offered,
     /// The time at which a query must respond, with a continuation token if it is not finished.
     pub(crate) query_deadline: Instant,
 }
@@ -88,7 +87,7 @@ impl<'a> OperationContext<'a> {
 
     /// Returns the filter, or `None` if every entity or table matches.
     pub(crate) fn filter(&self) -> Result<Option<Filter>, FilterError> {
-        let grammar = if self.extensions { Grammar::Extended } else { Grammar::Service };
+        let grammar = if self.offered.extensions { Grammar::Extended } else { Grammar::Service };
         filter::parse_optional(self.options.filter.as_deref().unwrap_or_default(), grammar)
     }
 

@@ -2,8 +2,9 @@
 //! continuation token the position from which they are read (specification 04).
 
 use super::OperationContext;
+use crate::changes::ChangeBounds;
 use crate::failure::Failure;
-use model::plan::{PlanKind, plan};
+use model::plan::{PlanKind, plan, plan_bounds};
 use model::{Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
@@ -17,11 +18,22 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn new(context: &OperationContext<'_>) -> Result<Self, Failure> {
+        let selection = Self::of_changes(context)?;
+        Ok(Self { ranges: context.grant.restrict(selection.ranges), ..selection })
+    }
+
+    /// Returns the selection of a table of the change feed. The key ranges of the credential apply to the entities that
+    /// changed, not to the rows of the feed.
+    pub(crate) fn of_changes(context: &OperationContext<'_>) -> Result<Self, Failure> {
         let filter = context.filter().map_err(filter_failure)?;
         let plan = plan(filter.as_ref());
-        let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
-        Ok(Self { ranges, filter, plan: plan.kind })
+        Ok(Self { ranges: addressed(&context.resource, plan.ranges), filter, plan: plan.kind })
     }
+}
+
+/// Returns the bounds that a filter implies for the positions of changes.
+pub(crate) fn change_bounds(filter: Option<&Filter>) -> ChangeBounds {
+    plan_bounds(filter).map_or_else(ChangeBounds::default, |bounds| ChangeBounds::new(&bounds))
 }
 
 /// Restricts ranges to the partition in the URL, if there is one (02 §1).
@@ -55,7 +67,7 @@ pub(crate) fn position(context: &OperationContext<'_>) -> Result<Option<Position
     let Some(partition) = options.next_partition_key.as_deref() else {
         return if row.is_some() { Err(malformed()) } else { Ok(None) };
     };
-    if !context.views.is_empty() {
+    if !context.virtual_table.views().is_empty() {
         return continuation::decode_bytes(partition).map(Position::from_bytes).map(Some).ok_or_else(malformed);
     }
     let (partition, row) = (key(partition)?, row.map(key).transpose()?);
@@ -68,7 +80,7 @@ pub(crate) fn tokens(context: &OperationContext<'_>, next: Option<&Position>) ->
     let Some(next) = next else { return Vec::new() };
     let tokens =
         |partition, row| vec![("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
-    if !context.views.is_empty() {
+    if !context.virtual_table.views().is_empty() {
         return tokens(continuation::encode(next.as_bytes()), continuation::encode(""));
     }
     next.keys().map_or_else(Vec::new, |keys| {

@@ -1,6 +1,7 @@
 //! The operations' access to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
+use crate::changes::ChangeFeed;
 use crate::failure::Failure;
 use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
@@ -21,13 +22,15 @@ use wire::ErrorCode;
 
 pub(crate) struct AccountTables<'a, E> {
     pub(super) engine: &'a E,
-    account: &'a AccountName,
+    pub(super) account: &'a AccountName,
     /// `None` if nothing is throttled.
-    throttle: Option<&'a Throttle>,
+    pub(super) throttle: Option<&'a Throttle>,
     /// `None` if the account has no quota.
     quota: Option<AccountQuota<'a>>,
     /// `None` if the server keeps no metrics for accounts.
     metrics_tables: Option<MetricsTables>,
+    /// `None` if there is no change feed.
+    pub(super) changes: Option<&'a ChangeFeed>,
     entities: EntityCounters,
 }
 
@@ -67,9 +70,10 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         throttle: Option<&'a Throttle>,
         quota: Option<AccountQuota<'a>>,
         has_secondary_metrics: Option<bool>,
+        changes: Option<&'a ChangeFeed>,
     ) -> Self {
         let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
-        Self { engine, account, throttle, quota, metrics_tables, entities: EntityCounters::default() }
+        Self { engine, account, throttle, quota, metrics_tables, changes, entities: EntityCounters::default() }
     }
 
     pub(crate) fn entities(&self) -> EntityCounts {

@@ -6,10 +6,12 @@
 //! depend on any of this. Code in this folder must not depend on HTTP, formats or credentials.
 
 mod account_tables;
+mod changes;
 mod deletion;
 mod metrics_tables;
 mod sweep;
 
 pub(crate) use account_tables::{AccountTables, CommitFailure};
+pub(crate) use changes::ChangesEnd;
 pub(crate) use deletion::Deletion;
 pub(crate) use sweep::run as sweep;

@@ -89,7 +89,7 @@ impl<E: Engine> Sweep<E> {
     /// Deletes the entities of a table that have expired. A failure ends the pass early.
     async fn pass(&self, table: &TableKey, retention: Retention) -> LastPass {
         let (began, began_at) = (clock::instant(), self.clock.now());
-        let tables = AccountTables::new(&*self.engine, &table.account, None, None, None);
+        let tables = AccountTables::new(&*self.engine, &table.account, None, None, None, None);
         let (mut from, mut examined, mut deleted) = (None, Duration::ZERO, 0);
         // A property may contain any time, so that an entity can expire as soon as it is written.
         let mut nothing_before = match retention.property() {

@@ -138,6 +138,13 @@ impl Throttle {
         Ok(AdmittedRead { throttle: self, keys })
     }
 
+    /// Admits a query that is not limited to a partition, like [`Self::admit_query`].
+    pub(crate) fn admit_scan(&self, account: &AccountName) -> Result<AdmittedRead<'_>, Failure> {
+        let keys = self.keys(account, None);
+        self.admit(keys, 1, clock::instant())?;
+        Ok(AdmittedRead { throttle: self, keys })
+    }
+
     fn nanos(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX)
     }

@@ -48,7 +48,7 @@ impl<'a> Part<'a> {
     /// The caller, the version, the time and the deadline come from the batch.
     pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
         let (kind, resource) = self.operation()?;
-        let views = authorize_part(batch.grant, kind, &resource, batch.extensions)?;
+        let virtual_table = authorize_part(batch.grant, kind, &resource, batch.offered)?;
         let preferences = self.preferences(batch)?;
         let format = self.format(batch, preferences)?;
         let body_format = if kind.info().has_body() {
@@ -66,7 +66,7 @@ impl<'a> Part<'a> {
             preference: self.preference(preferences),
             body_format,
             options: &self.options,
-            views,
+            virtual_table,
             ..*batch
         })
     }

@@ -1,0 +1,87 @@
+//! The part of the log that a filter and a continuation token restrict a reader to.
+
+use model::changes_table::minute_of;
+use model::plan::KeyBounds;
+use model::{ChangePosition, DateTime};
+use std::ops::Bound;
+
+/// The bounds of a reader. Both keys of the feed have the order of positions, so each of them bounds positions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ChangeBounds {
+    /// The position from which changes are read.
+    pub(crate) position: Option<ChangePosition>,
+    /// The time from which changes are read.
+    pub(crate) minute: Option<DateTime>,
+    /// The last position that can match.
+    pub(crate) last: Option<ChangePosition>,
+}
+
+impl ChangeBounds {
+    /// Returns the bounds that a filter implies. A key that is not one of the feed restricts nothing here.
+    pub(crate) fn new(bounds: &KeyBounds) -> Self {
+        let KeyBounds { partitions, rows } = bounds;
+        let position = match &rows.0 {
+            Bound::Included(row) => ChangePosition::parse(row),
+            Bound::Excluded(row) => ChangePosition::parse(row).map(ChangePosition::next),
+            Bound::Unbounded => None,
+        };
+        let minute = match &partitions.0 {
+            Bound::Included(partition) => minute_of(partition),
+            Bound::Excluded(partition) => minute_of(partition).and_then(|minute| minute.plus_seconds(60)),
+            Bound::Unbounded => None,
+        };
+        let last = match &rows.1 {
+            Bound::Included(row) | Bound::Excluded(row) => ChangePosition::parse(row),
+            Bound::Unbounded => None,
+        };
+        Self { position, minute, last }
+    }
+
+    /// Restricts the bounds to the changes from a position on.
+    pub(crate) fn starting_at(self, position: ChangePosition) -> Self {
+        Self { position: self.position.max(Some(position)), ..self }
+    }
+
+    /// Returns whether the reader names where it starts.
+    pub(crate) fn has_start(&self) -> bool {
+        self.position.is_some() || self.minute.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::plan::plan_bounds;
+    use wire::filter::{Grammar, parse_optional};
+
+    #[test]
+    fn a_filter_bounds_positions_by_either_key() {
+        let at = |index| Some(ChangePosition { transaction: 7, index });
+        let time = |text| DateTime::parse(text).ok();
+        for (filter, position, minute, last) in [
+            ("", None, None, None),
+            ("RowKey gt '00000000000000000007-001'", at(2), None, None),
+            ("RowKey ge '00000000000000000007-001'", at(1), None, None),
+            ("RowKey eq '00000000000000000007-001'", at(1), None, at(1)),
+            ("RowKey gt '00000000000000000007-001' and RowKey lt '00000000000000000007-009'", at(2), None, at(9)),
+            ("RowKey gt '00000000000000000006-999'", Some(ChangePosition::start_of(7)), None, None),
+            ("RowKey gt ''", None, None, None),
+            ("RowKey gt '7'", None, None, None),
+            ("PartitionKey ge '20261128T0510'", None, time("2026-11-28T05:10:00Z"), None),
+            ("PartitionKey gt '20261128T0510'", None, time("2026-11-28T05:11:00Z"), None),
+            ("PartitionKey ge '2026'", None, None, None),
+            (
+                "Operation eq 'Put' and PartitionKey eq '20261128T0510' and RowKey gt '00000000000000000007-001'",
+                at(2),
+                time("2026-11-28T05:10:00Z"),
+                None,
+            ),
+            ("RowKey gt '00000000000000000007-001' or Operation eq 'Put'", None, None, None),
+        ] {
+            let parsed = parse_optional(filter, Grammar::Service).unwrap();
+            let bounds = ChangeBounds::new(&plan_bounds(parsed.as_ref()).unwrap());
+            assert_eq!((bounds.position, bounds.minute, bounds.last), (position, minute, last), "{filter}");
+            assert_eq!(bounds.has_start(), position.is_some() || minute.is_some());
+        }
+    }
+}

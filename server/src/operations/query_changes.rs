@@ -1,0 +1,109 @@
+//! Query Entities, Count Entities and Query Entity for a table of the change feed, an extension.
+
+use super::query_entities::PageWriter;
+use crate::changes::{ChangeScope, READ_BYTES};
+use crate::failure::Failure;
+use crate::request::selection::{self, Selection};
+use crate::request::{OperationContext, address_key};
+use crate::response::{OperationResponse, QueryCost};
+use crate::tables::{AccountTables, ChangesEnd};
+use bytes::Bytes;
+use engine::{Engine, EntitySink, Scan};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use model::limits::PAGE_BODY_BYTES_MAX;
+use model::{ChangePosition, ChangesTable, KeyRange};
+use wire::ErrorCode;
+use wire::negotiation::ContentKind;
+use wire::payload::write_single_entity;
+use wire::size::{EntityBounds, UnwrittenEntity};
+
+/// The position up to which there are no other changes. Sent with the last page.
+const POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
+
+/// Returns the changes that the credential covers.
+pub(super) fn scope(context: &OperationContext<'_>, table: &ChangesTable) -> ChangeScope {
+    ChangeScope::new(context.account(), table, context.grant.restrict(vec![KeyRange::all()]))
+}
+
+pub(super) async fn query<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    table: &ChangesTable,
+) -> Result<OperationResponse, Failure> {
+    let limit = context.options.top().map_err(Failure::service)?;
+    context.options.check_supported().map_err(Failure::service)?;
+    let select = context.select().map_err(Failure::service)?;
+    let writer = PageWriter::new(context, context.table(), select);
+    let page = scan(tables, context, table, (limit, PAGE_BODY_BYTES_MAX + READ_BYTES), writer).await?;
+    let segments = page.sink.finish()?;
+    Ok(OperationResponse {
+        // `$top=0` ends the query (04 §5, UNVERIFIED).
+        continuation: if limit > 0 { page.continuation } else { Vec::new() },
+        headers: page.headers,
+        ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
+    })
+}
+
+pub(super) async fn count<E: Engine, S: EntitySink>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    table: &ChangesTable,
+    sink: S,
+) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
+    let page = scan(tables, context, table, (usize::MAX, READ_BYTES), sink).await?;
+    Ok(OperationResponse { headers: page.headers, ..OperationResponse::number(page.accepted, page.continuation) })
+}
+
+struct ChangesPage<S> {
+    sink: S,
+    accepted: u64,
+    continuation: Vec<(&'static str, String)>,
+    headers: HeaderMap,
+}
+
+/// `bytes` is the memory that the page needs.
+async fn scan<E: Engine, S: EntitySink>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    table: &ChangesTable,
+    (limit, bytes): (usize, usize),
+    sink: S,
+) -> Result<ChangesPage<S>, Failure> {
+    let Selection { ranges, filter, .. } = Selection::of_changes(context)?;
+    let mut bounds = selection::change_bounds(filter.as_ref());
+    if let Some(position) = selection::position(context)? {
+        let row = position.keys().and_then(|keys| ChangePosition::parse(&keys.row));
+        bounds = bounds.starting_at(row.ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?);
+    }
+    let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
+    let scan = Scan { ranges, filter, limit, ..Scan::all(context.query_deadline) };
+    context.memory.acquire(bytes).await?;
+    let (sink, end) = tables.scan_changes(&scope(context, table), &bounds, scan, sink).await?;
+    let ChangesEnd { page, read_up_to } = end;
+    let cost = cost.map(|cost| cost.header(page.examined, page.accepted, None));
+    let read_up_to = read_up_to.and_then(|position| HeaderValue::try_from(position.to_string()).ok());
+    let headers = cost.into_iter().chain(read_up_to.map(|position| (POSITION, position))).collect();
+    let continuation = selection::tokens(context, page.next.as_ref());
+    Ok(ChangesPage { sink, accepted: page.accepted, continuation, headers })
+}
+
+pub(super) async fn get<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    table: &ChangesTable,
+) -> Result<OperationResponse, Failure> {
+    let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
+    let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
+    let form = context.entity_context(select.as_ref());
+    context.memory.acquire(READ_BYTES).await?;
+    let scope = scope(context, table);
+    let written = tables.get_change(&scope, &key, |row| {
+        let bytes_max = EntityBounds::new(&form).measured_bound(&UnwrittenEntity::stored(row), select.as_ref());
+        let mut body = Vec::with_capacity(bytes_max.min(row.record.record_bytes() * 2 + 512));
+        write_single_entity(&mut body, &form, row).map(|()| (body, row.record.timestamp()))
+    });
+    let (body, timestamp) = written.await?.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))??;
+    let response = OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]);
+    Ok(OperationResponse { etag: Some(timestamp), ..response })
+}

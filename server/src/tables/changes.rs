@@ -1,0 +1,145 @@
+//! Reads of the change feed.
+
+use super::AccountTables;
+use crate::changes::{ChangeBounds, ChangeFeed, ChangeRows, ChangeScope, READ_BYTES};
+use crate::failure::Failure;
+use crate::telemetry::traces::step;
+use engine::parts::page::PageBuilder;
+use engine::{ChangesError, Engine, EntitySink, Scan, ScanEnd};
+use model::{ChangePosition, EntityKey, EntityView, Expiry, Position};
+use std::pin::pin;
+use wire::ErrorCode;
+
+/// The size of the first part of the log that is read for a page, in bytes. Most pages need no more.
+const FIRST_READ_BYTES: usize = 256 * 1024;
+
+/// The end of a page of changes.
+pub(crate) struct ChangesEnd {
+    pub(crate) page: ScanEnd,
+    /// The position up to which there is no other change, if the page ends at the end of the log.
+    pub(crate) read_up_to: Option<ChangePosition>,
+}
+
+impl<E: Engine> AccountTables<'_, E> {
+    fn change_feed(&self) -> Result<&ChangeFeed, Failure> {
+        self.changes.ok_or_else(|| Failure::query(ErrorCode::TableNotFound))
+    }
+
+    /// Scans changes. The ranges, the filter and the limit of the scan apply to the rows of the feed.
+    pub(crate) async fn scan_changes<S: EntitySink>(
+        &self,
+        scope: &ChangeScope,
+        bounds: &ChangeBounds,
+        scan: Scan,
+        sink: S,
+    ) -> Result<(S, ChangesEnd), Failure> {
+        let feed = self.change_feed()?;
+        let admitted = self.throttle.map(|throttle| throttle.admit_scan(self.account)).transpose()?;
+        let start = feed.start(bounds).await?;
+        let (sink, end) = step("scan changes", pin!(scan_log(feed, scope, (bounds, start), scan, sink))).await?;
+        if end.page.examined == 0 && end.page.next.is_none() {
+            self.check_changes_exist(scope).await?;
+        }
+        if let Some(admitted) = admitted {
+            admitted.count_examined(end.page.examined);
+        }
+        self.count_read(end.page.examined, end.page.accepted);
+        Ok((sink, end))
+    }
+
+    /// Rejects a table that does not exist, for a reader that has found no changes of it.
+    pub(crate) async fn check_changes_exist(&self, scope: &ChangeScope) -> Result<(), Failure> {
+        let Some(table) = &scope.selection.table else { return Ok(()) };
+        match step("look up table", pin!(self.engine.table(table))).await? {
+            Some(_) => Ok(()),
+            None => Err(Failure::query(ErrorCode::TableNotFound)),
+        }
+    }
+
+    /// Passes one row of the feed to `read`. Returns `None` if there is no such row.
+    pub(crate) async fn get_change<R>(
+        &self,
+        scope: &ChangeScope,
+        key: &EntityKey,
+        read: impl FnOnce(&EntityView<'_>) -> R,
+    ) -> Result<Option<R>, Failure> {
+        let feed = self.change_feed()?;
+        if let Some(throttle) = self.throttle {
+            throttle.admit_request(self.account)?;
+        }
+        let Some(position) = ChangePosition::parse(key.row.as_str()) else {
+            return self.check_changes_exist(scope).await.map(|()| None);
+        };
+        feed.start(&ChangeBounds::default().starting_at(position)).await?;
+        let found = feed.log.read(position.transaction, &scope.selection, 1).await?;
+        let mut rows = ChangeRows::default();
+        for transaction in found.transactions.iter().filter(|found| found.position == position.transaction) {
+            for change in transaction.changes.iter().filter(|change| change.index == position.index) {
+                if let Some((_, row)) = rows.row(transaction, change, scope)?
+                    && row.key.partition == key.partition.as_str()
+                {
+                    self.count_read(1, 1);
+                    return Ok(Some(read(&row)));
+                }
+            }
+        }
+        self.check_changes_exist(scope).await.map(|()| None)
+    }
+}
+
+async fn scan_log<S: EntitySink>(
+    feed: &ChangeFeed,
+    scope: &ChangeScope,
+    (bounds, start): (&ChangeBounds, ChangePosition),
+    scan: Scan,
+    sink: S,
+) -> Result<(S, ChangesEnd), Failure> {
+    let ranges = scan.ranges.clone();
+    let mut page = PageBuilder::new(scan, Expiry::NEVER, sink, Vec::new());
+    let ended = |page: PageBuilder<S>, read_up_to| {
+        let (sink, end) = page.finish();
+        Ok((sink, ChangesEnd { page: end, read_up_to }))
+    };
+    // A page covers what was committed before it began, so it ends even if there are always new changes.
+    let end = feed.log.kept().next;
+    let (mut from, mut rows, mut bytes) = (start, ChangeRows::default(), FIRST_READ_BYTES);
+    while !ranges.is_empty() && from.transaction < end {
+        let read = match feed.log.read(from.transaction, &scope.selection, bytes).await {
+            // The oldest transaction was dropped just now.
+            Err(ChangesError::Dropped(first)) if from == start && !bounds.has_start() => {
+                from = ChangePosition::start_of(first.max(from.transaction + 1));
+                continue;
+            }
+            read => read?,
+        };
+        for transaction in &read.transactions {
+            for change in &transaction.changes {
+                let position = ChangePosition { transaction: transaction.position, index: change.index };
+                if position < from {
+                    continue;
+                }
+                let Some((key, row)) = rows.row(transaction, change, scope)? else { continue };
+                let is_past_ranges = ranges.iter().all(|range| range.end.as_deref().is_some_and(|end| key >= end));
+                if is_past_ranges || bounds.last.is_some_and(|last| position > last) {
+                    return ended(page, None);
+                }
+                let is_inside = ranges.iter().any(|range| range.contains(key));
+                if is_inside && page.visit_view(key, &row)?.is_break() {
+                    return ended(page, None);
+                }
+            }
+        }
+        from = ChangePosition::start_of(read.next.max(from.transaction + 1));
+        bytes = READ_BYTES;
+        if page.is_due() && from.transaction < end {
+            let next = Position::new("", &from.to_string());
+            // The scan ends here, whatever it returns.
+            let _break = page.end_before(next.as_bytes());
+            return ended(page, None);
+        }
+        // Other requests run on the same threads.
+        tokio::task::yield_now().await;
+    }
+    let read_up_to = from.transaction.checked_sub(1).map(ChangePosition::end_of);
+    ended(page, read_up_to)
+}
