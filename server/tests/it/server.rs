@@ -1,7 +1,7 @@
 //! A server inside the test process. Only this module names an engine.
 
 use crate::log;
-use engine::Memory;
+use engine::{KeepChanges, Memory};
 use rowhouse_server::{Access, Accounts, Observers, Server as Service, Settings, TestClock, TestHooks};
 use std::net::Ipv4Addr;
 use std::sync::mpsc;
@@ -44,12 +44,25 @@ impl Server {
 
     /// Like [`Self::with`], with accounts and bearer tokens.
     pub(crate) fn with_access(access: Access, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::build(access, None, change)
+    }
+
+    /// Like [`Self::with`], with a change log.
+    pub(crate) fn with_changes(keep: KeepChanges, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::build(access(Accounts::development()), Some(keep), change)
+    }
+
+    fn build(access: Access, keep: Option<KeepChanges>, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings { shutdown_time: Duration::from_millis(100), ..Settings::default() };
         change(&mut settings);
         let clock = TestClock::new();
         clock.set(SystemTime::UNIX_EPOCH + Duration::from_nanos(NOW_TICKS * 100));
         let hooks = TestHooks { clock: clock.clone(), faults: None, controls: None };
-        let engine = Memory::for_tests(clock.clone());
+        let mut engine = Memory::for_tests(clock.clone());
+        if let Some(keep) = keep {
+            engine = engine.keep_changes(keep);
+        }
+        let changes = engine.change_log();
         log::start();
         let (stop, stopped) = oneshot::channel::<()>();
         let (report, started) = mpsc::channel();
@@ -57,7 +70,7 @@ impl Server {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let (observers, _) = Observers::counting();
-            let service = Service::start(settings, access, Some(hooks), observers, engine, None).await.unwrap();
+            let service = Service::start(settings, access, Some(hooks), observers, engine, changes).await.unwrap();
             report.send(address).unwrap();
             service.run(listener, async { drop(stopped.await) }).await.unwrap();
         };

@@ -2,6 +2,7 @@
 
 mod bad_input;
 pub(crate) mod bearer;
+mod change_feed;
 mod cors;
 mod delegation;
 mod long_responses;
