@@ -8,6 +8,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod changes;
 mod detection;
 mod faults;
 mod history;
@@ -19,6 +20,7 @@ mod slow_reads;
 mod timeline;
 
 use crate::PROGRAM;
+use changes::ChangeReplay;
 use power_loss::{copy_folder, lose_power};
 use simulated_disk::SimulatedDisk;
 use std::path::Path;
@@ -40,6 +42,7 @@ struct Run {
     writers: Vec<EntityWriter>,
     transactions: Transactions,
     catalog: Catalog,
+    changes: ChangeReplay,
     random: Random,
     acknowledged: u64,
 }
@@ -49,7 +52,7 @@ impl Run {
         let mut random = Random::from_environment(SEED);
         let writers = (0..WRITERS).map(|number| EntityWriter::new(number, random.number())).collect();
         let (transactions, catalog) = (Transactions::new(random.number()), Catalog::new(random.number()));
-        Self { writers, transactions, catalog, random, acknowledged: 0 }
+        Self { writers, transactions, catalog, changes: ChangeReplay::default(), random, acknowledged: 0 }
     }
 
     /// Compares the stored data with the writers' models, and lets the writers learn the outcome of unacknowledged
@@ -71,6 +74,7 @@ impl Run {
         }
         self.transactions.check(&mut client, round);
         self.catalog.check(&mut client, round);
+        self.changes.check(&mut client);
     }
 
     /// Runs all writers until a random number of operations, up to the bound, is acknowledged, then kills the server.
@@ -79,7 +83,7 @@ impl Run {
         let until_crash = self.random.below(bound);
         let pause = Duration::from_micros(self.random.below(3000));
         let address = server.address.clone();
-        let Self { writers, transactions, catalog, .. } = self;
+        let Self { writers, transactions, catalog, changes, .. } = self;
         self.acknowledged += thread::scope(|scope| {
             for writer in writers {
                 let (address, sender) = (address.as_str(), sender.clone());
@@ -88,6 +92,7 @@ impl Run {
             let (address, acknowledged) = (address.as_str(), sender.clone());
             scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
             scope.spawn(move || catalog.write(address, &sender, Until::Crash));
+            scope.spawn(move || changes.follow(address));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
             // The pause makes the moment of the crash independent of the last acknowledgment.
             thread::sleep(pause);
@@ -99,7 +104,10 @@ impl Run {
 
     fn report(&self, rounds: u64) {
         let entities: usize = self.writers.iter().map(EntityWriter::entities).sum();
-        println!("{} acknowledged operations in {rounds} rounds, {entities} entities at the end", self.acknowledged);
+        let (acknowledged, changes) = (self.acknowledged, self.changes.changes());
+        println!(
+            "{acknowledged} acknowledged operations and {changes} changes in {rounds} rounds, {entities} entities at the end"
+        );
     }
 }
 
@@ -119,7 +127,7 @@ fn acknowledged_writes_survive_kills() {
     let rounds = rounds(40);
     let mut run = Run::new();
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--data", folder.path().to_str().unwrap(), "--extensions"];
+    let arguments = ["--data", folder.path().to_str().unwrap(), "--extensions", "--keep-log", "1h"];
     for round in 0..rounds {
         let server = PROGRAM.start(&arguments);
         run.check(&server, round);
@@ -144,7 +152,7 @@ fn acknowledged_writes_survive_losses_of_power() {
     std::fs::create_dir(&before).unwrap();
     for round in 0..rounds {
         copy_folder(&before, &disk.data);
-        let server = disk.start();
+        let server = disk.start_with(&["--keep-log", "1h"]);
         run.check(&server, round);
         run.run_and_crash(server, 150);
         lose_power(&before, &disk.data, disk.log(), &left, &mut run.random);
@@ -156,7 +164,7 @@ fn acknowledged_writes_survive_losses_of_power() {
         std::fs::remove_file(disk.log()).unwrap();
         std::fs::rename(&left, &before).unwrap();
     }
-    let server = PROGRAM.start(&["--data", before.to_str().unwrap(), "--extensions"]);
+    let server = PROGRAM.start(&["--data", before.to_str().unwrap(), "--extensions", "--keep-log", "1h"]);
     run.check(&server, rounds);
     run.report(rounds);
     let (status, log) = server.stop();
