@@ -1,4 +1,5 @@
-//! Drops the oldest part of the kept log when it becomes too old or too large, or when the disk is almost full.
+//! Compresses the segments of the log that are kept for readers, and drops the oldest ones when they become too old or
+//! too large together, or when the disk is almost full.
 
 use crate::disk::layout::{self, DeletedTable};
 use crate::disk::payload::{Operations, Origin};
@@ -28,10 +29,15 @@ pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, sto
     let Some(archive) = shared.storage.upkeep.archive() else { return };
     let mut checked: Option<Instant> = None;
     let mut has_failed = false;
-    while stop.recv_timeout(SPACE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    let mut is_stopped = false;
+    while !is_stopped && stop.recv_timeout(SPACE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let is_due = checked.is_none_or(|at| at.elapsed() >= AGE_INTERVAL);
-        let step = || -> Result<(), StorageError> {
-            make_room(archive, disk)?;
+        let mut step = || -> Result<(), StorageError> {
+            make_room(shared, archive, disk)?;
+            shared.storage.upkeep.keep(shared.storage.tree.persisted(), &mut |pause| {
+                is_stopped = stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
+                !is_stopped
+            })?;
             if is_due {
                 drop_excess(archive, bounds, shared.clock.now().ticks())?;
                 forget_names(shared, archive)?;
@@ -45,16 +51,19 @@ pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, sto
         if let Err(error) = &result
             && !has_failed
         {
-            tracing::error!(%error, "old segments of the kept log could not be removed; it will be retried");
+            tracing::error!(%error, "segments of the log could not be kept or removed; it will be retried");
         }
         has_failed = result.is_err();
     }
 }
 
 /// Prefers new writes to old log.
-fn make_room(archive: &Archive<RealDisk>, disk: &Disk) -> Result<(), StorageError> {
-    while archive.oldest().is_some() && disk.room_bytes() < ROOM_BYTES_MIN {
-        let Some(dropped) = archive.drop_oldest()? else { break };
+pub(super) fn make_room(shared: &EmbeddedState, archive: &Archive<RealDisk>, disk: &Disk) -> Result<(), StorageError> {
+    while disk.room_bytes() < ROOM_BYTES_MIN {
+        let Some(dropped) = archive.drop_oldest()? else {
+            let storage = &shared.storage;
+            return Ok(storage.upkeep.release_without_keeping(storage.tree.persisted())?);
+        };
         tracing::warn!(
             first = dropped.first.get(),
             end = dropped.end.get(),
@@ -65,7 +74,7 @@ fn make_room(archive: &Archive<RealDisk>, disk: &Disk) -> Result<(), StorageErro
     Ok(())
 }
 
-fn drop_excess(archive: &Archive<RealDisk>, bounds: KeepChanges, now: i64) -> Result<(), StorageError> {
+pub(super) fn drop_excess(archive: &Archive<RealDisk>, bounds: KeepChanges, now: i64) -> Result<(), StorageError> {
     const TICKS_PER_SECOND: u64 = 10_000_000;
     let age = bounds.age.as_secs().saturating_mul(TICKS_PER_SECOND);
     let oldest_kept = now.unsigned_abs().saturating_sub(age);
@@ -86,7 +95,7 @@ fn drop_excess(archive: &Archive<RealDisk>, bounds: KeepChanges, now: i64) -> Re
 }
 
 /// Removes the names of deleted tables that the kept log does not mention.
-fn forget_names(shared: &EmbeddedState, archive: &Archive<RealDisk>) -> Result<(), StorageError> {
+pub(super) fn forget_names(shared: &EmbeddedState, archive: &Archive<RealDisk>) -> Result<(), StorageError> {
     let Some(oldest) = archive.oldest().and_then(|segment| segment.oldest) else { return Ok(()) };
     remove_names(shared, |deleted| deleted.deleted.ticks().unsigned_abs() < oldest)
 }

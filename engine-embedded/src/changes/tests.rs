@@ -1,1 +1,167 @@
+//! The kept log of an engine: what survives restarts, and what is dropped when.
 
+use super::keeping::{drop_excess, make_room, remove_names};
+use crate::disk::space::Disk;
+use crate::log::archive::ArchivedSegment;
+use crate::{Embedded, EmbeddedOptions};
+use engine::changes::{ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError};
+use engine::{ChangeLog, Engine, KeepChanges, TableKey};
+use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, table};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+const SECOND: i64 = 10_000_000;
+const BOUNDS: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 40 };
+
+fn open(
+    folder: &Path,
+    keep_changes: Option<KeepChanges>,
+    clock: &ManualClock,
+) -> (Embedded, Option<Arc<dyn ChangeLog>>) {
+    let engine =
+        Embedded::open(folder, &EmbeddedOptions { keep_changes, ..EmbeddedOptions::default() }, clock.clone()).unwrap();
+    let log = engine.change_log();
+    (engine, log)
+}
+
+fn segments(engine: &Embedded) -> Vec<ArchivedSegment> {
+    engine.shared.storage.upkeep.archive().unwrap().segments()
+}
+
+/// Ends a segment of the log, and waits until it is archived.
+fn archive(engine: &Embedded) {
+    let (storage, before) = (&engine.shared.storage, segments(engine).len());
+    let began = Instant::now();
+    // The purge of a deleted table may write in between.
+    while !{
+        storage.flush_everything().unwrap();
+        storage.retire_log().unwrap()
+    } {
+        assert!(began.elapsed() < TIMEOUT, "the log is not retired");
+    }
+    while segments(engine).len() == before {
+        assert!(began.elapsed() < TIMEOUT, "the segment is not archived");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+async fn read_all(log: &Arc<dyn ChangeLog>, from: u64) -> Vec<ChangedTransaction> {
+    let (mut all, mut next) = (Vec::new(), from);
+    while next < log.kept().next {
+        let page = log.read(next, &ChangeSelection::default(), 1000).await.unwrap();
+        all.extend(page.transactions);
+        next = page.next;
+    }
+    all
+}
+
+/// Writes three archived segments, 100 seconds apart, with a table that is deleted in the second one.
+async fn fill(engine: &Embedded, clock: &ManualClock) {
+    let (kept, gone) = (table("Kept"), table("Gone"));
+    engine.create_table(&kept).await.unwrap();
+    engine.create_table(&gone).await.unwrap();
+    for part in 0..3 {
+        clock.set(START_TICKS + part * 100 * SECOND);
+        for row in 0..50 {
+            let row = format!("{part}-{row}");
+            commit_one(engine, &kept, insert("p", &row, 1)).await.unwrap();
+            if part == 0 {
+                commit_one(engine, &gone, insert("p", &row, 1)).await.unwrap();
+            }
+        }
+        if part == 1 {
+            engine.delete_table(&gone).await.unwrap();
+        }
+        archive(engine);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kept_log_survives_restarts_with_the_names_of_deleted_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_TICKS);
+    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    fill(&engine, &clock).await;
+    let log = log.unwrap();
+    let (first, before) = (log.kept().first, read_all(&log, log.kept().first).await);
+    let is_of_gone = |change: &engine::Change| match &change.effect {
+        ChangeEffect::Put { table: of, .. } | ChangeEffect::DeleteTable { table: of } => of.name.as_str() == "Gone",
+        _ => false,
+    };
+    let gone = before.iter().flat_map(|transaction| &transaction.changes).filter(|change| is_of_gone(change)).count();
+    assert_eq!((before.len(), gone, first), (203, 51, 1));
+    // Once without a clean shutdown, and once with one.
+    drop((engine, log));
+    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    assert_eq!(read_all(&log.unwrap(), first).await, before);
+    engine.close().await.unwrap();
+    drop(engine);
+    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let log = log.unwrap();
+    assert_eq!(read_all(&log, first).await, before);
+
+    // Without the option, everything that was kept is removed.
+    engine.close().await.unwrap();
+    drop((engine, log));
+    let (engine, log) = open(folder.path(), None, &clock);
+    assert!(log.is_none() && !folder.path().join("archive").exists());
+    remove_names(&engine.shared, |_| false).unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let log = log.unwrap();
+    let kept = log.kept();
+    assert!(kept.first == kept.next && kept.first >= 204, "{kept:?}");
+    let read = log.read(1, &ChangeSelection::default(), 1).await;
+    assert!(matches!(read, Err(ChangesError::Dropped(from)) if from == kept.first), "{read:?}");
+    commit_one(&engine, &table("Kept"), insert("p", "last", 1)).await.unwrap();
+    assert_eq!(read_all(&log, kept.first).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_TICKS);
+    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let log = log.unwrap();
+    fill(&engine, &clock).await;
+    let storage = &engine.shared.storage;
+    let archive_of = storage.upkeep.archive().unwrap();
+    let [first, second, third] = segments(&engine)[..] else { panic!("{:?}", segments(&engine)) };
+    assert!(first.oldest < first.newest && first.newest < second.oldest);
+
+    // The first segment ends at the start, and the second one 100 seconds later.
+    let age = KeepChanges { age: Duration::from_secs(150), ..BOUNDS };
+    drop_excess(archive_of, age, START_TICKS + 149 * SECOND).unwrap();
+    assert_eq!(segments(&engine), [first, second, third]);
+    drop_excess(archive_of, age, START_TICKS + 200 * SECOND).unwrap();
+    assert_eq!(segments(&engine), [second, third]);
+    assert_eq!(log.kept().first, second.first.get());
+    let names = || {
+        let entries =
+            storage.tree.snapshot().range(crate::disk::layout::DELETED_PREFIX..crate::disk::layout::DELETED_END);
+        entries.count()
+    };
+    super::keeping::forget_names(&engine.shared, archive_of).unwrap();
+    assert_eq!(names(), 1, "the second segment mentions the deleted table");
+
+    drop_excess(archive_of, KeepChanges { bytes: third.bytes, ..BOUNDS }, START_TICKS).unwrap();
+    assert_eq!(segments(&engine), [third]);
+    super::keeping::forget_names(&engine.shared, archive_of).unwrap();
+    assert_eq!(names(), 0);
+
+    let has_room = Disk { folder: folder.path().to_owned(), reserve_bytes: 0 };
+    make_room(&engine.shared, archive_of, &has_room).unwrap();
+    assert_eq!(segments(&engine), [third]);
+    let is_full = Disk { reserve_bytes: u64::MAX, ..has_room };
+    make_room(&engine.shared, archive_of, &is_full).unwrap();
+    assert_eq!(segments(&engine), []);
+    let kept = log.kept();
+    assert!(kept.first >= third.end.get() && kept.first <= kept.next, "{kept:?}");
+    let old = TableKey::clone(&table("Kept"));
+    let selection = ChangeSelection { account: None, table: Some(old) };
+    let read = log.read(second.first.get(), &selection, 1).await;
+    assert!(matches!(read, Err(ChangesError::Dropped(from)) if from == kept.first), "{read:?}");
+}

@@ -31,6 +31,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 8] = *b"RowhsArc";
@@ -43,6 +44,9 @@ const FOOTER_LENGTH_BYTES: usize = 4;
 /// A footer that claims to be longer is damaged. A segment can be as long as a group.
 const FOOTER_BYTES_MAX: usize = 1024 * 1024;
 const NO_GROUP: u64 = u64::MAX;
+/// The rate at which a segment is compressed. Faster writes would delay the syncs of groups. It must be higher than the
+/// rate at which segments are filled for long.
+const BYTES_PER_SECOND: u64 = 128 * 1024 * 1024;
 /// The number of footers that are kept in memory, so that a reader does not read one for each page.
 const FOOTERS_MAX: usize = 8;
 
@@ -56,8 +60,6 @@ pub(crate) struct Archive<D> {
     disk: D,
     /// The first transaction that readers may read. Earlier ones were written while nothing was kept.
     beginning: Sequence,
-    /// Held while a segment is archived. Two threads release segments.
-    archiving: Mutex<()>,
     contents: Mutex<Contents>,
 }
 
@@ -281,7 +283,7 @@ impl<D: Disk> Archive<D> {
         let beginning = beginning.unwrap_or(next);
         disk.sync_folder().map_err(|error| DiskError::new("sync", "the archive of the log", error))?;
         let contents = Contents { segments, ..Contents::default() };
-        Ok(Self { disk, beginning, archiving: Mutex::default(), contents: Mutex::new(contents) })
+        Ok(Self { disk, beginning, contents: Mutex::new(contents) })
     }
 
     /// Returns the first transaction that may be read, if it is still kept.
@@ -333,24 +335,37 @@ impl<D: Disk> Archive<D> {
     }
 
     /// Compresses a live segment that the log is about to release. `next` is the header of the following segment.
-    pub(crate) fn add(&self, log: &D, id: u64, next: &SegmentHeader) -> Result<(), OpenLogError> {
-        let _turn = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.contents().segments.back().is_some_and(|newest| newest.id >= id) {
-            return Ok(());
+    /// `pause` is called after each write with the time for which the thread must sleep to keep to the rate. If it
+    /// returns false, this returns false and leaves nothing.
+    ///
+    /// Only one thread may add and drop segments.
+    pub(crate) fn add(
+        &self,
+        log: &D,
+        id: u64,
+        next: &SegmentHeader,
+        pause: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<bool, OpenLogError> {
+        let newest = self.contents().segments.back().copied();
+        if newest.is_some_and(|newest| newest.id >= id) {
+            return Ok(true);
         }
         let unfinished = format!("{id:016}{UNFINISHED}");
-        let segment = self.compress(log, id, next, &unfinished).inspect_err(|_| {
-            // The next attempt or the next start removes it if this fails.
-            let _ = self.disk.remove(&unfinished);
-        })?;
-        let contents = self.contents();
-        let is_gap = contents.segments.back().is_some_and(|newest| newest.end != segment.first);
-        drop(contents);
-        if is_gap {
-            while self.remove_oldest()?.is_some() {}
+        let segment = self.compress(log, id, next, &unfinished, pause);
+        let Some(segment) = segment.inspect_err(|_| self.remove_unfinished(&unfinished))? else {
+            self.remove_unfinished(&unfinished);
+            return Ok(false);
+        };
+        if newest.is_some_and(|newest| newest.end != segment.first) {
+            while self.drop_oldest()?.is_some() {}
         }
         self.contents().segments.push_back(segment);
-        Ok(())
+        Ok(true)
+    }
+
+    /// If this fails, the next attempt overwrites the file, or the next start removes it.
+    fn remove_unfinished(&self, name: &str) {
+        let _ = self.disk.remove(name);
     }
 
     fn compress(
@@ -359,7 +374,8 @@ impl<D: Disk> Archive<D> {
         id: u64,
         next: &SegmentHeader,
         unfinished: &str,
-    ) -> Result<ArchivedSegment, OpenLogError> {
+        pause: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Option<ArchivedSegment>, OpenLogError> {
         let mut footer = summarize(log, id, next)?;
         let name = Name::Live(id).to_string();
         let source = log.open_to_read(&name).map_err(|error| DiskError::new("open", &name, error))?;
@@ -376,9 +392,17 @@ impl<D: Disk> Archive<D> {
             let compressed = lz4_flex::block::compress(&bytes);
             let stored = if compressed.len() < length { &compressed } else { &bytes };
             target.write_all_at(stored, at).map_err(|error| failed("write", error))?;
+            // A sync of the whole file at the end would delay the syncs of groups.
+            if !planted(Mutant::ArchiveWithoutSync) {
+                target.sync_data().map_err(|error| failed("sync", error))?;
+            }
             block.bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
             block.at = at;
             (read, at) = (read + length as u64, at + stored.len() as u64);
+            let nanoseconds = (length as u64).saturating_mul(1_000_000_000) / BYTES_PER_SECOND;
+            if !pause(Duration::from_nanos(nanoseconds)) {
+                return Ok(None);
+            }
         }
         let encoded = footer.encode();
         target.write_all_at(&encoded, at).map_err(|error| failed("write", error))?;
@@ -388,16 +412,11 @@ impl<D: Disk> Archive<D> {
         let archived = archived_name(id);
         self.disk.rename(unfinished, &archived).map_err(|error| failed("rename", error))?;
         self.disk.sync_folder().map_err(|error| failed("sync the folder of", error))?;
-        Ok(footer.segment(at + encoded.len() as u64))
+        Ok(Some(footer.segment(at + encoded.len() as u64)))
     }
 
     /// Drops the oldest segment. Returns it, or `None` if there is none.
     pub(crate) fn drop_oldest(&self) -> Result<Option<ArchivedSegment>, DiskError> {
-        let _turn = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
-        self.remove_oldest()
-    }
-
-    fn remove_oldest(&self) -> Result<Option<ArchivedSegment>, DiskError> {
         let Some(oldest) = self.oldest() else { return Ok(None) };
         // Remove it from the list first: readers then report that it was dropped.
         {

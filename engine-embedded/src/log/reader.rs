@@ -7,7 +7,6 @@ use crate::log::archive::{Archive, ArchivedFile};
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, Record, SegmentEnd};
-use crate::log::options::READ_BYTES;
 use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
@@ -20,6 +19,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// The number of bytes that are read at a time. A reader at the end of the log reads few.
+const READ_BYTES: usize = 64 * 1024;
 /// The number of places at which readers stopped that are kept, so that the next read continues there.
 const PLACES_MAX: usize = 1024;
 /// How often a reader looks for a segment again that has changed under it.
@@ -97,7 +98,7 @@ impl Places {
 #[derive(Debug)]
 enum Source<F> {
     Live(F),
-    Archived(ArchivedFile<F>),
+    Archived(Box<ArchivedFile<F>>),
 }
 
 impl<F: DiskFile> ReadAt for Source<F> {
@@ -214,7 +215,7 @@ impl<D: Disk> LogReader<D> {
             let Some((archive, segment)) = archived else { return Ok(ControlFlow::Continue(())) };
             let file = archive.read(segment)?;
             place = place.max(file.place(*next));
-            Source::Archived(file)
+            Source::Archived(Box::new(file))
         };
         let mut reader = SegmentReader::new(name, source, READ_BYTES)?;
         let header = reader.header(found.id)?;

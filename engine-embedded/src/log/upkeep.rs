@@ -108,18 +108,41 @@ impl<D: Disk> Upkeep<D> {
         self.shared.tail.sync()
     }
 
-    /// Releases the segments whose transactions are all persisted elsewhere. The current segment always stays.
+    /// Releases the segments whose transactions are all persisted elsewhere. The current segment always stays. If
+    /// segments are kept, this is left to [`Self::keep`].
     ///
     /// `persisted` must have been synced in the log before. If this fails, it can be repeated.
     pub(crate) fn release(&self, persisted: Sequence) -> Result<(), DiskError> {
+        if self.archive().is_some() { Ok(()) } else { self.release_without_keeping(persisted) }
+    }
+
+    /// Like [`Self::release`], even if segments are kept. Readers lose what is released.
+    pub(crate) fn release_without_keeping(&self, persisted: Sequence) -> Result<(), DiskError> {
+        while self.oldest_to_release(persisted).is_some() {
+            self.release_oldest(persisted)?;
+        }
+        Ok(())
+    }
+
+    /// Archives the segments whose transactions are all persisted elsewhere, and then releases them. Only one thread
+    /// may call this. `pause` is as for [`Self::prepare_next`].
+    pub(crate) fn keep(&self, persisted: Sequence, pause: &mut dyn FnMut(Duration) -> bool) -> Result<(), DiskError> {
+        let Some(archive) = self.archive() else { return Ok(()) };
+        let disk = &self.shared.segments.disk;
+        // The files are not locked while a segment is archived, because this takes long. A sealed segment does not
+        // change.
         while let Some(oldest) = self.oldest_to_release(persisted) {
-            if let Some(archive) = self.archive() {
-                self.archive_segment(archive, oldest)?;
+            let next = self.header(oldest.id + 1);
+            match next.and_then(|next| archive.add(disk, oldest.id, &next, pause)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(OpenLogError::Disk(error)) => return Err(error),
+                Err(error @ OpenLogError::Damaged { .. }) => {
+                    tracing::error!(%error, "a segment of the log cannot be kept for readers; they can read only later transactions");
+                    while archive.drop_oldest()?.is_some() {}
+                }
             }
-            // Another thread may have released it.
-            if !self.release_oldest(oldest.id, persisted)? {
-                break;
-            }
+            self.release_oldest(persisted)?;
         }
         Ok(())
     }
@@ -131,41 +154,22 @@ impl<D: Disk> Upkeep<D> {
         (next.first.previous() <= persisted.plus(slack)).then_some(oldest)
     }
 
-    /// The files are not locked, because this takes long. A sealed segment does not change.
-    fn archive_segment(&self, archive: &Archive<D>, segment: LiveSegment) -> Result<(), DiskError> {
-        let disk = &self.shared.segments.disk;
-        let next = match self.header(segment.id + 1) {
-            // Another thread has released both.
-            Err(OpenLogError::Disk(error)) if error.source.kind() == io::ErrorKind::NotFound => return Ok(()),
-            next => next,
-        };
-        match next.and_then(|next| archive.add(disk, segment.id, &next)) {
-            Ok(()) => Ok(()),
-            Err(OpenLogError::Disk(error)) => Err(error),
-            Err(error @ OpenLogError::Damaged { .. }) => {
-                tracing::error!(%error, "a segment of the log cannot be kept for readers; they can read only later transactions");
-                while archive.drop_oldest()?.is_some() {}
-                Ok(())
-            }
-        }
-    }
-
     fn header(&self, id: u64) -> Result<SegmentHeader, OpenLogError> {
         SegmentReader::open(&self.shared.segments.disk, id, SEGMENT_HEADER_BYTES)?.header(id)
     }
 
-    /// Each step syncs the folder before the next one, because a gap between live segments would be damage. Returns
-    /// false if the segment is not the oldest one.
-    fn release_oldest(&self, id: u64, persisted: Sequence) -> Result<bool, DiskError> {
+    /// Each step syncs the folder before the next one, because a gap between live segments would be damage. Does
+    /// nothing if another thread has released the segment.
+    fn release_oldest(&self, persisted: Sequence) -> Result<(), DiskError> {
         let segments = &self.shared.segments;
         let files = &mut segments.files();
         if files.is_release_unsynced && !planted(Mutant::ReleaseWithoutSync) {
             segments.sync_folder(files)?;
         }
-        let (Some(oldest), Some(next)) = (files.live.front().copied(), files.live.get(1)) else { return Ok(false) };
+        let (Some(oldest), Some(next)) = (files.live.front().copied(), files.live.get(1)) else { return Ok(()) };
         let slack = u64::from(planted(Mutant::ReleaseTooMuch));
-        if oldest.id != id || next.first.previous() > persisted.plus(slack) {
-            return Ok(false);
+        if next.first.previous() > persisted.plus(slack) {
+            return Ok(());
         }
         let spare = if self.can_be_reused(oldest, files)? { self.rename_to_spare(oldest)? } else { None };
         if spare.is_none() {
@@ -178,7 +182,7 @@ impl<D: Disk> Upkeep<D> {
         if !planted(Mutant::ReleaseWithoutSync) {
             segments.sync_folder(files)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// A shorter file would grow when it is written again, which makes its syncs slower.

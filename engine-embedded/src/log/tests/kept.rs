@@ -86,7 +86,7 @@ fn released_segments_can_be_read_until_they_are_dropped() {
         append(&mut kept.writer, 5, &mut random);
     }
     let upkeep = kept.writer.upkeep();
-    upkeep.release(Sequence::new(900)).unwrap();
+    upkeep.keep(Sequence::new(900), &mut |_| true).unwrap();
     let archive = upkeep.archive().unwrap();
     let segments = archive.segments();
     assert!(segments.len() > 5, "{segments:?}");
@@ -140,7 +140,7 @@ fn damaged_and_missing_archived_segments_end_the_kept_log() {
         for _ in 0..200 {
             append(&mut kept.writer, 5, &mut random);
         }
-        kept.writer.upkeep().release(Sequence::new(1000)).unwrap();
+        kept.writer.upkeep().keep(Sequence::new(1000), &mut |_| true).unwrap();
         let segments = kept.writer.upkeep().archive().unwrap().segments();
         drop(kept.writer);
         let path = kept.folder.path().join("archive").join(format!("{:016}.lz4", segments[2].id));
@@ -169,7 +169,7 @@ fn a_damaged_block_is_never_read_as_data() {
         append(&mut kept.writer, 5, &mut random);
     }
     let upkeep = kept.writer.upkeep();
-    upkeep.release(Sequence::new(1000)).unwrap();
+    upkeep.keep(Sequence::new(1000), &mut |_| true).unwrap();
     let segment = upkeep.archive().unwrap().segments()[1];
     let path = kept.folder.path().join("archive").join(format!("{:016}.lz4", segment.id));
     let whole = fs::read(&path).unwrap();
@@ -234,7 +234,7 @@ fn readers_beside_the_writer_see_every_transaction_in_order() {
             let mut random = Random::new(99);
             while !has_ended.load(Ordering::Acquire) {
                 upkeep.prepare_next(&mut |_| true).unwrap();
-                upkeep.release(Sequence::new(persisted.load(Ordering::Acquire))).unwrap();
+                upkeep.keep(Sequence::new(persisted.load(Ordering::Acquire)), &mut |_| true).unwrap();
                 if upkeep.archive().unwrap().segments().len() > 6 && random.below(3) == 0 {
                     upkeep.archive().unwrap().drop_oldest().unwrap();
                 }

@@ -243,6 +243,8 @@ impl Workload {
         };
         // A failure changes nothing that counts, and the next call repeats what is left.
         let _ = self.writer.upkeep().release(persisted);
+        let stops = self.random.below(8) == 0;
+        let _ = self.writer.upkeep().keep(persisted, &mut |_| !stops);
     }
 
     fn prepare(&mut self) {
