@@ -5,13 +5,23 @@
 use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, every_case_of_indexes, every_case_of_snapshots};
-use rowhouse_engine::{Memory, Snapshot, Snapshots};
+use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, every_case_of_snapshots};
+use rowhouse_engine::{ChangeLog, KeepChanges, Memory, Snapshot, Snapshots};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
 fn open(clock: ManualClock) -> Option<(Memory<ManualClock>, ())> {
     Some((Memory::new(clock), ()))
+}
+
+type Log = Arc<dyn ChangeLog>;
+
+fn open_with_log(clock: ManualClock) -> Option<(Memory<ManualClock>, Log, ())> {
+    let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
+    let engine = Memory::new(clock).keep_changes(keep);
+    let log = engine.change_log()?;
+    Some((engine, log, ()))
 }
 
 struct WithSnapshots;
@@ -37,6 +47,7 @@ impl OpensForSnapshots for WithSnapshots {
 
 every_case!(memory, open);
 every_case_of_indexes!(indexes, open);
+every_case_of_changes!(changes, open_with_log);
 every_case_of_snapshots!(snapshots, WithSnapshots);
 
 #[tokio::test(flavor = "multi_thread")]

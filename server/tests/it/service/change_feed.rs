@@ -176,19 +176,17 @@ fn every_page_size_gives_every_change_once_and_in_order() {
     let mut random = Random::from_environment("every_page_size_gives_every_change_once_and_in_order");
     server.create(&["cars", "boats"]);
     let mut client = server.client();
-    let mut transactions = 2;
     let mut expected = vec!["1.0 CreateTable cars".to_owned(), "2.0 CreateTable boats".to_owned()];
-    for number in 0..40 {
+    for transaction in 3..40 {
         let (table, count) = (if random.below(2) == 0 { "cars" } else { "boats" }, 1 + random.below(5));
         let operations: Vec<String> = (0..count)
             .map(|index| {
-                let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{number}-{index}\"}}");
+                let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{transaction}-{index}\"}}");
                 format!("POST http://127.0.0.1/devstoreaccount1/{table} HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{body}")
             })
             .collect();
         assert_eq!(transact(&mut client, &operations).unwrap().status, 202);
-        transactions += 1;
-        expected.extend((0..count).map(|index| format!("{transactions}.{index} Put {table} p {number}-{index}")));
+        expected.extend((0..count).map(|index| format!("{transaction}.{index} Put {table} p {transaction}-{index}")));
     }
     for top in [1, 2, 3, 7, 1000] {
         assert_eq!(listed(&server, &format!("/$Changes()?$top={top}")), expected, "{top}");
