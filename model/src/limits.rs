@@ -114,6 +114,9 @@ pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 /// Maximum length of a request target (path and query), in bytes. It must be at least 8 KiB (01 §3); HTTP libraries
 /// support at most 64 KiB.
 pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
+/// The maximum duration of a stream of changes, in seconds. A client connects again and continues, with a credential
+/// that is checked again.
+pub const CHANGE_STREAM_SECONDS_MAX: u64 = 60 * 60;
 /// Number of bytes of a request head that do not count towards `HEADS_BYTES_MAX`, because a connection's buffer has
 /// space for them in any case.
 pub const HEAD_BYTES_UNCOUNTED: usize = 8 * 1024;

@@ -285,10 +285,14 @@ impl<E: Engine> Assembled<E> {
             metrics: _,
         } = observers;
         let (stopped, stopped_at) = oneshot::channel();
+        let streams = service.changes.as_ref().map(|feed| Arc::clone(&feed.streams));
         let stop = async move {
             stop.await;
             // Received at the end of this function.
             let _received = stopped.send(clock::instant());
+            if let Some(streams) = streams {
+                streams.stop();
+            }
             #[cfg(feature = "admin")]
             if let Some((admin, _)) = admin {
                 admin.stop();

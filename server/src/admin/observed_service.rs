@@ -13,7 +13,11 @@ const READINESS: &str = "readiness";
 
 impl<E: Engine> ObservedService for Service<E> {
     fn figures(&self) -> (Figures, LimitFigures) {
-        let limits = LimitFigures { requests: self.admission.figures(), memory_bytes: self.memory.figures() };
+        let limits = LimitFigures {
+            requests: self.admission.figures(),
+            memory_bytes: self.memory.figures(),
+            streams: self.changes.as_ref().map(|feed| (feed.streams.figures(), feed.log.kept().next)),
+        };
         (self.engine.figures(), limits)
     }
 

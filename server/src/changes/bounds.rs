@@ -12,6 +12,8 @@ pub(crate) struct ChangeBounds {
     pub(crate) position: Option<ChangePosition>,
     /// The time from which changes are read.
     pub(crate) minute: Option<DateTime>,
+    /// Whether there is a lower bound on a key, even if it is not a key of the feed.
+    pub(crate) has_lower: bool,
     /// The last position that can match.
     pub(crate) last: Option<ChangePosition>,
 }
@@ -34,7 +36,8 @@ impl ChangeBounds {
             Bound::Included(row) | Bound::Excluded(row) => ChangePosition::parse(row),
             Bound::Unbounded => None,
         };
-        Self { position, minute, last }
+        let has_lower = partitions.0 != Bound::Unbounded || rows.0 != Bound::Unbounded;
+        Self { position, minute, has_lower, last }
     }
 
     /// Restricts the bounds to the changes from a position on.

@@ -15,6 +15,7 @@ pub(crate) use bounds::ChangeBounds;
 pub(crate) use rows::ChangeRows;
 
 use crate::failure::Failure;
+use crate::limits::streams::StreamRegistry;
 use engine::{ChangeEffect, ChangeLog, ChangeSelection, ChangesError, KeptChanges, TableKey};
 use model::{AccountName, ChangePosition, ChangesTable, KeyRange};
 use std::fmt;
@@ -29,7 +30,7 @@ const FIRST_POSITION: u64 = 1;
 /// The change feed of a server.
 pub(crate) struct ChangeFeed {
     pub(crate) log: Arc<dyn ChangeLog>,
-    pub(crate) streams_max: usize,
+    pub(crate) streams: Arc<StreamRegistry>,
 }
 
 /// The changes that a reader sees.
@@ -42,10 +43,15 @@ pub(crate) struct ChangeScope {
 
 impl ChangeFeed {
     pub(crate) fn new(log: Arc<dyn ChangeLog>, streams_max: usize) -> Self {
-        Self { log, streams_max }
+        Self { log, streams: StreamRegistry::new(streams_max) }
     }
 
-    /// Returns the position from which a reader reads.
+    /// Returns the position from which a stream reads. Without a bound, it begins with the next transaction.
+    pub(crate) async fn stream_start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
+        if bounds.has_lower { self.start(bounds).await } else { Ok(ChangePosition::start_of(self.log.kept().next)) }
+    }
+
+    /// Returns the position from which a query reads.
     pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
         let KeptChanges { first, next } = self.log.kept();
         if bounds.position.is_some_and(|position| position.transaction > next) {

@@ -64,7 +64,7 @@ pub(crate) fn success(
                 Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, content_type_value(text))),
                 Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
             }
-            Segments::new(segments, memory)
+            Segments::new(segments, memory).followed_by(response.stream)
         }
     };
     respond(response.status, headers, segments)
@@ -176,7 +176,7 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
     // In a 304 response, this header would have to contain the length of the content that the client already has (RFC
     // 9110, section 8.6).
-    if status != 304 {
+    if status != 304 && !body.is_stream() {
         let length = match body.len() {
             0 => HeaderValue::from_static("0"),
             length => HeaderValue::from(length),

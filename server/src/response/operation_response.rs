@@ -1,5 +1,6 @@
 //! The response of an operation, before it becomes an HTTP response or a part of a batch.
 
+use super::segments::{ByteStream, Pieces};
 use bytes::Bytes;
 use http::HeaderMap;
 use model::DateTime;
@@ -18,6 +19,8 @@ pub(crate) struct OperationResponse {
     pub(crate) continuation: Vec<(&'static str, String)>,
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
     pub(crate) headers: HeaderMap,
+    /// The rest of the content, which is sent piece by piece.
+    pub(crate) stream: Option<ByteStream>,
     /// The error that made a batch fail. The status of the response is still 202; the client finds the error in the
     /// body.
     pub(crate) failed_by: Option<ErrorCode>,
@@ -34,6 +37,11 @@ impl OperationResponse {
 
     pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
         Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// Returns 200 with a body that is sent piece by piece.
+    pub(crate) fn stream(content_type: &'static str, pieces: Pieces) -> Self {
+        Self { stream: Some(ByteStream(pieces)), ..Self::ok(content_type, Vec::new()) }
     }
 
     /// Returns 202 with the responses to the operations of a batch.

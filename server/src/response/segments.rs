@@ -1,18 +1,38 @@
-//! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent.
+//! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent; or
+//! a stream of pieces.
 
 use crate::limits::connections::RequestInProgress;
 use crate::limits::memory::MemoryPermit;
 use bytes::{Buf, Bytes};
+use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A body as one frame, because the HTTP library would send several large frames with one system call each.
 #[derive(Debug, Default)]
-pub(crate) struct Segments(UnsentBody);
+pub(crate) struct Segments {
+    unsent: UnsentBody,
+    /// Follows the segments.
+    stream: Option<ByteStream>,
+    /// The request of a stream.
+    streaming: Option<RequestInProgress>,
+}
+
+pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Pieces of a body. The next one is requested when most of the previous ones have been sent.
+pub(crate) struct ByteStream(pub(super) Pieces);
+
+impl fmt::Debug for ByteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByteStream")
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct UnsentBody {
@@ -30,15 +50,25 @@ impl Segments {
         let mut segments = VecDeque::from(segments);
         segments.retain(|segment| !segment.is_empty());
         let bytes = segments.iter().map(Bytes::len).sum();
-        Self(UnsentBody { segments, bytes, _memory: memory, request: None })
+        let unsent = UnsentBody { segments, bytes, _memory: memory, request: None };
+        Self { unsent, stream: None, streaming: None }
+    }
+
+    pub(crate) fn followed_by(self, stream: Option<ByteStream>) -> Self {
+        Self { stream, ..self }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.stream.is_some()
     }
 
     pub(crate) fn hold_request(&mut self, request: RequestInProgress) {
-        self.0.request = Some(request);
+        let holder = if self.is_stream() { &mut self.streaming } else { &mut self.unsent.request };
+        *holder = Some(request);
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.0.bytes as u64
+        self.unsent.bytes as u64
     }
 }
 
@@ -48,18 +78,25 @@ impl Body for Segments {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<UnsentBody>, Infallible>>> {
-        let unsent = std::mem::take(&mut self.0);
-        Poll::Ready((unsent.bytes > 0).then(|| Ok(Frame::data(unsent))))
+        let unsent = std::mem::take(&mut self.unsent);
+        let Some(ByteStream(pieces)) = self.stream.as_mut().filter(|_| unsent.bytes == 0) else {
+            return Poll::Ready((unsent.bytes > 0).then(|| Ok(Frame::data(unsent))));
+        };
+        let piece = ready!(pieces.as_mut().poll_next(cx));
+        Poll::Ready(piece.map(|piece| {
+            let (bytes, segments) = (piece.len(), VecDeque::from([piece]));
+            Ok(Frame::data(UnsentBody { segments, bytes, ..UnsentBody::default() }))
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.bytes == 0
+        self.unsent.bytes == 0 && !self.is_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len())
+        if self.is_stream() { SizeHint::default() } else { SizeHint::with_exact(self.len()) }
     }
 }
 
@@ -98,7 +135,7 @@ mod tests {
 
     fn unsent(segments: &[&'static [u8]]) -> UnsentBody {
         let segments = segments.iter().map(|segment| Bytes::from_static(segment)).collect();
-        Segments::new(segments, MemoryPermit::default()).0
+        Segments::new(segments, MemoryPermit::default()).unsent
     }
 
     #[test]
@@ -126,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_one_frame() {
-        let mut body = Segments(unsent(&[b"one", b"two"]));
+        let mut body = Segments { unsent: unsent(&[b"one", b"two"]), ..Segments::default() };
         assert_eq!((body.len(), body.is_end_stream()), (6, false));
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap().copy_to_bytes(6), "onetwo");

@@ -13,6 +13,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     requests(page, &snapshot.metrics)?;
     connections(page, snapshot)?;
     admission(page, snapshot)?;
+    streams(page, snapshot)?;
     spans(page, snapshot)?;
     if let Some(now) = snapshot.now {
         snapshot.metrics.by_table.evict_idle(now);
@@ -130,6 +131,27 @@ fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt:
     let help = "Memory reserved for the bodies of requests and responses in flight, limited by --body-mib";
     page.gauge("admission_memory_bytes", help, figures.memory_bytes.used)?;
     page.gauge("admission_memory_limit_bytes", "Maximum memory for bodies in flight", figures.memory_bytes.limit)
+}
+
+fn streams(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    let Some((figures, next)) = snapshot.service.as_ref().and_then(|(_, limits)| limits.streams.as_ref()) else {
+        return Ok(());
+    };
+    page.gauge("change_streams_open", "Open streams of changes", figures.positions.len() as u64)?;
+    let help = "Maximum number of streams of changes (--max-change-streams)";
+    page.gauge("change_streams_limit", help, figures.streams_max as u64)?;
+    let help = "Streams of changes that were refused because the maximum number was open";
+    page.counter("change_streams_refused", help, figures.refused)?;
+    let by_stream = |family: &mut Family<'_>, value: fn(u64, u64) -> u64| {
+        figures.positions.iter().try_for_each(|(number, position)| {
+            let number = number.to_string();
+            family.value(&[("stream", &number)], value(*position, *next))
+        })
+    };
+    let help = "Position in the change log that an open stream reads next; the number of a closed stream is used again";
+    page.gauges("change_stream_position", help, |family| by_stream(family, |position, _| position))?;
+    let help = "Positions in the change log that an open stream has not read yet";
+    page.gauges("change_stream_lag", help, |family| by_stream(family, |position, next| next.saturating_sub(position)))
 }
 
 fn spans(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::LimitFigures;
+use crate::limits::streams::StreamFigures;
 use crate::request::EntityCounts;
 use engine::Figures;
 use engine::figures::{
@@ -111,11 +112,12 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         database: Some(database),
         change_log: Some(ChangeLogFigures { bytes: 0, first: 1, next: 1, oldest: Some(DateTime::MIN) }),
     };
+    let streams = StreamFigures { positions: vec![(0, 7)], streams_max: 64, refused: 0 };
     MetricsSnapshot {
         now: Some(SystemTime::now()),
         metrics: Arc::new(metrics),
         connections: Arc::default(),
-        service: Some((figures, LimitFigures::default())),
+        service: Some((figures, LimitFigures { streams: Some((streams, 8)), ..LimitFigures::default() })),
         stage: "serving",
         is_ready: true,
         spans: Some((0, 0)),
