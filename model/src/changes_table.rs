@@ -65,6 +65,15 @@ impl ChangePosition {
         Self { index: self.index + 1, ..self }
     }
 
+    /// Returns a position after all changes before this one, from which [`Self::next`] leads here or to the next change.
+    #[must_use]
+    pub fn previous(self) -> Self {
+        match self.index.checked_sub(1) {
+            Some(index) => Self { index, ..self },
+            None => Self::end_of(self.transaction.saturating_sub(1)),
+        }
+    }
+
     /// Reads the text of a position. Returns `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let (transaction, index) = text.split_once('-')?;
@@ -120,6 +129,8 @@ mod tests {
         assert_eq!(position.to_string(), "00000000000000004711-002");
         assert_eq!(position.next().to_string(), "00000000000000004711-003");
         assert_eq!(ChangePosition::end_of(4711).next(), ChangePosition::start_of(4712));
+        assert_eq!(position.previous().next(), position);
+        assert_eq!(ChangePosition::start_of(4711).previous(), ChangePosition::end_of(4710));
         let last = ChangePosition::end_of(u64::MAX);
         for position in [position, ChangePosition::start_of(0), last] {
             assert_eq!(ChangePosition::parse(&position.to_string()), Some(position));

@@ -20,8 +20,8 @@ use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
     ConnectionInfo, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind, RequestContext,
-    ThrottleUnit, VirtualTable, effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route,
-    table_of,
+    ThrottleUnit, VirtualTable, accepts_events, effective_method, has_changes, is_of_front_end, joined_accept,
+    operation_headers, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -49,6 +49,8 @@ use wire::{ErrorCode, Format, Headers, MetadataLevel, ServiceError, Version};
 
 /// The time that a query has after its deadline to respond with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
+/// The format of the data of an event, as in `Accept`.
+const EVENT_FORMAT: &str = "application/json;odata=minimalmetadata";
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
     virtual_table: VirtualTable,
+    wants_events: bool,
     headers: Headers<'r>,
     version: Version,
     preferences: FormatPreferences<'r>,
@@ -264,6 +267,9 @@ impl<E: Engine> Service<E> {
     ) -> Result<RequestedOperation<'a>, Failure> {
         let IncomingRequest { parts, head, options, target, .. } = context.incoming;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
+        let wants_events = self.changes.is_some() && accept.is_some_and(accepts_events) && has_changes(target);
+        // Each event, and an error before the first one, is JSON.
+        let accept = if wants_events { Some(EVENT_FORMAT) } else { accept };
         let headers = operation_headers(head, accept).map_err(front_end)?;
         let preferences = headers.preferences(version, options.format.as_deref());
         let preferences = preferences.map_err(|code| front_end(code.into()))?;
@@ -302,7 +308,17 @@ impl<E: Engine> Service<E> {
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         context.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
-        Ok(RequestedOperation { kind, resource, virtual_table, headers, version, preferences, format, timeout })
+        Ok(RequestedOperation {
+            kind,
+            resource,
+            virtual_table,
+            wants_events,
+            headers,
+            version,
+            preferences,
+            format,
+            timeout,
+        })
     }
 
     async fn execute(
@@ -313,8 +329,17 @@ impl<E: Engine> Service<E> {
         tables: &AccountTables<'_, E>,
         body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
-        let RequestedOperation { kind, resource, virtual_table, headers, version, preferences, format, timeout } =
-            requested;
+        let RequestedOperation {
+            kind,
+            resource,
+            virtual_table,
+            wants_events,
+            headers,
+            version,
+            preferences,
+            format,
+            timeout,
+        } = requested;
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
@@ -342,6 +367,7 @@ impl<E: Engine> Service<E> {
             data_service_version: preferences.data_service_version,
             domains: &self.settings.domains,
             virtual_table,
+            wants_events,
             headers,
             options: &incoming.options,
             body_format,

@@ -36,10 +36,11 @@ pub(crate) async fn authenticate(
     {
         if incoming.is_bound_to_user() {
             context.credential = CredentialKind::SharedAccessSignature;
-            return shared_access::authenticate(engine, accounts, oauth, incoming).await;
+            return shared_access::authenticate(engine, accounts, oauth, context).await;
         }
         context.credential = CredentialKind::Bearer;
         let (token, grant) = bearer::authenticate(accounts, verifier, credential, incoming).await?;
+        context.expires = Some(token.expires());
         context.delegator = delegation::delegator(accounts, verifier, &token, &grant.account, incoming);
         return Ok(grant);
     }
@@ -51,7 +52,7 @@ pub(crate) async fn authenticate(
         }
         None if incoming.options.signature.is_some() => {
             context.credential = CredentialKind::SharedAccessSignature;
-            shared_access::authenticate(engine, accounts, oauth, incoming).await
+            shared_access::authenticate(engine, accounts, oauth, context).await
         }
         None => {
             context.credential = CredentialKind::Anonymous;

@@ -5,7 +5,7 @@ use super::oauth::OAuth;
 use super::placeholder_keys::placeholder_keys;
 use crate::accounts::Accounts;
 use crate::failure::Failure;
-use crate::request::IncomingRequest;
+use crate::request::RequestContext;
 use crate::telemetry::traces::step;
 use engine::{Engine, ReadError, TableKey};
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
@@ -18,8 +18,9 @@ pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
-    incoming: &IncomingRequest<'_>,
+    context: &mut RequestContext<'_>,
 ) -> Result<Grant, Failure> {
+    let incoming = context.incoming;
     let account = incoming.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let name = account.map_or("", AccountName::as_str);
@@ -49,6 +50,7 @@ pub(crate) async fn authenticate(
             *roles = oauth.roles_by_id(signer, account);
         }
     }
+    context.expires = sas.expiry(&policies).map(DateTime::to_system_time);
     Ok(Grant { account: account.clone(), scope })
 }
 
@@ -65,7 +67,7 @@ async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::ConnectionInfo;
+    use crate::request::{ConnectionInfo, IncomingRequest};
     use engine::Memory;
     use model::StoredAccessPolicy;
     use model::clock::SystemClock;
@@ -99,7 +101,8 @@ mod tests {
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
-        let grant = authenticate(engine, &accounts, None, &incoming).await;
+        let mut context = RequestContext::new(&incoming);
+        let grant = authenticate(engine, &accounts, None, &mut context).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }
 

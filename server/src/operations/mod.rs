@@ -19,6 +19,7 @@ mod get_table_indexes;
 mod get_table_retention;
 mod get_user_delegation_key;
 mod insert_entity;
+mod page_writer;
 mod query_changes;
 mod query_entities;
 mod query_tables;
@@ -26,6 +27,7 @@ mod set_service_properties;
 mod set_table_acl;
 mod set_table_indexes;
 mod set_table_retention;
+mod stream_changes;
 mod update_entity;
 
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! Query Entities, Count Entities and Query Entity for a table of the change feed, an extension.
 
-use super::query_entities::PageWriter;
-use crate::changes::{ChangeScope, READ_BYTES};
+use super::page_writer::PageWriter;
+use super::stream_changes;
+use crate::changes::READ_BYTES;
 use crate::failure::Failure;
 use crate::request::selection::{self, Selection};
 use crate::request::{OperationContext, address_key};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use engine::{Engine, EntitySink, Scan};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use model::limits::PAGE_BODY_BYTES_MAX;
-use model::{ChangePosition, ChangesTable, KeyRange};
+use model::{ChangePosition, ChangesTable};
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
@@ -20,16 +21,14 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 /// The position up to which there are no other changes. Sent with the last page.
 const POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
 
-/// Returns the changes that the credential covers.
-pub(super) fn scope(context: &OperationContext<'_>, table: &ChangesTable) -> ChangeScope {
-    ChangeScope::new(context.account(), table, context.grant.restrict(vec![KeyRange::all()]))
-}
-
 pub(super) async fn query<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
+    if context.wants_events {
+        return stream_changes::run(tables, context, table).await;
+    }
     let limit = context.options.top().map_err(Failure::service)?;
     context.options.check_supported().map_err(Failure::service)?;
     let select = context.select().map_err(Failure::service)?;
@@ -79,7 +78,7 @@ async fn scan<E: Engine, S: EntitySink>(
     let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let scan = Scan { ranges, filter, limit, ..Scan::all(context.query_deadline) };
     context.memory.acquire(bytes).await?;
-    let (sink, end) = tables.scan_changes(&scope(context, table), &bounds, scan, sink).await?;
+    let (sink, end) = tables.scan_changes(&selection::change_scope(context, table), &bounds, scan, sink).await?;
     let ChangesEnd { page, read_up_to } = end;
     let cost = cost.map(|cost| cost.header(page.examined, page.accepted, None));
     let read_up_to = read_up_to.and_then(|position| HeaderValue::try_from(position.to_string()).ok());
@@ -97,7 +96,7 @@ pub(super) async fn get<E: Engine>(
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let form = context.entity_context(select.as_ref());
     context.memory.acquire(READ_BYTES).await?;
-    let scope = scope(context, table);
+    let scope = selection::change_scope(context, table);
     let written = tables.get_change(&scope, &key, |row| {
         let bytes_max = EntityBounds::new(&form).measured_bound(&UnwrittenEntity::stored(row), select.as_ref());
         let mut body = Vec::with_capacity(bytes_max.min(row.record.record_bytes() * 2 + 512));

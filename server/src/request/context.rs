@@ -10,7 +10,7 @@ use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{ServiceProperties, TableName};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use wire::negotiation::Preference;
 use wire::sas::user_delegation::Delegator;
 use wire::target::Resource;
@@ -27,6 +27,8 @@ pub(crate) struct RequestContext<'r> {
     /// The principal of the token and the inputs for its user delegation key, if it is requested.
     pub(crate) delegator: Option<Delegator>,
     pub(crate) is_authenticated: bool,
+    /// When the credential expires; `None` if it does not.
+    pub(crate) expires: Option<SystemTime>,
     /// Where clients get tokens: the value of `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
     /// Whether the response names the emulator's version, whatever version the request names.
@@ -70,6 +72,7 @@ impl<'r> RequestContext<'r> {
             credential: CredentialKind::default(),
             delegator: None,
             is_authenticated: false,
+            expires: None,
             challenge: None,
             names_emulator_version: false,
             version: None,
@@ -93,6 +96,12 @@ impl<'r> RequestContext<'r> {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
         }
         Ok(())
+    }
+
+    /// Returns the time until the credential expires, counted from the beginning of the request.
+    pub(crate) fn time_left(&self) -> Duration {
+        let left = |expires: SystemTime| expires.duration_since(self.incoming.now).unwrap_or_default();
+        self.expires.map_or(Duration::MAX, left)
     }
 
     pub(crate) fn table(&self) -> Option<&str> {

@@ -33,6 +33,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
     pub(crate) offered: Offered,
+    /// Whether the client accepts a stream of events, and the table can be streamed.
+    pub(crate) wants_events: bool,
     /// The time at which a query must respond, with a continuation token if it is not finished.
     pub(crate) query_deadline: Instant,
 }

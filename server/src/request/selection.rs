@@ -2,10 +2,10 @@
 //! continuation token the position from which they are read (specification 04).
 
 use super::OperationContext;
-use crate::changes::ChangeBounds;
+use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
 use model::plan::{PlanKind, plan, plan_bounds};
-use model::{Filter, KeyRange, Position};
+use model::{ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
 use wire::{ErrorCode, continuation};
@@ -29,6 +29,11 @@ impl Selection {
         let plan = plan(filter.as_ref());
         Ok(Self { ranges: addressed(&context.resource, plan.ranges), filter, plan: plan.kind })
     }
+}
+
+/// Returns the changes that the credential covers.
+pub(crate) fn change_scope(context: &OperationContext<'_>, table: &ChangesTable) -> ChangeScope {
+    ChangeScope::new(context.account(), table, context.grant.restrict(vec![KeyRange::all()]))
 }
 
 /// Returns the bounds that a filter implies for the positions of changes.

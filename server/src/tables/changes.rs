@@ -21,7 +21,7 @@ pub(crate) struct ChangesEnd {
 }
 
 impl<E: Engine> AccountTables<'_, E> {
-    fn change_feed(&self) -> Result<&ChangeFeed, Failure> {
+    pub(crate) fn change_feed(&self) -> Result<&ChangeFeed, Failure> {
         self.changes.ok_or_else(|| Failure::query(ErrorCode::TableNotFound))
     }
 

@@ -119,6 +119,16 @@ impl<'a> Sas<'a> {
         }
     }
 
+    /// Returns when the token expires, given the policies of its table.
+    pub fn expiry(&self, policies: &StoredAccessPolicies) -> Option<DateTime> {
+        let (policy, key) = match &self.coverage {
+            Coverage::Table { policy, .. } => (policies.get(policy).and_then(|policy| policy.expiry), None),
+            Coverage::Delegated { delegation, .. } => (None, Some(delegation.key.expiry)),
+            Coverage::Account { .. } => (None, None),
+        };
+        [self.terms.expiry, policy, key].into_iter().flatten().min()
+    }
+
     /// Returns the delegation if the token is a user delegation SAS.
     pub fn delegation(&self) -> Option<&Delegation<'a>> {
         match &self.coverage {

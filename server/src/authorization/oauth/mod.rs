@@ -84,6 +84,10 @@ impl AcceptedToken {
         &self.claims.principal
     }
 
+    pub(crate) fn expires(&self) -> SystemTime {
+        self.claims.expires
+    }
+
     pub(crate) fn subject(&self) -> Option<Subject<'_>> {
         let principal = self.principal();
         let (claim, id) = principal.subject()?;
