@@ -1,7 +1,7 @@
 //! A server inside the test process. Only this module names an engine.
 
 use crate::log;
-use engine::{KeepChanges, Memory};
+use engine::{KeepChanges, Memory, MemoryCheckpoints};
 use rowhouse_server::{Access, Accounts, Observers, Server as Service, Settings, TestClock, TestHooks};
 use std::net::Ipv4Addr;
 use std::sync::mpsc;
@@ -20,6 +20,7 @@ pub(crate) struct Server {
     /// The address and port.
     pub(crate) address: String,
     pub(crate) clock: TestClock,
+    pub(crate) checkpoints: MemoryCheckpoints<TestClock>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,7 +63,7 @@ impl Server {
         if let Some(keep) = keep {
             engine = engine.keep_changes(keep);
         }
-        let changes = engine.change_log();
+        let (changes, checkpoints) = (engine.change_log(), engine.checkpoints());
         log::start();
         let (stop, stopped) = oneshot::channel::<()>();
         let (report, started) = mpsc::channel();
@@ -78,7 +79,7 @@ impl Server {
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run);
         });
         let address = started.recv().expect("the server starts");
-        Self { address, clock, stop: Some(stop), thread: Some(thread) }
+        Self { address, clock, checkpoints, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Creates tables.

@@ -3,6 +3,7 @@
 mod bad_input;
 pub(crate) mod bearer;
 mod change_feed;
+mod change_streams;
 mod cors;
 mod delegation;
 mod long_responses;
