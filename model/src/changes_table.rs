@@ -65,7 +65,8 @@ impl ChangePosition {
         Self { index: self.index + 1, ..self }
     }
 
-    /// Returns a position after all changes before this one, from which [`Self::next`] leads here or to the next change.
+    /// Returns a position after all changes before this one. Its next position is this one or has no change before this
+    /// one.
     #[must_use]
     pub fn previous(self) -> Self {
         match self.index.checked_sub(1) {

@@ -1,6 +1,6 @@
 //! The limits on connections (`connections.rs`) and on requests: the number of requests in flight (`admission.rs`), the
-//! memory of bodies (`memory.rs`), the number of streams of changes (`streams.rs`), the number of entities per second (`throttle/`), and the data that an account may
-//! store (`quota/`).
+//! memory of bodies (`memory.rs`), the number of streams of changes (`streams.rs`), the number of entities per second
+//! (`throttle/`), and the data that an account may store (`quota/`).
 //!
 //! Each of them is called by one step of the request path. Code in this folder must not depend on operations, formats
 //! or HTTP.

@@ -1,5 +1,5 @@
-//! Query Entities for a table of the change feed as server-sent events: a response that goes on until the client closes
-//! the connection, the server stops, or the credential expires.
+//! Query Entities for a table of the change feed as server-sent events: a response that continues until the client
+//! closes the connection, the server stops, or the credential expires.
 //!
 //! The connection asks for the next piece only when it has sent the previous ones, so a slow client slows down its own
 //! stream, and a stream holds no more than a batch of the log and a piece of the response.

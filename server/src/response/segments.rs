@@ -1,5 +1,5 @@
-//! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent; or
-//! a stream of pieces.
+//! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent. A
+//! stream of pieces may follow.
 
 use crate::limits::connections::RequestInProgress;
 use crate::limits::memory::MemoryPermit;
