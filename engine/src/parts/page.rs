@@ -148,6 +148,11 @@ impl<S: EntitySink> PageBuilder<S> {
         ControlFlow::Break(())
     }
 
+    /// Returns whether the page is full, so that the scan only looks for the next match.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// Returns whether the deadline has passed.
     pub fn is_due(&self) -> bool {
         monotonic::now() >= self.deadline

@@ -13,6 +13,9 @@ use wire::ErrorCode;
 /// The size of the first part of the log that is read for a page, in bytes. Most pages need no more.
 const FIRST_READ_BYTES: usize = 256 * 1024;
 
+/// The size of a part of the log that is read only to find the first row after a full page, in bytes.
+const LOOK_AHEAD_BYTES: usize = 16 * 1024;
+
 /// The end of a page of changes.
 pub(crate) struct ChangesEnd {
     pub(crate) page: ScanEnd,
@@ -130,7 +133,7 @@ async fn scan_log<S: EntitySink>(
             }
         }
         from = ChangePosition::start_of(read.next.max(from.transaction + 1));
-        bytes = READ_BYTES;
+        bytes = if page.is_full() { LOOK_AHEAD_BYTES } else { READ_BYTES };
         if page.is_due() && from.transaction < end {
             let next = Position::new("", &from.to_string());
             // The scan ends here, whatever it returns.
