@@ -273,9 +273,9 @@ mod tests {
         let read_up_to = log.kept().next;
         for with_stamps in [true, false] {
             if with_stamps {
-                checkpoints.reset_to(&start)
+                checkpoints.reset_to(&start);
             } else {
-                checkpoints.restore(&start)
+                checkpoints.restore(&start);
             }
             let kept = log.kept();
             assert!(kept.first == kept.next && kept.next > read_up_to);
