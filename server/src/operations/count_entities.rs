@@ -2,7 +2,6 @@
 //!
 //! Like a query, a count ends at its deadline with a continuation token. The client adds the counts of all responses.
 
-use super::query_changes;
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
@@ -16,9 +15,6 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    if let Some(table) = context.virtual_table.changes() {
-        return Box::pin(query_changes::count(tables, context, table, EveryEntity)).await;
-    }
     context.options.check_supported().map_err(Failure::service)?;
     let Selection { ranges, filter, .. } = Selection::new(context)?;
     let from = selection::position(context)?;
@@ -32,7 +28,7 @@ pub(super) async fn run<E: Engine>(
     })
 }
 
-struct EveryEntity;
+pub(super) struct EveryEntity;
 
 impl EntitySink for EveryEntity {
     fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {

@@ -1,6 +1,5 @@
 //! Query Entities with both keys in the URL: a point read (specification 02 §5.7).
 
-use super::query_changes;
 use crate::failure::Failure;
 use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
@@ -20,9 +19,6 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    if let Some(table) = context.virtual_table.changes() {
-        return Box::pin(query_changes::get(tables, context, table)).await;
-    }
     let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     context.allow(Action::Entities { table: context.table(), access: EntityAccess::Read, key: Some(&key) })?;

@@ -19,7 +19,6 @@ mod get_table_indexes;
 mod get_table_retention;
 mod get_user_delegation_key;
 mod insert_entity;
-mod page_writer;
 mod query_changes;
 mod query_entities;
 mod query_tables;
@@ -49,6 +48,9 @@ macro_rules! define_run {
                 && context.kind != OperationKind::InsertEntity
             {
                 return Err(Box::pin(refuse_nested(tables, context, has_key)).await);
+            }
+            if let Some(table) = context.virtual_table.changes() {
+                return Box::pin(query_changes::run(tables, context, table)).await;
             }
             match context.kind {
                 $(OperationKind::$kind => $module::run(tables, context).await,)+

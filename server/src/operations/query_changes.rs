@@ -1,11 +1,12 @@
 //! Query Entities, Count Entities and Query Entity for a table of the change feed, an extension.
 
-use super::page_writer::PageWriter;
+use super::count_entities::EveryEntity;
+use super::query_entities::{PageForm, PageWriter};
 use super::stream_changes;
 use crate::changes::READ_BYTES;
 use crate::failure::Failure;
 use crate::request::selection::{self, Selection};
-use crate::request::{OperationContext, address_key};
+use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::{AccountTables, ChangesEnd};
 use bytes::Bytes;
@@ -21,18 +22,29 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 /// The position up to which there are no other changes. Sent with the last page.
 const POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
 
-pub(super) async fn query<E: Engine>(
+/// The other operations are refused before they begin.
+pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
-    if context.wants_events {
-        return stream_changes::run(tables, context, table).await;
+    match context.kind {
+        OperationKind::QueryEntity => get(tables, context, table).await,
+        OperationKind::CountEntities => count(tables, context, table).await,
+        _ if context.wants_events => stream_changes::run(tables, context, table).await,
+        _ => query(tables, context, table).await,
     }
+}
+
+async fn query<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    table: &ChangesTable,
+) -> Result<OperationResponse, Failure> {
     let limit = context.options.top().map_err(Failure::service)?;
     context.options.check_supported().map_err(Failure::service)?;
     let select = context.select().map_err(Failure::service)?;
-    let writer = PageWriter::new(context, context.table(), select);
+    let writer = PageWriter::new(PageForm::new(context.response, context.table(), select));
     let page = scan(tables, context, table, (limit, PAGE_BODY_BYTES_MAX + READ_BYTES), writer).await?;
     let segments = page.sink.finish()?;
     Ok(OperationResponse {
@@ -43,14 +55,13 @@ pub(super) async fn query<E: Engine>(
     })
 }
 
-pub(super) async fn count<E: Engine, S: EntitySink>(
+async fn count<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
-    sink: S,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let page = scan(tables, context, table, (usize::MAX, READ_BYTES), sink).await?;
+    let page = scan(tables, context, table, (usize::MAX, READ_BYTES), EveryEntity).await?;
     Ok(OperationResponse { headers: page.headers, ..OperationResponse::number(page.accepted, page.continuation) })
 }
 
@@ -87,11 +98,12 @@ async fn scan<E: Engine, S: EntitySink>(
     Ok(ChangesPage { sink, accepted: page.accepted, continuation, headers })
 }
 
-pub(super) async fn get<E: Engine>(
+async fn get<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
     let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let form = context.entity_context(select.as_ref());

@@ -5,28 +5,29 @@
 //! memory for these bytes is acquired before the page is written. If the client disconnects, the future of the request
 //! is dropped, and the scan with it.
 
-use super::page_writer::PageWriter;
-use super::query_changes;
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
-use engine::{Engine, Order, Scan};
+use bytes::Bytes;
+use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
 use http::HeaderMap;
-use model::IndexedProperty;
 use model::limits::PAGE_BODY_BYTES_MAX;
+use model::record::DamagedRecord;
+use model::{AccountName, DateTime, EntityView, IndexedProperty};
 use tracing::debug;
-use wire::Select;
 use wire::negotiation::ContentKind;
+use wire::payload::{
+    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
+};
+use wire::size::{EntityBounds, UnwrittenEntity};
+use wire::{Format, Select, Version};
 
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    if let Some(table) = context.virtual_table.changes() {
-        return Box::pin(query_changes::query(tables, context, table)).await;
-    }
     let options = &context.options;
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
@@ -45,12 +46,13 @@ pub(super) async fn run<E: Engine>(
     let name = if order == Order::Key { context.table() } else { table.name.as_str() };
     let scan = Scan { ranges, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
-    let (writer, end) = tables.scan(&table, scan, PageWriter::new(context, name, select)).await?;
+    let (writer, end) =
+        tables.scan(&table, scan, PageWriter::new(PageForm::new(context.response, name, select))).await?;
     debug!(
         target: "rowhouse::query",
-        table = context.table(), plan = %kind, ranges = range_count, index = end.index.as_ref().map(IndexedProperty::as_str), examined = end.examined, answered = end.accepted, complete = end.next.is_none(),
+        table = context.table(), plan = %kind, ranges = range_count, index = end.index.as_ref().map(IndexedProperty::as_str), examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
     );
-    let (examined, returned) = (end.examined, end.accepted);
+    let (examined, returned) = (end.examined, writer.entities);
     let segments = writer.finish()?;
     let cost = cost.map(|cost| cost.header(examined, returned, end.index.as_ref()));
     // `$top=0` ends the query (04 §5, UNVERIFIED).
@@ -60,4 +62,121 @@ pub(super) async fn run<E: Engine>(
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
+}
+
+/// The size at which a segment of a page is closed, in bytes.
+const SEGMENT_BYTES: usize = 64 * 1024;
+/// The maximum length of the closing of a page, in bytes: `]}` or the end tag of a feed.
+const END_BYTES_MAX: usize = 16;
+
+/// The data is owned, because the scan may outlive the request.
+pub(super) struct PageForm {
+    base: String,
+    account: AccountName,
+    table: String,
+    format: Format,
+    version: Version,
+    now: DateTime,
+    select: Option<Select>,
+}
+
+impl PageForm {
+    pub(super) fn new(response: ResponseContext<'_>, table: &str, select: Option<Select>) -> Self {
+        let ResponseContext { base, account, format, version, now } = response;
+        let (base, account, table) = (base.to_owned(), account.clone(), table.to_owned());
+        Self { base, account, table, format, version, now, select }
+    }
+
+    pub(super) fn entity_context(&self) -> EntityContext<'_> {
+        let response = ResponseContext {
+            base: &self.base,
+            account: &self.account,
+            format: self.format,
+            version: self.version,
+            now: self.now,
+        };
+        EntityContext { response, table: &self.table, select: self.select.as_ref() }
+    }
+}
+
+/// Encodes entities into segments. The page ends before it becomes too long, but contains at least one entity.
+pub(super) struct PageWriter {
+    form: PageForm,
+    bounds: EntityBounds,
+    cache: EncoderCache,
+    full: Vec<Bytes>,
+    full_bytes: usize,
+    open: Vec<u8>,
+    entities: u64,
+    damage: Option<DamagedRecord>,
+}
+
+impl PageWriter {
+    pub(super) fn new(form: PageForm) -> Self {
+        Self {
+            bounds: EntityBounds::new(&form.entity_context()),
+            form,
+            cache: EncoderCache::default(),
+            full: Vec::new(),
+            full_bytes: 0,
+            open: Vec::with_capacity(4096),
+            entities: 0,
+            damage: None,
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+        if let Some(damage) = self.damage {
+            return Err(damage.into());
+        }
+        if self.entities == 0 {
+            write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true);
+        }
+        end_entity_set(&mut self.open, self.form.format);
+        self.full.push(Bytes::from(self.open));
+        Ok(self.full)
+    }
+
+    fn has_room(&self, entity: &EntityView<'_>) -> bool {
+        let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
+        let entity = UnwrittenEntity::stored(entity);
+        self.entities == 0
+            || self.bounds.upper_bound(&entity) <= room
+            || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
+    }
+
+    fn close_segment(&mut self) {
+        if self.open.len() < SEGMENT_BYTES {
+            return;
+        }
+        let mut full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
+        if full.capacity() - full.len() > SEGMENT_BYTES {
+            // A long entity makes the buffer grow to twice the necessary size.
+            full.shrink_to_fit();
+        }
+        self.full_bytes += full.len();
+        self.full.push(Bytes::from(full));
+    }
+}
+
+impl EntitySink for PageWriter {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        if !self.has_room(entity) {
+            return SinkDecision::Refused;
+        }
+        self.close_segment();
+        let form = self.form.entity_context();
+        let is_first = self.entities == 0;
+        if is_first {
+            write_start_of_entity_set(&mut self.open, &form, false);
+        }
+        self.entities += 1;
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {
+            Ok(()) => SinkDecision::Accepted,
+            Err(damage) => {
+                self.damage = Some(damage);
+                SinkDecision::AcceptedLast
+            }
+        }
+    }
 }

@@ -4,8 +4,8 @@
 //! The connection asks for the next piece only when it has sent the previous ones, so a slow client slows down its own
 //! stream, and a stream holds no more than a batch of the log and a piece of the response.
 
-use super::page_writer::PageForm;
-use crate::changes::{ChangeBounds, ChangeRows, ChangeScope, READ_BYTES};
+use super::query_entities::PageForm;
+use crate::changes::{ChangeBounds, ChangeRows, ChangeScope};
 use crate::clock;
 use crate::failure::Failure;
 use crate::limits::memory::MemoryPermit;
@@ -37,7 +37,10 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 const BEGINNING: &[u8] = b"retry: 1000\n\n";
 /// The size at which a piece of the response is sent, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The memory that a stream usually holds, in bytes.
+/// The size of the part of the log that is read at a time, in bytes. Less than for a page, because a stream holds the
+/// memory as long as it is open.
+const READ_BYTES: usize = 256 * 1024;
+/// The memory that a stream usually needs, in bytes.
 const STREAM_BYTES: usize = READ_BYTES + 4 * PIECE_BYTES;
 
 pub(super) async fn run<E: Engine>(

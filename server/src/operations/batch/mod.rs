@@ -8,7 +8,7 @@ mod changeset;
 mod part;
 mod response;
 
-use super::{get_entity, query_entities};
+use super::{get_entity, query_changes, query_entities};
 use crate::failure::{Failure, Layer};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
@@ -99,9 +99,12 @@ async fn query<'a, E: Engine>(
     part: &'a Part<'a>,
 ) -> Result<(DataServiceVersion, OperationResponse), Failure> {
     let operation = part.open(batch)?;
-    let response = match operation.kind {
-        OperationKind::QueryEntity => get_entity::run(tables, &operation).await?,
-        OperationKind::QueryEntities => query_entities::run(tables, &operation).await?,
+    let response = match (operation.kind, operation.virtual_table.changes()) {
+        (OperationKind::QueryEntity | OperationKind::QueryEntities, Some(table)) => {
+            Box::pin(query_changes::run(tables, &operation, table)).await?
+        }
+        (OperationKind::QueryEntity, None) => get_entity::run(tables, &operation).await?,
+        (OperationKind::QueryEntities, None) => query_entities::run(tables, &operation).await?,
         // UNVERIFIED (05 §1): the error code for a write outside a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };

@@ -19,12 +19,14 @@ mod insert_or_merge_entity;
 mod insert_or_replace_entity;
 mod merge_entity;
 mod ordered_views;
+mod query_changes;
 mod query_entities;
 mod query_tables;
 mod set_service_properties;
 mod set_table_acl;
 mod set_table_indexes;
 mod set_table_retention;
+mod stream_changes;
 mod update_entity;
 
 use std::fs;

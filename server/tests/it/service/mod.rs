@@ -2,8 +2,6 @@
 
 mod bad_input;
 pub(crate) mod bearer;
-mod change_feed;
-mod change_streams;
 mod cors;
 mod delegation;
 mod long_responses;
