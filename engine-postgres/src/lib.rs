@@ -19,6 +19,8 @@
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
+#[allow(dead_code, reason = "the engine does not use it yet")]
+mod changes;
 mod connections;
 mod layout;
 #[cfg(test)]

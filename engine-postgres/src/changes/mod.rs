@@ -1,0 +1,5 @@
+//! The change log: logical decoding of the database's own log, by one server at a time, into a table that all servers
+//! read.
+//!
+pub(crate) mod pgoutput;
+pub(crate) mod stored;
