@@ -3,3 +3,4 @@
 //!
 pub(crate) mod pgoutput;
 pub(crate) mod stored;
+pub(crate) mod transactions;
