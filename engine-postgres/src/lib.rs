@@ -21,6 +21,7 @@
 
 #[allow(dead_code, reason = "the engine does not use it yet")]
 mod changes;
+#[allow(dead_code, reason = "the engine does not use it yet")]
 mod connections;
 mod layout;
 #[cfg(test)]

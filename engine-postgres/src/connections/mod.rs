@@ -9,6 +9,7 @@ pub(crate) mod dialect;
 pub(crate) mod node;
 pub(crate) mod open_error;
 pub(crate) mod pool;
+pub(crate) mod replication;
 pub(crate) mod rows;
 pub(crate) mod settings;
 pub(crate) mod shard_map;
