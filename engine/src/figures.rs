@@ -38,6 +38,8 @@ pub struct ChangeLogFigures {
     pub next: u64,
     /// The time of the oldest transaction that is kept only for readers, if there is one.
     pub oldest: Option<DateTime>,
+    /// The size of the database's own log that has not been decoded yet, in bytes, if this server decodes it.
+    pub undecoded_bytes: Option<u64>,
 }
 
 /// The reason why an engine refuses writes.

@@ -51,7 +51,7 @@ impl EmbeddedChanges {
         let archive = self.0.shared.storage.upkeep.archive();
         let oldest = archive.and_then(Archive::oldest).and_then(|segment| segment.oldest);
         let oldest = oldest.and_then(|stamp| DateTime::from_ticks(i64::try_from(stamp).ok()?));
-        ChangeLogFigures { bytes: archive.map_or(0, Archive::bytes), first, next, oldest }
+        ChangeLogFigures { bytes: archive.map_or(0, Archive::bytes), first, next, oldest, undecoded_bytes: None }
     }
 
     /// Runs a read on a thread that may wait for the disk.

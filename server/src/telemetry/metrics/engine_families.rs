@@ -41,10 +41,14 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
 }
 
 fn change_log(page: &mut MetricsPage<'_, '_>, figures: &ChangeLogFigures) -> fmt::Result {
-    let help = "Disk space of the log that is kept only for readers (--keep-log)";
+    let help = "Size of the log that is kept only for readers (--keep-log)";
     page.gauge("change_log_bytes", help, figures.bytes)?;
     page.gauge("change_log_first_position", "Position of the oldest change that can be read", figures.first)?;
     page.gauge("change_log_next_position", "Position after the last change", figures.next)?;
+    if let Some(bytes) = figures.undecoded_bytes {
+        let help = "Size of the database's own log that this server has not decoded yet";
+        page.gauge("change_log_undecoded_bytes", help, bytes)?;
+    }
     let Some(oldest) = figures.oldest else { return Ok(()) };
     let help = "Unix time of the oldest change that is kept only for readers; it is missing as long as there is none";
     page.gauge("change_log_oldest_seconds", help, oldest.unix_seconds().unsigned_abs())

@@ -110,7 +110,13 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         committer: Some(committer),
         tree: Some(tree),
         database: Some(database),
-        change_log: Some(ChangeLogFigures { bytes: 0, first: 1, next: 1, oldest: Some(DateTime::MIN) }),
+        change_log: Some(ChangeLogFigures {
+            bytes: 0,
+            first: 1,
+            next: 1,
+            oldest: Some(DateTime::MIN),
+            undecoded_bytes: Some(0),
+        }),
     };
     let streams = StreamFigures { positions: vec![(0, 7)], streams_max: 64, refused: 0 };
     MetricsSnapshot {
