@@ -24,6 +24,8 @@ mod changes;
 #[allow(dead_code, reason = "the engine does not use it yet")]
 mod connections;
 mod layout;
+#[allow(dead_code, reason = "the engine does not use it yet")]
+mod log_state;
 #[cfg(test)]
 mod node_tests;
 mod requests;

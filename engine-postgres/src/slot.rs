@@ -8,6 +8,8 @@ pub(crate) const SLOTS: i16 = 64;
 pub(crate) const PURGE_LEASE: i16 = SLOTS;
 /// The lease of the server that builds and removes indexes.
 pub(crate) const INDEX_LEASE: i16 = SLOTS + 1;
+/// The lease of the server that decodes the change log. Its row exists if there is a log.
+pub(crate) const CHANGES_LEASE: i16 = SLOTS + 2;
 
 /// An error: all slots belong to other servers.
 #[derive(Debug)]

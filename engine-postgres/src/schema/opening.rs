@@ -119,13 +119,14 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
     Ok(())
 }
 
-struct Session {
-    client: Client,
+/// A connection for changes of the schema, which requests do not use.
+pub(crate) struct Session {
+    pub(crate) client: Client,
     connection: JoinHandle<()>,
 }
 
 impl Session {
-    async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
+    pub(crate) async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
         let connected = tokio::time::timeout(settings.connect_time_max, config.connect(settings.tls.clone())).await;
         let (client, connection) = connected
             .map_err(|_| StoreError::unreachable(&settings.place, "no response in time"))?
@@ -138,7 +139,7 @@ impl Session {
         Ok(Self { client, connection })
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         drop(self.client);
         // The connection closes when the client is dropped.
         let _ended = self.connection.await;
