@@ -3,6 +3,10 @@
 //!
 pub(crate) mod decoder;
 pub(crate) mod pgoutput;
+pub(crate) mod reading;
+pub(crate) mod removal;
 pub(crate) mod setup;
 pub(crate) mod stored;
 pub(crate) mod transactions;
+pub(crate) mod trimming;
+pub(crate) mod watching;

@@ -1,0 +1,161 @@
+//! Reads the change log.
+
+use crate::changes::decoder::ROW_BYTES;
+use crate::changes::stored::{Subject, decode};
+use crate::connections::rows::column;
+use crate::log_state::LogState;
+use crate::state::PostgresState;
+use engine::{
+    Change, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, Fault, KeptChanges, TableKey,
+};
+use model::{AccountName, Clock, DateTime, TableName};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// The maximum number of positions that a page examines.
+const EXAMINED_MAX: u64 = 10_000;
+/// The maximum number of transactions in a page.
+const TRANSACTIONS_MAX: usize = 2000;
+/// No transaction is smaller, in bytes.
+const TRANSACTION_BYTES_MIN: usize = 100;
+
+/// Returns at most `$6` transactions from `$1` on and before `$2` that concern the account `$3` and the table `$4` of the
+/// account `$5`, as long as the size of the preceding ones is below `$7`. Each row begins with the positions that are
+/// kept. Without such transactions, returns a row with nulls.
+const READ: &str = "SELECT l.first, l.next, c.position, c.time, c.account, c.name, c.changes \
+     FROM rowhouse_change_log AS l LEFT JOIN \
+     (SELECT position, time, account, name, changes, \
+       (sum(octet_length(changes) + $8::bigint) OVER (ORDER BY position))::bigint \
+         - octet_length(changes) - $8::bigint AS before FROM \
+       (SELECT position, time, account, name, changes FROM rowhouse_changes \
+         WHERE position >= $1 AND position < $2 AND ($3::text IS NULL OR account = $3) \
+         AND ($4::text IS NULL OR account = $5 AND lower(name COLLATE \"C\") = $4) ORDER BY position LIMIT $6) AS f \
+     ) AS c ON c.before < $7 WHERE l.is_ready ORDER BY c.position";
+const KEPT: &str = "SELECT first, next FROM rowhouse_change_log WHERE is_ready";
+const TIME_AT: &str = "SELECT time FROM rowhouse_changes WHERE position = $1";
+
+pub(crate) struct PostgresChanges<C> {
+    pub(crate) shared: Arc<PostgresState<C>>,
+    pub(crate) log: Arc<LogState>,
+}
+
+impl<C: Clock> ChangeLog for PostgresChanges<C> {
+    fn kept(&self) -> KeptChanges {
+        self.log.kept()
+    }
+
+    fn read<'a>(
+        &'a self,
+        from: u64,
+        selection: &'a ChangeSelection,
+        bytes: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>> {
+        Box::pin(self.shared.read_changes(from, selection, bytes))
+    }
+
+    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>> {
+        Box::pin(async move { self.shared.find_change(time).await.map_err(ChangesError::Fault) })
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.log.watch()
+    }
+}
+
+impl<C: Clock> PostgresState<C> {
+    async fn read_changes(
+        &self,
+        from: u64,
+        selection: &ChangeSelection,
+        bytes: usize,
+    ) -> Result<ChangePage, ChangesError> {
+        let end = from.saturating_add(EXAMINED_MAX);
+        let (first, before) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(end).unwrap_or(i64::MAX));
+        let account = selection.account.as_ref().map(AccountName::as_str);
+        let table = selection.table.as_ref().map(|table| table.name.folded());
+        let of = selection.table.as_ref().map(|table| table.account.as_str());
+        let limit = (bytes / TRANSACTION_BYTES_MIN).clamp(16, TRANSACTIONS_MAX);
+        let (rows_max, bytes_max) =
+            (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(bytes.max(1)).unwrap_or(i64::MAX));
+        let values: [&(dyn ToSql + Sync); 8] =
+            [&first, &before, &account, &table, &of, &rows_max, &bytes_max, &ROW_BYTES];
+        let rows = self.persist(async || self.pool.read(READ, &values).await).await.map_err(ChangesError::Fault)?;
+        let kept = rows.first().map(kept).transpose().map_err(ChangesError::Fault)?.ok_or_else(missing)?;
+        if from < kept.first {
+            return Err(ChangesError::Dropped(kept.first));
+        }
+        let mut page = ChangePage { transactions: Vec::new(), next: end.min(kept.next).max(from) };
+        let (mut subject, mut size) = (None, 0);
+        for row in &rows {
+            let transaction = transaction(row, &mut subject, &mut size).map_err(ChangesError::Fault)?;
+            page.transactions.extend(transaction);
+        }
+        // The page is full, so what follows was not read.
+        if let Some(last) = page.transactions.last().filter(|_| rows.len() >= limit || size >= bytes) {
+            page.next = last.position + 1;
+        }
+        Ok(page)
+    }
+
+    async fn find_change(&self, time: DateTime) -> Result<u64, Fault> {
+        let rows = self.persist(async || self.pool.read(KEPT, &[]).await).await?;
+        let kept = kept(rows.first().ok_or_else(|| Fault::Unavailable(NO_LOG.into()))?)?;
+        let (mut low, mut high) = (kept.first, kept.next);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let position = i64::try_from(middle).unwrap_or(i64::MAX);
+            let rows = self.persist(async || self.pool.read(TIME_AT, &[&position]).await).await?;
+            // A transaction that is missing by now was older than all that are kept.
+            match rows.first().map(|row| column::<i64>(row, 0)).transpose()? {
+                Some(found) if found >= time.ticks() => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        Ok(low)
+    }
+}
+
+const NO_LOG: &str = "the change log is being replaced";
+
+fn missing() -> ChangesError {
+    ChangesError::Fault(Fault::Unavailable(NO_LOG.into()))
+}
+
+fn kept(row: &Row) -> Result<KeptChanges, Fault> {
+    let number = |index| column::<i64>(row, index).map(|value| u64::try_from(value).unwrap_or(0));
+    Ok(KeptChanges { first: number(0)?, next: number(1)? })
+}
+
+/// Returns `None` for a row with nulls. `last` is the subject of the last row, and `bytes` the size of all rows.
+fn transaction(row: &Row, last: &mut Option<Subject>, bytes: &mut usize) -> Result<Option<ChangedTransaction>, Fault> {
+    let Some(position) = column::<Option<i64>>(row, 2)? else { return Ok(None) };
+    let damaged = || Fault::Damaged(format!("the transaction {position} of the change log cannot be read"));
+    let time = DateTime::from_ticks(column(row, 3)?).ok_or_else(damaged)?;
+    let (account, name): (&str, Option<&str>) = (column(row, 4)?, column(row, 5)?);
+    let known = last.take().filter(|last| is_subject(last, account, name));
+    let subject = known.or_else(|| subject(account, name)).ok_or_else(damaged)?;
+    let changes: &[u8] = column(row, 6)?;
+    *bytes += changes.len() + usize::try_from(ROW_BYTES).unwrap_or(0);
+    let effects = decode(changes, &subject, time).ok_or_else(damaged)?;
+    let changes = (0..).zip(effects).map(|(index, effect)| Change { index, effect }).collect();
+    *last = Some(subject);
+    Ok(Some(ChangedTransaction { position: u64::try_from(position).map_err(|_| damaged())?, time, changes }))
+}
+
+fn subject(account: &str, name: Option<&str>) -> Option<Subject> {
+    let account = AccountName::new(account)?;
+    Some(match name {
+        Some(name) => Subject::Table(Arc::new(TableKey { account, name: TableName::stored(name).ok()? })),
+        None => Subject::Account(account),
+    })
+}
+
+fn is_subject(subject: &Subject, account: &str, name: Option<&str>) -> bool {
+    match subject {
+        Subject::Table(table) => table.account.as_str() == account && Some(table.name.as_str()) == name,
+        Subject::Account(known) => known.as_str() == account && name.is_none(),
+    }
+}
