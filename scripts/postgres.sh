@@ -29,6 +29,10 @@ open_folder
 durable=true
 if [ -z "$mode" ]; then durable=false; fi
 new_data data "$durable" ''
+if [ "$mode" != --durable ]; then
+    # For change logs: each test has its own database and its own replication slot.
+    printf '%s\n' 'wal_level = logical' 'max_replication_slots = 100' 'max_wal_senders = 100' >>data/postgresql.conf
+fi
 # The user `guarded` needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 

@@ -19,12 +19,9 @@
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
-#[allow(dead_code, reason = "the engine does not use it yet")]
 mod changes;
-#[allow(dead_code, reason = "the engine does not use it yet")]
 mod connections;
 mod layout;
-#[allow(dead_code, reason = "the engine does not use it yet")]
 mod log_state;
 #[cfg(test)]
 mod node_tests;
@@ -40,10 +37,14 @@ pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
+use changes::reading::PostgresChanges;
+use connections::dialect::Dialect;
 use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
+use engine::{ChangeLog, KeepChanges};
+use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use slot::Slot;
@@ -63,6 +64,8 @@ pub struct PostgresOptions {
     pub connections_max: usize,
     /// Whether to distribute the entities over the Citus workers.
     pub distribute: bool,
+    /// How much of a change log to keep; `None` for no change log.
+    pub keep_changes: Option<KeepChanges>,
 }
 
 impl std::fmt::Debug for PostgresOptions {
@@ -78,6 +81,7 @@ pub struct Postgres<C> {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
     connections_max: u64,
+    log: Option<Arc<LogState>>,
 }
 
 impl<C: Clock> Postgres<C> {
@@ -86,8 +90,12 @@ impl<C: Clock> Postgres<C> {
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
+        if options.keep_changes.is_some() {
+            Box::pin(changes::setup::prepare(&settings, dialect)).await?;
+        }
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
-        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
+        let is_logged = options.keep_changes.is_some();
+        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock), is_logged));
         let failed = |error: Fault| StoreError::statement(&settings.place, error);
         shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
@@ -105,13 +113,31 @@ impl<C: Clock> Postgres<C> {
             tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
+        let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
+        if let Some(log) = &log {
+            shared.persist(async || shared.refresh_log(log).await).await.map_err(failed)?;
+            let (of_decoder, of_watcher) = (settings.clone(), settings.clone());
+            tasks.extend([
+                tokio::spawn(changes::decoder::decode_changes(Arc::clone(&shared), of_decoder, Arc::clone(log))),
+                tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
+                tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
+            ]);
+        } else if dialect == Dialect::PostgreSql {
+            tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
+        }
         let connections_max = options.connections_max.max(1) as u64;
-        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
+        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log })
     }
 
     /// Returns the hosts, ports and database, for messages.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Returns the change log, if it is kept.
+    pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
+        let log = Arc::clone(self.log.as_ref()?);
+        Some(Arc::new(PostgresChanges { shared: Arc::clone(&self.shared), log }))
     }
 
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
@@ -207,6 +233,7 @@ impl<C: Clock> Engine for Postgres<C> {
             purge_backlog: counts.purge_backlog(),
             refusal: self.shared.check_open().err().map(|_| Refusal::Closed),
             database: Some(database),
+            change_log: self.log.as_ref().map(|log| log.figures()),
             ..Figures::default()
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct PostgresState<C> {
     pub(crate) refreshing: tokio::sync::Mutex<()>,
     pub(crate) purges: Notify,
     pub(crate) indexing: Notify,
+    /// Whether a change log is kept.
+    pub(crate) is_logged: bool,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(crate) closing: Cancellation,
 }
@@ -71,7 +73,7 @@ struct CachedTable {
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(crate) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
+    pub(crate) fn new(pool: Pool, names: Names, slot: Slot<C>, is_logged: bool) -> Self {
         Self {
             pool,
             names,
@@ -83,6 +85,7 @@ impl<C: Clock> PostgresState<C> {
             refreshing: tokio::sync::Mutex::default(),
             purges: Notify::new(),
             indexing: Notify::new(),
+            is_logged,
             closing: Cancellation::default(),
         }
     }

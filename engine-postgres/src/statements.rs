@@ -43,6 +43,10 @@ pub(crate) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
 /// Makes the changes of a transaction, or returns the obstacle; see `function`.
 pub(crate) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+/// Deletes expired entities like [`COMMIT`], and marks the transaction in the log of the database (see
+/// `changes::transactions`).
+pub(crate) const COMMIT_EXPIRED: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5, $6, $7, $8, $9), \
+     pg_logical_emit_message(true, 'rowhouse-expired', ''::text)";
 /// Adds the entries of entities that are unchanged since they were read.
 pub(crate) const ADD_ENTRIES: &str = "SELECT rowhouse_add_entries($1, $2, $3, $4, $5, $6, $7, $8)";
 

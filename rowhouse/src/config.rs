@@ -241,7 +241,6 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
             args.durability.is_none() && args.cache_mib.is_none() && args.min_free_space.is_none(),
             "--durability, --cache-mib and --min-free-space apply only to a data folder: remove them, or remove --store"
         );
-        ensure!(args.keep_log.is_none(), "--keep-log does not apply to a database: remove it, or remove --store");
         return database(url, args);
     }
     let for_database = args.store_password_file.is_some() || args.store_connections.is_some();
@@ -277,7 +276,13 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
         }
     };
     let distribute = args.distribute.unwrap_or(false);
-    Ok(Storage::Database(PostgresOptions { url: url.0.clone(), password, connections_max, distribute }))
+    Ok(Storage::Database(PostgresOptions {
+        url: url.0.clone(),
+        password,
+        connections_max,
+        distribute,
+        keep_changes: None,
+    }))
 }
 
 /// Returns the account names and keys in the environment.

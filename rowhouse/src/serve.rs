@@ -9,7 +9,7 @@ use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions};
-use engine_postgres::Postgres;
+use engine_postgres::{Postgres, PostgresOptions};
 use model::clock::{Clock, SystemClock};
 use platform::files::exposure_warning;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings, TestHooks};
@@ -136,10 +136,12 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
                          a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
                 );
             }
+            let options = PostgresOptions { keep_changes: config.process.keep_changes, ..options.clone() };
             let engine =
-                or_input_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
+                or_input_ended(input.clone(), async { Ok(Postgres::open(&options, SystemClock).await?) }).await?;
             info!("data is kept in the database {}", engine.place());
-            serve(listener, config, observers, (engine, None), None, (input, server_host)).await
+            let changes = engine.change_log();
+            serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }
     }
 }

@@ -51,6 +51,8 @@ enum AttemptOutcome {
 struct TransactionRows {
     table: KnownTable,
     visible: Visibility,
+    /// The statement that calls the function.
+    statement: &'static str,
     partition: Vec<u8>,
     /// The row keys, in the order of the mutations.
     rows: Vec<Vec<u8>>,
@@ -58,9 +60,12 @@ struct TransactionRows {
 }
 
 impl TransactionRows {
-    fn new(table: KnownTable, transaction: &Transaction) -> Self {
+    fn new(table: KnownTable, transaction: &Transaction, is_logged: bool) -> Self {
         let (id, visible) = (table.id, transaction.visible());
-        let mut transaction_rows = Self { table, visible, partition: Vec::new(), rows: Vec::new(), longest: 0 };
+        let is_marked = is_logged && visible == Visibility::Expired;
+        let statement = if is_marked { statements::COMMIT_EXPIRED } else { statements::COMMIT };
+        let (partition, rows) = (Vec::new(), Vec::new());
+        let mut transaction_rows = Self { table, visible, statement, partition, rows, longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
             let (partition, row) = columns(id, mutation.key());
@@ -252,7 +257,7 @@ impl<C: Clock> PostgresState<C> {
             self.check_open().map_err(CommitError::Fault)?;
             let known_table = self.known_table(table).await.map_err(CommitError::Fault)?;
             let known_table = known_table.ok_or(CommitError::TableNotFound)?;
-            let transaction_rows = TransactionRows::new(known_table, &transaction);
+            let transaction_rows = TransactionRows::new(known_table, &transaction, self.is_logged);
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
                 self.try_commit(&transaction_rows, &transaction, &mut known).await
             } else {
@@ -404,7 +409,7 @@ async fn call(
     known: &mut KnownEntities,
 ) -> Result<AttemptOutcome, AttemptError> {
     let statement =
-        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(statements::COMMIT)).await.map_err(|_| no_response())?;
+        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(transaction_rows.statement)).await.map_err(|_| no_response())?;
     let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
     let expected: Vec<_> = changes.expectations.iter().map(Expectation::parameter).collect();
     let records = changes.effects.iter().map(|effect| match effect {

@@ -1,9 +1,12 @@
 //! Runs the contract suite on PostgreSQL and on Citus, and checks their histories.
 
+use engine::{ChangeLog, KeepChanges};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
-use engine_contract::{every_case, every_case_of_indexes, restart};
+use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, restart};
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use std::sync::Arc;
+use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
 
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
@@ -15,8 +18,18 @@ fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     Some(open_database(cluster.workers(&cluster.database()), true, clock))
 }
 
+fn open_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
+    let url = Cluster::shared()?.database();
+    let keep_changes = Some(KeepChanges { age: Duration::from_secs(86400), bytes: 1 << 30 });
+    let options = PostgresOptions { url, password: None, connections_max: 8, distribute: false, keep_changes };
+    let open = Postgres::open(&options, clock);
+    let engine = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap();
+    let log = engine.change_log().unwrap();
+    Some((engine, log, ()))
+}
+
 fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
-    let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
+    let options = PostgresOptions { url, password: None, connections_max: 8, distribute, keep_changes: None };
     let open = Postgres::open(&options, clock);
     (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
@@ -25,12 +38,13 @@ every_case!(postgres, open_postgres);
 every_case!(citus, open_citus);
 every_case_of_indexes!(indexes_on_postgres, open_postgres);
 every_case_of_indexes!(indexes_on_citus, open_citus);
+every_case_of_changes!(changes_on_postgres, open_with_changes);
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
-    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false };
+    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false, keep_changes: None };
     let open = async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     restart::survives_a_restart(open).await;
 }
