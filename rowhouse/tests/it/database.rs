@@ -259,6 +259,37 @@ fn encrypt(cluster: &Cluster) -> String {
     made.cert.pem()
 }
 
+#[test]
+fn the_change_feed_of_each_server_shows_the_changes_of_all() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let start = || PROGRAM.start(&["--store", &database, "--keep-log", "1h", "--admin", "127.0.0.1:0"]);
+    let (one, other) = (start(), start());
+    let without = PROGRAM.start(&["--store", &database]);
+    assert_eq!(one.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+    for (row, server) in [("1", &one), ("2", &other), ("3", &without)] {
+        let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","value":1}}"#);
+        assert_eq!(server.client().request("POST", "/tab", &[], entity.as_bytes()).status, 201);
+    }
+    for server in [&one, &other] {
+        let feed = eventually("the last change in the feed", || {
+            let response = server.client().request("GET", "/$ChangesTab()", &[], b"");
+            assert_eq!(response.status, 200);
+            let body = String::from_utf8(response.body).unwrap();
+            body.contains(r#""Entity_RowKey":"3""#).then_some(body)
+        });
+        let at = |text: &str| feed.find(text).unwrap_or_else(|| panic!("{text} is not in {feed}"));
+        assert!(at(r#""Operation":"CreateTable""#) < at(r#""Entity_RowKey":"1""#), "{feed}");
+        assert!(at(r#""Entity_RowKey":"1""#) < at(r#""Entity_RowKey":"2""#), "{feed}");
+        assert!(at(r#""Entity_RowKey":"2""#) < at(r#""Entity_RowKey":"3""#), "{feed}");
+        let (_, page) = ask(server, "/metrics");
+        assert!(page.contains("rowhouse_change_log_next_position "), "{page}");
+    }
+    let decoding =
+        [&one, &other].map(|server| ask(server, "/metrics").1.contains("rowhouse_change_log_undecoded_bytes"));
+    assert_ne!(decoding[0], decoding[1], "one of the servers decodes");
+}
+
 fn encrypt_with(cluster: &Cluster, certificate: &str, key: &str) {
     for (name, content) in [("server.crt", certificate), ("server.key", key)] {
         let content = content.trim().replace('\n', "\\n");
@@ -293,9 +324,12 @@ fn tls_to_the_database_follows_the_ssl_mode() {
         format!("{database}?sslmode=verify-ca&sslrootcert={right}"),
         format!("{named}?sslmode=verify-full&sslrootcert={right}"),
     ] {
-        let server = PROGRAM.start(&["--store", &address]);
+        let server = PROGRAM.start(&["--store", &address, "--keep-log", "1h"]);
         assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "{address}");
         assert_ne!(cluster.sql("postgres", encrypted).trim(), "0", "{address}");
+        // The change log is decoded over an encrypted connection too.
+        let decoding = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_replication USING (pid) WHERE ssl";
+        eventually("a server that decodes", || (cluster.sql("postgres", decoding).trim() == "1").then_some(()));
         assert!(server.stop().0.success());
     }
     for address in [
