@@ -22,9 +22,9 @@ const TRANSACTIONS_MAX: usize = 2000;
 /// No transaction is smaller, in bytes.
 const TRANSACTION_BYTES_MIN: usize = 100;
 
-/// Returns at most `$6` transactions from `$1` on and before `$2` that concern the account `$3` and the table `$4` of the
-/// account `$5`, as long as the size of the preceding ones is below `$7`. Each row begins with the positions that are
-/// kept. Without such transactions, returns a row with nulls.
+/// Returns at most `$6` transactions from `$1` on and before `$2` that concern the account `$3` and the table `$4` of
+/// the account `$5`, as long as the size of the preceding ones is below `$7`. Each row begins with the positions that
+/// are kept. Without such transactions, returns a row with nulls.
 const READ: &str = "SELECT l.first, l.next, c.position, c.time, c.account, c.name, c.changes \
      FROM rowhouse_change_log AS l LEFT JOIN \
      (SELECT position, time, account, name, changes, \

@@ -263,6 +263,7 @@ pub struct ServeArgs {
     ///
     /// With it, the change feed exists ($Changes and $ChangesTABLE). The log is kept for at least this time, unless
     /// --keep-log-mib or a disk that is almost full removes it earlier. Without it, a log that was kept is removed.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_KEEP_LOG", value_name = "DURATION")]
     pub keep_log: Option<String>,
 
