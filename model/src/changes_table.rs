@@ -11,6 +11,7 @@ use std::fmt;
 const PREFIX: &str = "$Changes";
 const POSITION_DIGITS: usize = 20;
 const INDEX_DIGITS: usize = 3;
+const TEXT_BYTES: usize = POSITION_DIGITS + 1 + INDEX_DIGITS;
 /// No transaction has a change with this index.
 const INDEX_MAX: u32 = 999;
 
@@ -75,6 +76,15 @@ impl ChangePosition {
         }
     }
 
+    /// Returns the text.
+    pub fn text(self) -> [u8; TEXT_BYTES] {
+        let mut text = [b'-'; TEXT_BYTES];
+        let (transaction, index) = text.split_at_mut(POSITION_DIGITS);
+        write_digits(transaction, self.transaction);
+        write_digits(index.get_mut(1..).unwrap_or_default(), u64::from(self.index.min(INDEX_MAX)));
+        text
+    }
+
     /// Reads the text of a position. Returns `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let (transaction, index) = text.split_once('-')?;
@@ -86,9 +96,17 @@ impl ChangePosition {
     }
 }
 
+/// Fills a buffer with the last digits of a number. This is faster than formatting the number with leading zeros.
+fn write_digits(out: &mut [u8], mut number: u64) {
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+}
+
 impl fmt::Display for ChangePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:0POSITION_DIGITS$}-{:0INDEX_DIGITS$}", self.transaction, self.index)
+        f.write_str(std::str::from_utf8(&self.text()).expect("only ASCII was written"))
     }
 }
 

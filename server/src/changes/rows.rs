@@ -9,7 +9,6 @@ use model::key::{KEY_SEPARATOR, KeyView};
 use model::record::DamagedRecord;
 use model::{ChangePosition, ComputedRecord, DateTime, EdmValue};
 use std::borrow::Cow;
-use std::io::Write;
 
 const ENTITY_PREFIX: &str = "Entity_";
 
@@ -72,7 +71,7 @@ impl ChangeRows {
         self.key.extend_from_slice(&time.text().minute());
         let separator = self.key.len();
         self.key.push(KEY_SEPARATOR);
-        write!(self.key, "{position}").expect("a buffer in memory can be written");
+        self.key.extend_from_slice(&position.text());
         separator
     }
 }

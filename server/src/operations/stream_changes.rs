@@ -21,7 +21,6 @@ use http::HeaderName;
 use model::limits::CHANGE_STREAM_SECONDS_MAX;
 use model::record::DamagedRecord;
 use model::{ChangePosition, ChangesTable, DateTime, Filter, KeyRange};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -271,7 +270,9 @@ impl RowReader {
                 {
                     continue;
                 }
-                write!(out, "id: {position}\nevent: change\ndata: ").expect("a buffer in memory can be written");
+                out.extend_from_slice(b"id: ");
+                out.extend_from_slice(row.key.row.as_bytes());
+                out.extend_from_slice(b"\nevent: change\ndata: ");
                 write_entity_in_set(&mut out, &self.form.entity_context(), &row, &mut self.cache, true)?;
                 out.extend_from_slice(b"\n\n");
             }
