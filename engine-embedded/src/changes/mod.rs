@@ -42,7 +42,7 @@ struct Inner {
 
 impl EmbeddedChanges {
     pub(crate) fn new(shared: Arc<EmbeddedState>) -> Self {
-        let reader = shared.storage.upkeep.reader();
+        let reader = LogReader::new(&shared.storage.upkeep);
         Self(Arc::new(Inner { shared, reader, names: Mutex::default() }))
     }
 

@@ -10,7 +10,7 @@ use crate::log::format::{self, Record, SegmentEnd};
 use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
-use crate::log::upkeep::Shared;
+use crate::log::upkeep::{Shared, Upkeep};
 use crate::sequence::Sequence;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::collections::{BTreeMap, VecDeque};
@@ -128,8 +128,8 @@ struct Found {
 }
 
 impl<D: Disk> LogReader<D> {
-    pub(crate) fn new(shared: &Arc<Shared<D>>) -> Self {
-        Self { shared: Arc::clone(shared), places: Mutex::default() }
+    pub(crate) fn new(upkeep: &Upkeep<D>) -> Self {
+        Self { shared: Arc::clone(&upkeep.shared), places: Mutex::default() }
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {

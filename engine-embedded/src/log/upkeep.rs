@@ -7,7 +7,6 @@ use crate::log::errors::{DiskError, OpenLogError, WriteError};
 use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::mutants::{Mutant, planted};
 use crate::log::options::{Durability, Options};
-use crate::log::reader::LogReader;
 use crate::log::reading::SegmentReader;
 use crate::log::segments::{BegunSegment, Files, LiveSegment, Name, Segments};
 use crate::log::tail::SharedTail;
@@ -33,7 +32,7 @@ impl<D: Disk> Shared<D> {
 
 #[derive(Debug)]
 pub(crate) struct Upkeep<D: Disk> {
-    shared: Arc<Shared<D>>,
+    pub(crate) shared: Arc<Shared<D>>,
 }
 
 impl<D: Disk> Clone for Upkeep<D> {
@@ -72,10 +71,6 @@ impl<D: Disk> Upkeep<D> {
     /// Returns the segments that are kept for readers, if any are.
     pub(crate) fn archive(&self) -> Option<&Archive<D>> {
         self.shared.archive.get()
-    }
-
-    pub(crate) fn reader(&self) -> LogReader<D> {
-        LogReader::new(&self.shared)
     }
 
     /// Returns the last transaction that is on disk.

@@ -14,8 +14,6 @@ pub(crate) mod group;
 pub(crate) mod inspection;
 #[path = "../../../src/log/options.rs"]
 pub(crate) mod options;
-#[path = "../../../src/log/reader.rs"]
-pub(crate) mod reader;
 pub(crate) mod real_disk;
 #[path = "../../../src/log/recovery.rs"]
 pub(crate) mod recovery;

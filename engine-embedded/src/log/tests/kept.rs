@@ -96,7 +96,7 @@ fn released_segments_can_be_read_until_they_are_dropped() {
         assert_eq!(pair[0].newest, Some(pair[0].end.previous().get() * 10));
     }
     assert!(archive.bytes() <= archived_bytes(kept.folder.path()));
-    let reader = upkeep.reader();
+    let reader = LogReader::new(&upkeep);
     for from in [1, 2, 499, 500, 888, 1000] {
         assert_eq!(read(&reader, from, 1000, u64::MAX).unwrap(), 1001, "{from}");
     }
@@ -106,7 +106,7 @@ fn released_segments_can_be_read_until_they_are_dropped() {
     // Everything is found again after a start, with and without the release.
     drop((reader, kept.writer));
     let Kept { folder, writer } = open(kept.folder, 900);
-    let (upkeep, reader) = (writer.upkeep(), writer.upkeep().reader());
+    let (upkeep, reader) = (writer.upkeep(), LogReader::new(&writer.upkeep()));
     assert_eq!(upkeep.archive().unwrap().segments(), segments);
     assert_eq!(read(&reader, 1, 1000, u64::MAX).unwrap(), 1001);
 
@@ -125,9 +125,9 @@ fn an_archive_begins_when_it_is_created() {
     fs::remove_dir_all(kept.folder.path().join("archive")).unwrap();
     drop(kept.writer);
     let mut kept = open(kept.folder, 0);
-    assert_eq!(kept.writer.upkeep().reader().first(), Sequence::new(11));
+    assert_eq!(LogReader::new(&kept.writer.upkeep()).first(), Sequence::new(11));
     append(&mut kept.writer, 10, &mut random);
-    let reader = kept.writer.upkeep().reader();
+    let reader = LogReader::new(&kept.writer.upkeep());
     assert!(matches!(read(&reader, 10, 20, 1), Err(ReadLogError::Dropped(first)) if first.get() == 11));
     assert_eq!(read(&reader, 11, 20, u64::MAX).unwrap(), 21);
 }
@@ -155,7 +155,7 @@ fn damaged_and_missing_archived_segments_end_the_kept_log() {
             }
         }
         let Kept { folder: _folder, writer } = open(kept.folder, 1000);
-        let reader = writer.upkeep().reader();
+        let reader = LogReader::new(&writer.upkeep());
         assert_eq!(reader.first(), segments[3].first, "{what}");
         assert_eq!(read(&reader, segments[3].first.get(), 1000, u64::MAX).unwrap(), 1001);
     }
@@ -178,7 +178,7 @@ fn a_damaged_block_is_never_read_as_data() {
         let at = usize::try_from(random.below(whole.len() as u64 - 200)).unwrap();
         damaged[at] ^= 1 << random.below(8);
         fs::write(&path, &damaged).unwrap();
-        let reader = upkeep.reader();
+        let reader = LogReader::new(&upkeep);
         match read(&reader, segment.first.get(), segment.end.previous().get(), u64::MAX) {
             // The padding of the segment header and of groups is not covered.
             Ok(end) => assert_eq!(end, segment.end.get()),
@@ -191,7 +191,7 @@ fn a_damaged_block_is_never_read_as_data() {
 /// Reads from random positions until the writer has finished. A position that was dropped is not read.
 fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool) -> u64 {
     let (mut random, mut transactions) = (Random::new(seed), 0);
-    let reader = upkeep.reader();
+    let reader = LogReader::new(upkeep);
     let mut position = 1;
     loop {
         let is_last = has_ended.load(Ordering::Acquire);

@@ -8,6 +8,7 @@ use super::workload::{Misuse, Step, Workload, options};
 use crate::log::errors::OpenLogError;
 use crate::log::mutants::{Mutant, plant};
 use crate::log::options::Durability;
+use crate::log::reader::LogReader;
 use crate::log::recovery::{self, Known, Recovered};
 use crate::log::segments::Name;
 use crate::log::writer::Writer;
@@ -198,7 +199,7 @@ impl Simulation {
             return Ok(());
         }
         let upkeep = writer.upkeep();
-        let (reader, mut found) = (upkeep.reader(), Found::default());
+        let (reader, mut found) = (LogReader::new(&upkeep), Found::default());
         let last = upkeep.synced_through();
         let read = reader.read(Sequence::ZERO.next(), last, &mut |record| {
             found.add(record);
