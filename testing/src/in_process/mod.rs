@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::program::ProgramBuilder;
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
 use anyhow::bail;
+use engine::KeepChanges;
 use faults::FaultQueue;
 use server::{Metrics, Targets};
 use snapshot::SnapshotStore;
@@ -26,6 +27,8 @@ use tokio::sync::oneshot;
 
 /// The time after which a query responds with a continuation token. The program `rowhouse` has the same default.
 const QUERY_TIME: Duration = Duration::from_secs(5);
+/// The maximum size of the log for the change feed, in bytes: 256 MiB.
+const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// A running server. It stops when it is dropped.
 ///
@@ -369,6 +372,7 @@ impl TestServerBuilder {
             clock: TestClock::new(),
             query_time: QUERY_TIME,
             extensions: false,
+            keep_changes: None,
             targets: None,
             rehearsal: None,
             faults: FaultQueue::default(),
@@ -477,6 +481,22 @@ impl TestServerBuilder {
     /// ```
     pub fn extensions(mut self) -> Self {
         self.options.extensions = true;
+        self
+    }
+
+    /// Offers the change feed, as `rowhouse serve --keep-log` does, with the changes of at most the given duration. By
+    /// default, there is no change feed, as in the cloud.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let server = rowhouse_testing::TestServer::builder().keep_log(Duration::from_secs(3600)).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_log(mut self, age: Duration) -> Self {
+        self.options.keep_changes = Some(KeepChanges { age, bytes: LOG_BYTES_MAX });
         self
     }
 

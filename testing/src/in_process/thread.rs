@@ -6,7 +6,7 @@
 use super::faults::FaultQueue;
 use crate::TestClock;
 use anyhow::{Context, anyhow};
-use engine::{Engine, Memory, MemoryCheckpoints};
+use engine::{ChangeLog, Engine, KeepChanges, Memory, MemoryCheckpoints};
 #[cfg(feature = "embedded")]
 use engine_embedded::{Durability, Embedded, EmbeddedOptions};
 use server::{Access, Accounts, Metrics, Observers, RehearsalSettings, Server, Settings, Targets, TestData, TestHooks};
@@ -44,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) clock: TestClock,
     pub(crate) query_time: Duration,
     pub(crate) extensions: bool,
+    /// `None` if there is no change feed.
+    pub(crate) keep_changes: Option<KeepChanges>,
     pub(crate) targets: Option<Targets>,
     pub(crate) rehearsal: Option<String>,
     pub(crate) faults: FaultQueue,
@@ -82,7 +84,8 @@ impl ServerThread {
 fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
-        let Options { accounts, storage, clock, query_time, extensions, targets, rehearsal, faults } = options;
+        let Options { accounts, storage, clock, query_time, extensions, keep_changes, targets, rehearsal, faults } =
+            options;
         let rehearsal = rehearsal
             .as_deref()
             .map(RehearsalSettings::parse)
@@ -104,35 +107,46 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
         match storage {
             Storage::Memory => {
                 let engine = Memory::for_tests(clock.clone());
-                let states = (clock, engine.checkpoints());
-                serve(parts, engine, Some(states), report, stopped).await
+                let engine = match keep_changes {
+                    Some(keep) => engine.keep_changes(keep),
+                    None => engine,
+                };
+                let (states, changes) = ((clock, engine.checkpoints()), engine.change_log());
+                serve(parts, (engine, changes), Some(states), report, stopped).await
             }
             #[cfg(feature = "embedded")]
-            Storage::Folder(path) => serve(parts, open(&path, clock)?, None, report, stopped).await,
+            Storage::Folder(path) => serve(parts, open(&path, clock, keep_changes)?, None, report, stopped).await,
             #[cfg(feature = "embedded")]
             Storage::TemporaryFolder => {
                 let folder = tempfile::tempdir().context("creating a temporary folder")?;
-                serve(parts, open(folder.path(), clock)?, None, report, stopped).await
+                serve(parts, open(folder.path(), clock, keep_changes)?, None, report, stopped).await
             }
         }
     })
 }
 
 #[cfg(feature = "embedded")]
-fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
+fn open(
+    path: &Path,
+    clock: TestClock,
+    keep_changes: Option<KeepChanges>,
+) -> anyhow::Result<(Embedded, Option<Arc<dyn ChangeLog>>)> {
     let options = EmbeddedOptions {
         durability: Durability::Interval(SYNC_INTERVAL),
         cache_bytes: CACHE_BYTES,
         // A test that fills the disk gets the disk's own error.
         min_free_bytes: 0,
+        keep_changes,
         ..EmbeddedOptions::default()
     };
-    Ok(Embedded::open(path, &options, clock)?)
+    let engine = Embedded::open(path, &options, clock)?;
+    let changes = engine.change_log();
+    Ok((engine, changes))
 }
 
 async fn serve(
     (settings, access, hooks): (Settings, Access, TestHooks),
-    engine: impl Engine,
+    (engine, changes): (impl Engine, Option<Arc<dyn ChangeLog>>),
     states: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     report: impl FnOnce(StartReport),
     stopped: oneshot::Receiver<()>,
@@ -140,7 +154,7 @@ async fn serve(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("listening on a free port")?;
     let address = listener.local_addr().context("reading the bound address")?;
     let (observers, metrics) = Observers::counting();
-    let server = Server::start(settings, access, Some(hooks), observers, engine).await?;
+    let server = Server::start(settings, access, Some(hooks), observers, engine, changes).await?;
     let data = states.map(|(clock, engine)| server.test_data(clock, engine));
     report(StartReport { address, metrics, data });
     // The server also stops when the sender is dropped.

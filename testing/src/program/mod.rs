@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The server prints this instead of the key of an account from a file.
@@ -93,6 +94,20 @@ impl ProgramBuilder {
     /// ```
     pub fn extensions(self) -> Self {
         self.argument("--extensions")
+    }
+
+    /// Offers the change feed, as `--keep-log` does.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let server = rowhouse_testing::TestServer::program().keep_log(Duration::from_secs(3600)).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_log(self, age: Duration) -> Self {
+        self.argument("--keep-log").argument(format!("{}s", age.as_secs()))
     }
 
     /// Starts the server, and returns once it accepts requests. Works on every runtime.
