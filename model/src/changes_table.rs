@@ -8,6 +8,8 @@ use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::name::TableName;
 use std::fmt;
 
+/// The prefix of the properties that come from the changed entity.
+pub const ENTITY_PREFIX: &str = "Entity_";
 const PREFIX: &str = "$Changes";
 const POSITION_DIGITS: usize = 20;
 const INDEX_DIGITS: usize = 3;
@@ -16,6 +18,11 @@ const TEXT_BYTES: usize = POSITION_DIGITS + 1 + INDEX_DIGITS;
 const INDEX_MAX: u32 = 999;
 
 const _: () = assert!(TRANSACTION_OPERATIONS_MAX < INDEX_MAX as usize);
+
+/// Returns the name of the table with the changes of one table.
+pub fn name_of(table: &str) -> String {
+    format!("{PREFIX}{table}")
+}
 
 /// A table of the change feed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,13 +4,12 @@
 
 use super::ChangeScope;
 use engine::{Change, ChangeEffect, ChangedTransaction};
+use model::changes_table::ENTITY_PREFIX;
 use model::entity::EntityView;
 use model::key::{KEY_SEPARATOR, KeyView};
 use model::record::DamagedRecord;
 use model::{ChangePosition, ComputedRecord, DateTime, EdmValue};
 use std::borrow::Cow;
-
-const ENTITY_PREFIX: &str = "Entity_";
 
 /// Builds rows, one at a time.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 //!
 //! This module must not depend on which requests use JSON.
 
+mod changes;
 mod encoder_cache;
 mod line;
 mod members;
@@ -13,6 +14,7 @@ mod sets;
 mod write;
 
 pub use crate::encoding::json_string::write_json_string;
+pub use changes::{ChangeRow, read_change_set};
 pub use encoder_cache::EncoderCache;
 pub use line::{SystemProperties, write_entity_line};
 pub use read::{read_entity, read_stored_entity, read_table};

@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct EntitySet<'a> {
+pub(super) struct EntitySet<'a> {
     #[serde(borrow)]
-    value: Vec<&'a RawValue>,
+    pub(super) value: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
