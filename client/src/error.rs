@@ -5,6 +5,7 @@ use crate::account::TokenError;
 use crate::entity::EntityError;
 use crate::http::HttpError;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;
+use model::ChangePosition;
 use model::control_characters::is_control_character;
 use std::fmt;
 
@@ -34,6 +35,14 @@ use std::fmt;
 pub enum Error {
     /// The service refused the request.
     Refused(Box<Refusal>),
+    /// The server no longer keeps the changes after the requested position, or the position belongs to another log. A
+    /// reader must read the whole table, and begin again.
+    PositionExpired {
+        /// The oldest position from which changes can be read; `None` if the service does not name it.
+        oldest: Option<ChangePosition>,
+        /// The service's response.
+        refusal: Box<Refusal>,
+    },
     /// No complete response arrived.
     Unreachable {
         /// A description of the operation.
@@ -131,6 +140,8 @@ pub enum ErrorKind {
     PreconditionFailed,
     /// The entity or the table does not exist (404).
     NotFound,
+    /// The server no longer keeps the requested changes (410).
+    PositionExpired,
     /// The service is too busy (429, 503).
     Throttled,
     /// The credential is wrong, has expired, or does not allow the operation (401, 403).
@@ -168,6 +179,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Refused(refusal) => refusal.kind(),
+            Self::PositionExpired { .. } => ErrorKind::PositionExpired,
             Self::Unreachable { .. } => ErrorKind::Unreachable,
             Self::ResponseTooLarge { .. } | Self::Unreadable { .. } => ErrorKind::Unreadable,
             Self::Entity(_) => ErrorKind::Entity,
@@ -192,7 +204,7 @@ impl Error {
     /// ```
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(refusal) => Some(refusal),
+            Self::Refused(refusal) | Self::PositionExpired { refusal, .. } => Some(refusal),
             _ => None,
         }
     }
@@ -251,9 +263,8 @@ impl Error {
     /// ```
     pub fn client_request_id(&self) -> Option<&str> {
         match self {
-            Self::Refused(refusal) => Some(&refusal.client_request_id),
             Self::Unreachable { client_request_id, .. } => Some(client_request_id),
-            _ => None,
+            _ => self.refusal().map(|refusal| refusal.client_request_id.as_str()),
         }
     }
 
@@ -307,7 +318,7 @@ impl fmt::Display for Refusal {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Refused(refusal) | Self::PositionExpired { refusal, .. } => refusal.fmt(f),
             Self::Unreachable { what, source, attempts: 1, .. } => write!(f, "{what} got no response: {source}"),
             Self::Unreachable { what, source, attempts, .. } => {
                 write!(f, "{what} got no response after {attempts} attempts: {source}")

@@ -76,9 +76,9 @@ pub use error::{Error, ErrorKind, Refusal};
 pub use filter::{Filter, Projection};
 pub use http::HttpError;
 pub use operations::{
-    AccountSas, BulkFailure, BulkReport, BulkWriter, Continuation, IfMatch, MalformedContinuation, Page, Pages, Query,
-    Results, Scan, ScanResults, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction,
-    Written,
+    AccountSas, BulkFailure, BulkReport, BulkWriter, Change, ChangeOperation, ChangeStream, Changes, Continuation,
+    IfMatch, MalformedContinuation, Page, Pages, Query, Results, Scan, ScanResults, Stored, Table, TableList, TableSas,
+    TableService, TableServiceBuilder, Transaction, Written,
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 
@@ -88,6 +88,21 @@ pub mod key_ranges {
     pub use crate::operations::{EntityRange, KeyPage, KeyReader, split};
 }
 
+#[doc(hidden)]
+pub use operations::JsonChange;
+
+/// The position of a change in the change feed, an extension of Rowhouse ([`Table::changes`]).
+///
+/// ```
+/// use rowhouse_client::ChangePosition;
+///
+/// let position = ChangePosition::parse("00000000000000004711-002").ok_or("not a position")?;
+/// assert_eq!((position.transaction, position.index), (4711, 2));
+/// assert_eq!(position.to_string(), "00000000000000004711-002");
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::ChangePosition;
 /// The operations that a shared access signature or a stored access policy permits.
 ///
 /// ```

@@ -37,6 +37,10 @@ pub const BULK_FAILURES_MAX: usize = 1000;
 pub const UPDATE_ROUNDS_MAX: u32 = 100;
 /// The default number of key ranges that a scan reads concurrently.
 pub const SCAN_CONCURRENCY: usize = 8;
+/// The pause before the second request for further changes, while nothing changes. Each further pause is twice as long.
+pub const CHANGES_PAUSE_MIN: Duration = Duration::from_millis(20);
+/// The default maximum pause between two requests for further changes.
+pub const CHANGES_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The default maximum number of attempts of an operation.
 pub const ATTEMPTS_MAX: u32 = 5;
 /// The maximum pause after the first attempt. The maximum doubles after each further attempt.

@@ -3,6 +3,8 @@
 //! This folder must not know how requests are signed, sent and retried.
 
 mod bulk;
+mod change_stream;
+mod changes;
 mod continuation;
 mod entities;
 mod matching;
@@ -18,6 +20,8 @@ mod transaction;
 mod write;
 
 pub use bulk::{BulkFailure, BulkReport, BulkWriter};
+pub use change_stream::ChangeStream;
+pub use changes::{Change, ChangeOperation, Changes, JsonChange};
 pub use continuation::{Continuation, MalformedContinuation};
 pub use pages::{Page, Pages, Results};
 pub use query::Query;

@@ -555,7 +555,7 @@ impl<E: Entity, T> fmt::Debug for Query<E, T> {
 }
 
 /// Returns true if an expression of the filter language stays a single operand when put in parentheses.
-fn is_closed(text: &str) -> bool {
+pub(super) fn is_closed(text: &str) -> bool {
     let (mut depth, mut is_quoted) = (0_usize, false);
     for c in text.chars() {
         match c {
