@@ -9,6 +9,7 @@
 
 mod auto_traits;
 mod bulk;
+mod changes;
 mod entities;
 mod matching;
 mod queries;
