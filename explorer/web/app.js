@@ -21,7 +21,7 @@ const SLOW_MS = 300;
 
 export class App extends HTMLElement {
   /** @type {Settings} */
-  settings = { version: "", development: false, hostAccount: null, extensions: false };
+  settings = { version: "", development: false, hostAccount: null, extensions: false, changes: false };
   /** @type {Session | null} */
   session = null;
   /** The number of views requested so far. */
@@ -232,6 +232,10 @@ async function viewOf(session, path, query) {
   if (kind === "t" && part === "settings") {
     const { TableSettingsView } = await import("./access/table-settings-view.js");
     return { view: new TableSettingsView(session, { table }), title: `Settings of ${table}`, table };
+  }
+  if (kind === "t" && part === "changes") {
+    const { TableChangesView } = await import("./entities/table-changes-view.js");
+    return { view: new TableChangesView(session, { table }), title: `Changes of ${table}`, table };
   }
   if (kind === "t") {
     const { EntitiesView } = await import("./entities/entities-view.js");

@@ -7,7 +7,10 @@ import { ServiceError, ValueError, describe } from "./core/errors.js";
 import { tabStore } from "./ui/storage.js";
 
 /** @import { Credential } from "./core/credential.js" */
-/** @typedef {{version: string, development: boolean, hostAccount: string | null, extensions: boolean}} Settings */
+/**
+ * @typedef {{version: string, development: boolean, hostAccount: string | null, extensions: boolean,
+ *   changes: boolean}} Settings
+ */
 /**
  * The user's input on the sign-in form.
  * @typedef {{kind: "connection" | "key" | "sas" | "bearer", account: string, secret: string}} SignIn

@@ -48,6 +48,8 @@ pub(crate) struct PageSettings {
     pub(crate) host_account: Option<String>,
     /// Whether the server offers what goes beyond the service.
     pub(crate) extensions: bool,
+    /// Whether the server has a change feed.
+    pub(crate) changes: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,9 +230,13 @@ mod tests {
             development: true,
             host_account: Some("orchard".to_owned()),
             extensions: false,
+            changes: true,
         };
         let json = serde_json::to_string(&settings).unwrap();
-        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","extensions":false}"#);
+        assert_eq!(
+            json,
+            r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","extensions":false,"changes":true}"#
+        );
         let json = serde_json::to_string(&PageSettings { host_account: None, ..settings }).unwrap();
         assert!(json.contains(r#""hostAccount":null"#), "{json}");
     }

@@ -454,6 +454,7 @@ impl<E: Engine> Service<E> {
                 && host_account.is_none_or(|account| account.as_str() == DEVELOPMENT_ACCOUNT),
             host_account: host_account.map(ToString::to_string),
             extensions: self.settings.extensions,
+            changes: self.changes.is_some(),
         }
     }
 

@@ -5,6 +5,7 @@
 import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.js";
 import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
+import { readEvents } from "./events.js";
 import { parseEntities } from "./json.js";
 import { readIndexes, readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
 import { writeIndexes, writePolicies, writeProperties, writeTableRetention } from "./xml.js";
@@ -12,6 +13,7 @@ import { writeIndexes, writePolicies, writeProperties, writeTableRetention } fro
 /** @import { Operation, OperationKind } from "./batch.js" */
 /** @import { Action, Credential } from "./credential.js" */
 /** @import { Entity } from "./edm.js" */
+/** @import { ServerEvent } from "./events.js" */
 /** @import { ServiceProperties, StoredPolicy, TableIndex, TableRetention } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
@@ -121,6 +123,30 @@ export class TableService extends EventTarget {
         requestId: requestIdOf(response),
       },
     };
+  }
+
+  /**
+   * Streams the changes of a table, until the server ends the stream. This needs a server that keeps its log.
+   * @param {string} table
+   * @param {{after: string, signal: AbortSignal}} options `after` is the position to continue from; empty for changes from
+   *   now on
+   * @returns {AsyncGenerator<ServerEvent>}
+   */
+  async *streamChanges(table, { after, signal }) {
+    const url = this.#url(`/${encodeURIComponent(`$Changes${table}`)}()`);
+    /** @type {Record<string, string>} */
+    const headers = { Accept: "text/event-stream" };
+    if (after) headers["Last-Event-ID"] = after;
+    try {
+      const response = await this.#open(url, { headers, signal });
+      this.reach(true);
+      if (!response.ok || response.body === null) {
+        throw this.#refusal(response, await response.text());
+      }
+      yield* readEvents(response.body);
+    } catch (error) {
+      throw this.#failure(error, signal);
+    }
   }
 
   /**
@@ -339,11 +365,7 @@ export class TableService extends EventTarget {
         return { response, text };
       }
       if (response.status !== 503 || repeats === REPEATS_MAX) {
-        const refusal = refusalOf(response.status, text, requestIdOf(response));
-        if (refusal.isOfCredential) {
-          this.dispatchEvent(new CustomEvent("refused", { detail: refusal }));
-        }
-        throw refusal;
+        throw this.#refusal(response, text);
       }
       const seconds = Number(response.headers.get("Retry-After"));
       await wait(seconds > 0 ? seconds * 1000 : PAUSE_MS * 2 ** repeats, request.signal);
@@ -354,24 +376,57 @@ export class TableService extends EventTarget {
    * @param {URL} url
    * @param {HttpRequest} request
    */
-  async #exchange(url, { method = "GET", headers = {}, body, signal }) {
+  async #exchange(url, request) {
+    try {
+      const response = await this.#open(url, request);
+      const text = await response.text();
+      this.reach(true);
+      return { response, text };
+    } catch (error) {
+      throw this.#failure(error, request.signal);
+    }
+  }
+
+  /**
+   * @param {URL} url
+   * @param {HttpRequest} request
+   */
+  async #open(url, { method = "GET", headers = {}, body, signal }) {
     const signed = await this.credential.headers(url);
     // Without `no-store`, the browser could answer a repeated request from its cache.
     /** @type {RequestInit} */
     const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
     settings.headers = { ...VERSIONS, ...headers, ...signed };
-    try {
-      const response = await fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
-      const text = await response.text();
-      this.reach(true);
-      return { response, text };
-    } catch (error) {
-      if (signal?.aborted) {
-        throw new DOMException("The request was cancelled.", "AbortError");
-      }
-      this.reach(false);
-      throw error instanceof TypeError ? new Unreachable() : error;
+    return fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
+  }
+
+  /**
+   * Returns the error of a response.
+   * @param {Response} response
+   * @param {string} text
+   */
+  #refusal(response, text) {
+    const refusal = refusalOf(response.status, text, requestIdOf(response));
+    if (refusal.isOfCredential) {
+      this.dispatchEvent(new CustomEvent("refused", { detail: refusal }));
     }
+    return refusal;
+  }
+
+  /**
+   * Returns the reason why there is no complete response.
+   * @param {unknown} error
+   * @param {AbortSignal | undefined} signal
+   */
+  #failure(error, signal) {
+    if (error instanceof ServiceError) {
+      return error;
+    }
+    if (signal?.aborted) {
+      return new DOMException("The request was cancelled.", "AbortError");
+    }
+    this.reach(false);
+    return error instanceof TypeError ? new Unreachable() : error;
   }
 
   /**

@@ -93,7 +93,7 @@ export class EntitiesView extends HTMLElement {
   connectedCallback() {
     const { loadAll, countAll, stop } = this.#buttons;
     this.append(
-      headingOf(this.#session.service, this.#table, () => this.#export(), this.#buttons.importing),
+      headingOf(this.#session, this.#table, () => this.#export(), this.#buttons.importing),
       this.#query,
       h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, toolsOf(this.#buttons)),
       this.#grid,

@@ -2,15 +2,15 @@
 
 import { h } from "../ui/dom.js";
 
-/** @import { TableService } from "../core/client.js" */
+/** @import { Session } from "../session.js" */
 
 /**
- * @param {TableService} service
+ * @param {Session} session
  * @param {string} table
  * @param {() => void} exportShown
  * @param {HTMLElement} importing  the button that imports files
  */
-export function headingOf(service, table, exportShown, importing) {
+export function headingOf({ service, settings }, table, exportShown, importing) {
   const address = `#/t/${encodeURIComponent(table)}`;
   const mayManage = service.may("policies", table);
   const link = (/** @type {string} */ name) => h("a", { class: "button", href: `${address}/${name.toLowerCase()}` }, name);
@@ -23,6 +23,7 @@ export function headingOf(service, table, exportShown, importing) {
       { class: "toolbar", "aria-label": "Table" },
       mayManage || service.may("sign", table) ? link("Access") : null,
       mayManage && service.extensions && !table.startsWith("$") ? link("Settings") : null,
+      settings.changes && service.may("query", table) && !table.startsWith("$") ? link("Changes") : null,
       h("button", { type: "button", onclick: exportShown }, "Export"),
       importing,
     ),
