@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 use tools::sas::{SasArgs, SigningAccount};
-use tools::{backup, check, commands, copy, export, import, print, report_error, sas};
+use tools::{backup, check, commands, copy, export, follow, import, print, report_error, sas};
 
 /// Runs the command on the command line.
 pub fn run() -> ExitCode {
@@ -55,6 +55,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
         Command::Man(args) => manual::man(&args).and_then(|text| printed(&text)),
         Command::Table(args) => commands::run_table(&args),
         Command::Entity(args) => commands::run_entity(&args),
+        Command::Follow(args) => follow::run(&args),
         Command::Copy(args) => with_log("warn", || copy::run(&args)),
         Command::Backup(args) => with_log("warn", || backup::run_backup(&args)),
         Command::Restore(args) => with_log("warn", || backup::run_restore(&args)),

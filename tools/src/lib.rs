@@ -1,5 +1,5 @@
-//! The commands that move, back up, check and change data: copy, export, import, backup, restore, check, and the
-//! commands on tables, entities and signatures.
+//! The commands that move, back up, check, change and follow data: copy, export, import, backup, restore, check,
+//! follow, and the commands on tables, entities and signatures.
 //!
 //! Each command is a folder or a file with its options (`XxxArgs`), the examples in its help, and one function that
 //! runs it and returns the exit code. Commands work on data folders and databases through `store`, and on running
@@ -15,6 +15,7 @@ mod duration;
 mod endpoints;
 pub mod export;
 mod file;
+pub mod follow;
 mod formats;
 pub mod import;
 mod names;

@@ -52,6 +52,13 @@ pub fn set_open_files_limit(files: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })?)
 }
 
+/// Returns the shell with a command line to run.
+pub fn shell(line: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(line);
+    shell
+}
+
 /// Makes a child program start in a separate process group, so Ctrl-C at the terminal does not reach the program.
 pub fn start_in_own_group(program: &mut Command) {
     program.process_group(0);

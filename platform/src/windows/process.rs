@@ -28,6 +28,13 @@ pub fn set_open_files_limit(_files: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the command interpreter with a command line to run.
+pub fn shell(line: &str) -> Command {
+    let mut shell = Command::new("cmd");
+    shell.arg("/C").raw_arg(line);
+    shell
+}
+
 /// Makes a child program start in a separate process group, so Ctrl-C in the console does not reach the program.
 pub fn start_in_own_group(program: &mut Command) {
     /// The flag `CREATE_NEW_PROCESS_GROUP`.

@@ -29,6 +29,7 @@ use tools::check::{self, CheckArgs};
 use tools::commands::{ENTITY_EXAMPLES, EntityArgs, TABLE_EXAMPLES, TableArgs};
 use tools::copy::{self, CopyArgs};
 use tools::export::{self, ExportArgs};
+use tools::follow::{FOLLOW_EXAMPLES, FollowArgs};
 use tools::import::{self, ImportArgs};
 use tools::sas::SasArgs;
 
@@ -146,6 +147,13 @@ pub enum Command {
     /// Read, query, count, write and delete entities on a running server or in an account in the cloud
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Entity(Box<EntityArgs>),
+
+    /// Deliver the changes of tables, in order, to a command, a webhook or standard output
+    ///
+    /// The server must keep its log (serve --keep-log). Each change is delivered at least once: the position of the
+    /// last acknowledged change is recorded in a file, and the same command continues from there.
+    #[command(after_long_help = FOLLOW_EXAMPLES)]
+    Follow(Box<FollowArgs>),
 }
 
 const EXAMPLES: &str = "\

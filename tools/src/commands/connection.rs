@@ -25,12 +25,12 @@ Exit codes: 0 success; 1 failure; 2 invalid command line; 4 the table or the ent
 or has a different ETag."
     };
 }
-pub(super) use connection_help;
+pub(crate) use connection_help;
 
 /// The options that these commands share.
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
-pub(super) struct ConnectionArgs {
+pub(crate) struct ConnectionArgs {
     /// URL of a service with its account
     ///
     /// For example, http://127.0.0.1:10002/ACCOUNT, https://ACCOUNT.table.core.windows.net or the URL of a shared
@@ -56,7 +56,7 @@ pub(super) struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// Returns a client without sending anything.
-    pub(super) fn service(&self) -> anyhow::Result<TableService> {
+    pub(crate) fn service(&self) -> anyhow::Result<TableService> {
         let variable = |name: &str| std::env::var(name).ok();
         let (origin, text) = match (&self.endpoint, &self.connection_string_file) {
             (Some(endpoint), _) if variable(ENDPOINT_VARIABLE).as_ref() == Some(endpoint) => {

@@ -11,7 +11,9 @@ mod service_error;
 mod table;
 mod table_index;
 
+pub(crate) use connection::{ConnectionArgs, connection_help};
 pub use entity::{ENTITY_EXAMPLES, EntityArgs};
+pub(crate) use service_error::{exit_code, from_service};
 pub use table::{TABLE_EXAMPLES, TableArgs};
 
 use crate::terminal::{is_broken_pipe, report_error};
@@ -37,7 +39,7 @@ fn finish(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Exit
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             report_error(&error);
-            Ok(ExitCode::from(service_error::exit_code(&error)))
+            Ok(ExitCode::from(exit_code(&error)))
         }
     }
 }

@@ -4,6 +4,7 @@ use client::{Error, ErrorKind, Refusal, TableService};
 
 const EXIT_NOT_FOUND: u8 = 4;
 const EXIT_CONFLICT: u8 = 5;
+const EXIT_POSITION_EXPIRED: u8 = 6;
 
 /// The message names the service and gives advice.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub(super) struct ServiceError {
     error: Error,
 }
 
-pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
+pub(crate) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
     let endpoint = service.endpoint().to_string();
     move |error| anyhow!(ServiceError { endpoint: endpoint.clone(), error })
 }
@@ -22,6 +23,7 @@ impl ServiceError {
         match self.error.kind() {
             ErrorKind::NotFound => EXIT_NOT_FOUND,
             ErrorKind::Conflict | ErrorKind::PreconditionFailed => EXIT_CONFLICT,
+            ErrorKind::PositionExpired => EXIT_POSITION_EXPIRED,
             _ => 1,
         }
     }
@@ -37,6 +39,10 @@ impl ServiceError {
             "TableNotFound" => {
                 "create it with 'rowhouse table create', or list the existing tables with 'rowhouse table list'"
             }
+            "InvalidResourceName" if refusal.what.starts_with("reading the change feed") => {
+                "the server has no change feed: start it with 'rowhouse serve --keep-log 24h'"
+            }
+            "PositionExpired" => "read all entities, and then follow the changes without the state file",
             "AccountRequiresHttps" => "the server uses HTTPS on this port: start the URL with https://",
             "AuthenticationFailed" => {
                 "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"
@@ -55,7 +61,7 @@ impl std::fmt::Display for ServiceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: ", self.endpoint)?;
         match &self.error {
-            Error::Refused(refusal) => {
+            Error::Refused(refusal) | Error::PositionExpired { refusal, .. } => {
                 let Refusal { what, status, code, message, .. } = refusal.as_ref();
                 let code = escaped(code);
                 write!(f, "{what} was refused: {status} {code}: {message}")?;
@@ -68,7 +74,7 @@ impl std::fmt::Display for ServiceError {
 
 impl std::error::Error for ServiceError {}
 
-pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref::<ServiceError>().map_or(1, ServiceError::exit_code)
 }
 

@@ -1,0 +1,118 @@
+//! Attempts to deliver changes, until they are acknowledged or given up.
+
+use super::dead_letters::DeadLetters;
+use super::target::{Failed, Target};
+use crate::terminal::notice;
+use anyhow::bail;
+use client::JsonChange;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// The pause after the first attempt. Each further pause is twice as long.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The maximum pause that a webhook can request.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) target: Target,
+    pub(super) attempts_max: u32,
+    pub(super) dead_letters: Option<DeadLetters>,
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivered {
+    /// All changes were acknowledged, or are in the file of dead letters.
+    All,
+    /// A signal stopped the delivery.
+    Stopped,
+}
+
+impl Delivery {
+    /// If several changes cannot be delivered together, each of them is delivered alone.
+    pub(super) async fn deliver(&self, changes: &[JsonChange]) -> anyhow::Result<Delivered> {
+        let failed = match self.attempt_all(changes).await? {
+            Ok(delivered) => return Ok(delivered),
+            Err(failed) => failed,
+        };
+        if let [change] = changes {
+            return self.give_up(change, &failed).map(|()| Delivered::All);
+        }
+        for change in changes {
+            match self.attempt_all(std::slice::from_ref(change)).await? {
+                Ok(Delivered::All) => {}
+                Ok(Delivered::Stopped) => return Ok(Delivered::Stopped),
+                Err(failed) => self.give_up(change, &failed)?,
+            }
+        }
+        Ok(Delivered::All)
+    }
+
+    /// Returns the last failure if all attempts failed.
+    async fn attempt_all(&self, changes: &[JsonChange]) -> anyhow::Result<Result<Delivered, Failed>> {
+        let mut attempts = 0;
+        let mut stopped = self.stopped.clone();
+        loop {
+            attempts += 1;
+            let failed = match self.target.send(changes).await? {
+                Ok(()) => return Ok(Ok(Delivered::All)),
+                Err(failed) => failed,
+            };
+            let positions = positions(changes);
+            if attempts >= self.attempts_max {
+                notice(format_args!("{positions}: {}; given up after {attempts} attempts", failed.reason));
+                return Ok(Err(failed));
+            }
+            let pause = pause_after(attempts, failed.retry_after);
+            notice(format_args!("{positions}: {}; trying again in {:.1} s", failed.reason, pause.as_secs_f32()));
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(Ok(Delivered::Stopped)),
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    fn give_up(&self, change: &JsonChange, failed: &Failed) -> anyhow::Result<()> {
+        match &self.dead_letters {
+            Some(file) => file.add(change, &failed.reason, self.attempts_max),
+            None => bail!(
+                "the change {} could not be delivered: {} (use --dead-letters to save such changes and go on)",
+                change.position,
+                failed.reason
+            ),
+        }
+    }
+}
+
+fn positions(changes: &[JsonChange]) -> String {
+    match changes {
+        [first, .., last] => format!("{} to {}", first.position, last.position),
+        [one] => one.position.to_string(),
+        [] => String::new(),
+    }
+}
+
+fn pause_after(attempts: u32, retry_after: Option<Duration>) -> Duration {
+    let doubled = PAUSE_MIN.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1)));
+    doubled.min(PAUSE_MAX).max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_are_bounded() {
+        let seconds =
+            |attempts, requested: Option<u64>| pause_after(attempts, requested.map(Duration::from_secs)).as_millis();
+        assert_eq!(
+            [1, 2, 3, 8, 9, 40].map(|attempts| seconds(attempts, None)),
+            [200, 400, 800, 25_600, 30_000, 30_000]
+        );
+        assert_eq!([Some(0), Some(7), Some(100_000)].map(|asked| seconds(1, asked)), [200, 7_000, 3_600_000]);
+    }
+}

@@ -1,0 +1,187 @@
+//! What changes are delivered to: standard output, a command or a webhook.
+//!
+//! This module must not know how often a delivery is attempted.
+
+use super::args::FollowArgs;
+use crate::terminal::TerminalSafeWriter;
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use client::JsonChange;
+use client::http::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Request, Uri};
+use platform::process::{shell, start_in_own_group};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// A webhook acknowledges by its status. A larger response is refused.
+const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug)]
+pub(super) enum Target {
+    Output,
+    Command { line: String, time_max: Duration },
+    Webhook { url: Uri, http: Box<HttpClient>, is_array: bool },
+}
+
+/// The reason why a delivery was not acknowledged.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) reason: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Failed {
+    fn new(reason: &impl ToString) -> Self {
+        Self { reason: reason.to_string(), retry_after: None }
+    }
+}
+
+impl Target {
+    pub(super) fn new(args: &FollowArgs) -> anyhow::Result<Self> {
+        let time_max = args.timeout;
+        if let Some(line) = &args.exec {
+            ensure!(!line.trim().is_empty(), "--exec is empty");
+            return Ok(Self::Command { line: line.clone(), time_max });
+        }
+        let Some(url) = &args.webhook else { return Ok(Self::Output) };
+        let url: Uri = url.parse().ok().context("--webhook is not a URL")?;
+        let is_http = url.scheme_str().is_some_and(|scheme| ["http", "https"].contains(&scheme));
+        ensure!(is_http && url.host().is_some(), "--webhook is not a URL: write it like https://HOST/PATH");
+        let options =
+            HttpOptions { request_time_max: time_max, body_bytes_max: RESPONSE_BYTES_MAX, ..HttpOptions::default() };
+        let tls = tls_config(system_roots()).context("choosing the TLS versions")?;
+        let http = HttpClient::with_proxies(options, tls, &Proxies::from_environment()?);
+        Ok(Self::Webhook { url, http: Box::new(http), is_array: args.batch.is_some() })
+    }
+
+    pub(super) fn is_output(&self) -> bool {
+        matches!(self, Self::Output)
+    }
+
+    /// Delivers changes. Fails if there is no use in another attempt.
+    pub(super) async fn send(&self, changes: &[JsonChange]) -> anyhow::Result<Result<(), Failed>> {
+        match self {
+            Self::Output => print(changes).map(Ok),
+            Self::Command { line, time_max } => Ok(run(line, lines(changes), *time_max).await),
+            Self::Webhook { url, http, is_array } => Ok(post(http, url, body(changes, *is_array)).await),
+        }
+    }
+}
+
+fn print(changes: &[JsonChange]) -> anyhow::Result<()> {
+    let out = std::io::stdout();
+    let mut out = TerminalSafeWriter { is_terminal: out.is_terminal(), out: out.lock() };
+    out.write_all(&lines(changes)).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+fn lines(changes: &[JsonChange]) -> Vec<u8> {
+    changes.iter().flat_map(|change| [change.json.as_bytes(), b"\n"]).collect::<Vec<_>>().concat()
+}
+
+fn body(changes: &[JsonChange], is_array: bool) -> Vec<u8> {
+    let objects: Vec<_> = changes.iter().map(|change| change.json.as_str()).collect();
+    let objects = objects.join(",\n");
+    if is_array { format!("[{objects}]") } else { objects }.into_bytes()
+}
+
+async fn run(line: &str, input: Vec<u8>, time_max: Duration) -> Result<(), Failed> {
+    let mut command = shell(line);
+    // A signal from the terminal ends this program, but not the delivery in progress.
+    start_in_own_group(&mut command);
+    let child = Command::from(command).stdin(Stdio::piped()).kill_on_drop(true).spawn();
+    let mut child = child.map_err(|error| Failed::new(&format_args!("the command cannot be started: {error}")))?;
+    let mut pipe = child.stdin.take();
+    let ended = async {
+        let write = async {
+            match pipe.take() {
+                Some(mut pipe) => pipe.write_all(&input).await,
+                None => Ok(()),
+            }
+        };
+        let (written, status) = tokio::join!(write, child.wait());
+        let status = status.map_err(|error| Failed::new(&format_args!("waiting for the command: {error}")))?;
+        match written {
+            _ if !status.success() => Err(Failed::new(&format_args!("the command failed with {status}"))),
+            // The command did not want to read everything.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failed::new(&error)),
+            _ => Ok(()),
+        }
+    };
+    timeout(time_max, ended).await.unwrap_or_else(|_| Err(Failed::new(&"the command took too long and was stopped")))
+}
+
+async fn post(http: &HttpClient, url: &Uri, body: Vec<u8>) -> Result<(), Failed> {
+    let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json").body(Bytes::from(body));
+    let request = request.map_err(|error| Failed::new(&error))?;
+    let mut response = http.send(request).await.map_err(|error| Failed::new(&error))?;
+    if response.status.is_success() {
+        // Once its body is read, the connection can be used again.
+        let _body = response.read_body().await;
+        return Ok(());
+    }
+    let reason = format!("the webhook responded with {}", response.status);
+    Err(Failed { reason, retry_after: retry_after(&response.headers, SystemTime::now()) })
+}
+
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(now).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::ChangePosition;
+
+    #[cfg(unix)]
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn change(json: &str) -> JsonChange {
+        JsonChange { position: ChangePosition::start_of(1), json: json.to_owned() }
+    }
+
+    #[test]
+    fn changes_are_lines_or_json() {
+        let changes = ["{\"a\":1}", "{\"a\":2}"].map(change);
+        assert_eq!(lines(&changes), b"{\"a\":1}\n{\"a\":2}\n");
+        assert_eq!(body(&changes, true), b"[{\"a\":1},\n{\"a\":2}]");
+        assert_eq!(body(&changes[..1], true), b"[{\"a\":1}]");
+        assert_eq!(body(&changes[..1], false), b"{\"a\":1}");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_command_acknowledges_with_its_exit_code() {
+        let input = || vec![b'x'; 1024 * 1024];
+        assert_eq!(run("test $(wc -c) -eq 1048576", input(), LONG).await, Ok(()));
+        assert_eq!(run("exit 0", input(), LONG).await, Ok(()), "a command need not read its input");
+        for (line, time_max, reason) in [
+            ("exit 3", LONG, "the command failed with exit status: 3"),
+            ("kill -9 $$", LONG, "the command failed with signal: 9 (SIGKILL)"),
+            ("exec sleep 60", Duration::from_millis(10), "the command took too long and was stopped"),
+        ] {
+            assert_eq!(run(line, input(), time_max).await, Err(Failed::new(&reason)));
+        }
+    }
+
+    #[test]
+    fn a_webhook_can_ask_for_a_pause() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let asked = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            retry_after(&headers, now).map(|pause| pause.as_secs())
+        };
+        assert_eq!(asked("17"), Some(17));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:50:00 GMT"), Some(23));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:00 GMT"), None);
+        assert_eq!(asked("soon"), None);
+    }
+}
