@@ -1,9 +1,10 @@
-//! Tests of `rowhouse table` and `rowhouse entity` as users run them. Their output is compared byte by byte.
+//! Tests of `rowhouse table`, `rowhouse entity` and `rowhouse follow` as users run them.
 
 mod accounts;
 mod certificate;
 mod connection;
 mod entity;
+mod follow;
 mod hostile_service;
 mod table;
 mod table_settings;

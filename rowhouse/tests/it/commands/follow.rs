@@ -1,0 +1,229 @@
+//! `rowhouse follow`: what it delivers, even if it is killed or deliveries fail.
+
+use super::CommandTest;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use test_support::command::wait_for_exit;
+use test_support::{Random, eventually};
+
+const KEPT: &[&str] = &["--in-memory", "--keep-log", "1h"];
+
+impl CommandTest {
+    fn put(&self, table: &str, partition: &str, row: &str) {
+        self.run(0, &["entity", "put", table, partition, row]);
+    }
+
+    fn follow(&self, arguments: &[&str]) -> Child {
+        self.folder.command("follow", arguments, &[("ROWHOUSE_ENDPOINT", &self.endpoint), PATH]).spawn().unwrap()
+    }
+
+    fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path(name)).unwrap_or_default()
+    }
+
+    fn recorded(&self, state: &str, feed: &str) -> Option<String> {
+        let state: Value = serde_json::from_str(&self.file(state)).ok()?;
+        Some(state["tables"][feed]["position"].as_str()?.to_owned())
+    }
+}
+
+/// The shell looks for programs there.
+const PATH: (&str, &str) = ("PATH", "/usr/local/bin:/usr/bin:/bin");
+
+fn rows(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns operations, tables and keys in short.
+fn short(rows: &[Value]) -> Vec<String> {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or("-").to_owned();
+    let names = ["Operation", "Table", "Entity_PartitionKey", "Entity_RowKey"];
+    rows.iter().map(|row| names.map(|name| text(row, name)).join(" ")).collect()
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn changes_are_lines_of_json() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "Cars"]);
+    test.put("Cars", "p", "1");
+    test.run(0, &["table", "create", "boats"]);
+    test.run(0, &["entity", "delete", "Cars", "p", "1"]);
+    let cars = ["CreateTable Cars - -", "Put Cars p 1", "Delete Cars p 1"];
+    let all = ["CreateTable Cars - -", "Put Cars p 1", "CreateTable boats - -", "Delete Cars p 1"];
+    let from_start = |more: &[&str]| test.prints(&[&["follow", "--from", "start", "--until-end"], more].concat());
+    assert_eq!(short(&rows(&from_start(&["--table", "cars,CARS"]))), cars);
+    let everything = rows(&from_start(&[]));
+    assert_eq!(short(&everything), all);
+    assert_eq!(short(&rows(&from_start(&["--filter", "Operation eq 'Put' or Table eq 'boats'"]))), all[1..3]);
+    let position = everything[1]["RowKey"].as_str().unwrap();
+    let rest = test.prints(&["follow", "--from", position, "--until-end", "--state", "state"]);
+    assert_eq!(short(&rows(&rest)), all[2..]);
+    // The state file is more recent than the option.
+    assert_eq!(test.prints(&["follow", "--from", "start", "--until-end", "--state", "state"]), "");
+    test.put("Cars", "p", "2");
+    let rest = test.prints(&["follow", "--until-end", "--state", "state"]);
+    assert_eq!(short(&rows(&rest)), ["Put Cars p 2"]);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let test = CommandTest::with(KEPT);
+    let missing = test.says(4, &["follow", "--table", "missing"]);
+    assert!(missing.contains("404 TableNotFound") && missing.contains("create it with"), "{missing}");
+    let expired = test.says(6, &["follow", "--from", "00000000000000004711-000"]);
+    assert!(expired.contains("410 PositionExpired") && expired.contains("read all entities"), "{expired}");
+    for words in [&["--from", "yesterday"][..], &["--exec", "x", "--webhook", "http://h/"], &["--batch", "5"]] {
+        test.run(2, &[&["follow"], words].concat());
+    }
+    test.says(1, &["follow", "--webhook", "ftp://h/"]);
+    let without = CommandTest::new();
+    let refused = without.says(1, &["follow"]);
+    assert!(refused.contains("serve --keep-log"), "{refused}");
+    // A state file of another service.
+    test.run(0, &["follow", "--until-end", "--state", "state"]);
+    std::fs::copy(test.folder.path("state"), without.folder.path("state")).unwrap();
+    let other = without.says(1, &["follow", "--state", "state"]);
+    assert!(other.contains("belongs to"), "{other}");
+}
+
+#[test]
+fn no_change_is_lost_if_the_command_is_killed() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "orders"]);
+    let random = &mut Random::from_environment("ROWHOUSE_FOLLOW_SEED");
+    let arguments = ["--table", "orders", "--state", "state", "--exec", "cat >> delivered"];
+    let mut follower = test.follow(&arguments);
+    eventually("the position at which the command began", || test.recorded("state", "orders"));
+    let mut client = test.server.client();
+    let mut written = Vec::new();
+    for number in 0..200 {
+        if random.below(12) == 0 {
+            thread::sleep(Duration::from_millis(random.below(40)));
+            signal(&follower, "-KILL");
+            follower.wait().unwrap();
+            follower = test.follow(&arguments);
+        }
+        let (partition, row) = (format!("p{}", random.below(4)), format!("{number:04}"));
+        let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+        let headers = [("Content-Type", "application/json")];
+        assert_eq!(client.request("POST", "/orders", &headers, body.as_bytes()).status, 201);
+        written.push(format!("Put orders {partition} {row}"));
+    }
+    let last = written.last().unwrap().clone();
+    let last = format!("\"Entity_RowKey\":\"{}\"", last.rsplit(' ').next().unwrap());
+    eventually("the last change", || test.file("delivered").contains(&last).then_some(()));
+    signal(&follower, "-TERM");
+    let ended = wait_for_exit(follower);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // Each change was delivered, and for the first time in order.
+    let mut delivered = short(&rows(&test.file("delivered")));
+    let count = delivered.len();
+    let mut seen = std::collections::BTreeSet::new();
+    delivered.retain(|change| seen.insert(change.clone()));
+    assert_eq!(delivered, written);
+    println!("{count} deliveries of {} changes", written.len());
+}
+
+/// A webhook that responds with the given statuses and headers, and then with success. Returns its URL and the bodies.
+fn webhook(responses: &'static [&'static str]) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?code=secret", listener.local_addr().unwrap());
+    let (sender, bodies) = mpsc::channel();
+    // The thread stops with the test process.
+    thread::spawn(move || {
+        let mut responses = responses.iter();
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let _ = sender.send(String::from_utf8(body).unwrap());
+            let response = responses.next().unwrap_or(&"204 No Content\r\n");
+            let _ = write!(stream.get_mut(), "HTTP/1.1 {response}Content-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    (url, bodies)
+}
+
+#[test]
+fn a_webhook_gets_a_change_until_it_accepts_it() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "orders"]);
+    for row in ["1", "2", "3"] {
+        test.put("orders", "p", row);
+    }
+    let from_start = ["follow", "--from", "start", "--until-end", "--webhook"];
+    let (url, bodies) = webhook(&["500 Failed\r\n", "503 Busy\r\nRetry-After: 1\r\n"]);
+    let ran = test.run(0, &[&from_start[..], &[&url]].concat());
+    assert_eq!(ran.stdout, "");
+    let lines: Vec<_> = ran.stderr.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("trying again in 0.2 s"), "{lines:?}");
+    assert!(lines[1].contains("503") && lines[1].ends_with("trying again in 1.0 s"), "{lines:?}");
+    assert!(!ran.stderr.contains("secret"));
+    let bodies: Vec<Value> = bodies.try_iter().map(|body| serde_json::from_str(&body).unwrap()).collect();
+    let expected = ["CreateTable orders - -", "Put orders p 1", "Put orders p 2", "Put orders p 3"];
+    assert_eq!(short(&bodies[2..]), expected);
+    assert_eq!((&bodies[0], &bodies[1]), (&bodies[2], &bodies[2]));
+
+    // A batch that is refused is delivered one by one.
+    let (url, bodies) = webhook(&["400 No\r\n", "204 No Content\r\n", "400 No\r\n"]);
+    let options = ["--batch", "10", "--attempts", "1", "--dead-letters", "dead", "--state", "state"];
+    test.run(0, &[&from_start[..], &[&url], &options].concat());
+    let batches: Vec<Vec<Value>> = bodies.try_iter().map(|body| serde_json::from_str(&body).unwrap()).collect();
+    assert_eq!(short(&batches[0]), expected);
+    assert_eq!(short(&batches[1..].concat()), expected);
+    let dead = rows(&test.file("dead"));
+    assert_eq!((dead.len(), &dead[0]["change"]), (1, &batches[2][0]));
+    assert_eq!(dead[0]["error"], "the webhook responded with 400 Bad Request");
+    assert!(test.recorded("state", "*").is_some());
+}
+
+#[test]
+fn without_a_file_of_dead_letters_the_command_fails_and_loses_nothing() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "orders"]);
+    test.put("orders", "p", "1");
+    let follow = |command| {
+        ["follow", "--from", "start", "--until-end", "--state", "state", "--attempts", "1", "--exec", command]
+    };
+    let failed = test.run(1, &follow("grep -q CreateTable"));
+    assert!(failed.stderr.contains("could not be delivered"), "{failed:?}");
+    test.run(0, &follow("cat >> delivered"));
+    assert_eq!(short(&rows(&test.file("delivered"))), ["Put orders p 1"]);
+}
+
+#[test]
+fn a_signal_ends_the_command_after_the_delivery() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "orders"]);
+    let wait = "touch began; until test -e go; do sleep 0.01; done; cat >> delivered";
+    let follower = test.follow(&["--from", "start", "--state", "state", "--exec", wait]);
+    eventually("a delivery", || std::fs::exists(test.folder.path("began")).unwrap().then_some(()));
+    test.put("orders", "p", "1");
+    signal(&follower, "-TERM");
+    std::fs::write(test.folder.path("go"), "").unwrap();
+    let ended = wait_for_exit(follower);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(short(&rows(&test.file("delivered"))), ["CreateTable orders - -"]);
+    let rest = test.prints(&["follow", "--until-end", "--state", "state"]);
+    assert_eq!(short(&rows(&rest)), ["Put orders p 1"]);
+}
