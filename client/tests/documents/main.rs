@@ -12,6 +12,7 @@ mod getting_started;
 mod readme;
 mod testing;
 mod tour;
+mod tour_changes;
 mod tour_operations;
 mod tour_queries;
 mod tour_setup;
@@ -25,9 +26,10 @@ use std::path::Path;
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// The pages, and the minimum number of blocks in each.
-const DOCUMENTS: [(&str, usize); 7] = [
+const DOCUMENTS: [(&str, usize); 8] = [
     ("client/README.md", 1),
     ("testing/README.md", 1),
+    ("docs/change-feed.md", 1),
     ("docs/client.md", 25),
     ("docs/client-coming-from.md", 3),
     ("docs/client-encryption.md", 1),
