@@ -74,6 +74,9 @@ pub struct SnapshotContents {
     pub properties: Vec<(AccountName, ServiceProperties)>,
     /// All tables.
     pub tables: Vec<SnapshotTable>,
+    /// The position in the change log after the last transaction that the snapshot contains. `None` if the engine does
+    /// not number its transactions.
+    pub position: Option<u64>,
 }
 
 /// A table without its entities.

@@ -62,7 +62,9 @@ impl Snapshot for EmbeddedSnapshot {
 }
 
 fn contents(snapshot: &tree::Snapshot) -> Result<(SnapshotContents, Vec<TableId>), Fault> {
-    let mut contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
+    let position = Some(snapshot.sequence().next().get());
+    let mut contents =
+        SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new(), position };
     let mut ids = Vec::new();
     for entry in Storage::own_entries(snapshot) {
         let (key, value) = entry.map_err(storage_fault)?;

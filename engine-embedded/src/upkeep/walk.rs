@@ -14,7 +14,8 @@ use std::path::Path;
 
 /// The report refers to the database by the path `database`. For `read`, see [`check_snapshot`].
 pub(crate) fn check(tree: &Tree, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
-    let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
+    let contents =
+        SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new(), position: None };
     let (snapshot, closing) = (tree.snapshot(), Cancellation::default());
     let tables = EmbeddedSnapshot { contents, ids: Vec::new(), snapshot, closing, _folder: None };
     let (ids, purged, indexes) = (BTreeSet::new(), BTreeSet::new(), Vec::new());

@@ -78,8 +78,12 @@ impl MemoryChanges {
         }
     }
 
+    pub(super) fn next(&self) -> u64 {
+        *self.next.borrow()
+    }
+
     fn kept(&self) -> KeptChanges {
-        let next = *self.next.borrow();
+        let next = self.next();
         KeptChanges { first: next - self.transactions.len() as u64, next }
     }
 

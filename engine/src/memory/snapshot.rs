@@ -1,5 +1,6 @@
 //! Snapshots of the memory engine, which share its entities, and restores into one.
 
+use super::changes::MemoryChanges;
 use super::entities::Entities;
 use super::{Contents, MemoryState, Table};
 use crate::contract::{Fault, TableKey};
@@ -21,7 +22,9 @@ impl<C: Clock> Snapshots for MemoryState<C> {
             tables.push(SnapshotTable { table, created: listed.table.created, policies, settings });
             entities.push(listed.table.entities.clone());
         }
-        let contents = SnapshotContents { last_stamp: state.stamps.last(), properties: state.properties.all(), tables };
+        let (last_stamp, properties) = (state.stamps.last(), state.properties.all());
+        let position = state.changes.as_ref().map(MemoryChanges::next);
+        let contents = SnapshotContents { last_stamp, properties, tables, position };
         Ok(Box::new(MemorySnapshot { contents, entities, closed: self.closed.clone() }))
     }
 }
