@@ -4,8 +4,9 @@
 //! chunks that already exist. `docs/backup-format.md` describes the format.
 
 use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
+use super::packed::{self, Magic};
 use crate::digest::sha256;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The last chunk of a table may be smaller.
@@ -16,13 +17,8 @@ const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 pub(super) const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 
-const MAGIC: &[u8; 8] = b"RHCHUNK1";
-const COMPRESSION_NONE: u8 = 0;
-const COMPRESSION_LZ4: u8 = 1;
-/// Magic (8), compression (1), zeros (3), content length (4), payload length (4), XXH3 of the payload (8).
-pub(super) const HEADER_BYTES: usize = 28;
-/// Content is stored uncompressed if compression does not make it smaller.
-pub(super) const CHUNK_FILE_BYTES_MAX: u64 = (HEADER_BYTES + CONTENT_BYTES_MAX) as u64;
+pub(super) const MAGIC: Magic = *b"RHCHUNK1";
+pub(super) const CHUNK_FILE_BYTES_MAX: u64 = packed::file_bytes_max(CONTENT_BYTES_MAX);
 
 #[derive(Debug, Default)]
 pub(in crate::backup) struct ChunkContent {
@@ -63,64 +59,12 @@ pub(super) fn name(content: &[u8]) -> String {
 }
 
 pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let compressed = lz4_flex::block::compress(content);
-    let (compression, payload) = if compressed.len() < content.len() {
-        (COMPRESSION_LZ4, compressed.as_slice())
-    } else {
-        (COMPRESSION_NONE, content)
-    };
-    let mut file = Vec::with_capacity(HEADER_BYTES + payload.len());
-    file.extend_from_slice(MAGIC);
-    file.extend_from_slice(&[compression, 0, 0, 0]);
-    file.extend_from_slice(&u32::try_from(content.len())?.to_be_bytes());
-    file.extend_from_slice(&u32::try_from(payload.len())?.to_be_bytes());
-    file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
-    file.extend_from_slice(payload);
-    Ok(file)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChunkHeader {
-    compression: u8,
-    pub(super) content_bytes: u64,
-    pub(super) file_bytes: u64,
-    checksum: u64,
-}
-
-impl ChunkHeader {
-    /// Returns `None` if the bytes are not the beginning of a chunk.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let ([compression, 0, 0, 0], rest) = rest.split_first_chunk()? else { return None };
-        let (content, rest) = rest.split_first_chunk()?;
-        let (payload, rest) = rest.split_first_chunk()?;
-        let (checksum, _) = rest.split_first_chunk()?;
-        Some(Self {
-            compression: *compression,
-            content_bytes: u64::from(u32::from_be_bytes(*content)),
-            file_bytes: HEADER_BYTES as u64 + u64::from(u32::from_be_bytes(*payload)),
-            checksum: u64::from_be_bytes(*checksum),
-        })
-    }
+    packed::pack(MAGIC, content)
 }
 
 /// Verifies the whole file.
 pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse can read")?;
-    ensure!(header.file_bytes == file.len() as u64, "it is {} bytes long instead of {}", file.len(), header.file_bytes);
-    let payload = file.get(HEADER_BYTES..).unwrap_or_default();
-    ensure!(xxh3_64(payload) == header.checksum, "its checksum is wrong");
-    let content_bytes = usize::try_from(header.content_bytes)?;
-    ensure!(
-        content_bytes <= CONTENT_BYTES_MAX,
-        "its header specifies {content_bytes} bytes, more than a chunk can contain"
-    );
-    let content = match header.compression {
-        COMPRESSION_NONE => payload.to_vec(),
-        COMPRESSION_LZ4 => lz4_flex::block::decompress(payload, content_bytes).context("it cannot be decompressed")?,
-        other => bail!("this version does not support its compression method {other}"),
-    };
-    ensure!(content.len() == content_bytes, "the length of its content differs from its header");
+    let content = packed::unpack(MAGIC, CONTENT_BYTES_MAX, file)?;
     let found = self::name(&content);
     ensure!(found == name, "the hash of its content is {found}, which differs from its name");
     Ok(content)

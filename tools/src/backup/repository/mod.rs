@@ -15,6 +15,7 @@ mod entity_bytes;
 mod folder;
 mod manifest;
 mod names;
+mod packed;
 
 pub(super) use chunk::{ChunkContent, Chunker};
 pub(super) use entity_bytes::{
@@ -25,10 +26,11 @@ pub(super) use manifest::{
 };
 
 use anyhow::{Context, bail, ensure};
-use chunk::{CHUNK_FILE_BYTES_MAX, ChunkHeader};
+use chunk::CHUNK_FILE_BYTES_MAX;
 use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
 use names::{is_backup, is_chunk, is_chunk_folder, is_incomplete};
+use packed::PackedHeader;
 use platform::Access;
 use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::collections::HashSet;
@@ -273,9 +275,9 @@ fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
 /// Returns the length of a chunk file if its header and its length are correct. Does not read the content.
 fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
     let mut file = folder.file(name, Access::Read).ok()?;
-    let mut beginning = [0; chunk::HEADER_BYTES];
+    let mut beginning = [0; packed::HEADER_BYTES];
     file.read_exact(&mut beginning).ok()?;
-    let header = ChunkHeader::decode(&beginning)?;
+    let header = PackedHeader::decode(chunk::MAGIC, &beginning)?;
     let length = file.metadata().ok()?.len();
     (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
 }
