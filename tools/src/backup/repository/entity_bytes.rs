@@ -37,7 +37,7 @@ pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8
 pub(in crate::backup) type EntityBytes<'a> = (&'a [u8], &'a [u8]);
 
 /// Returns `None` if the bytes do not begin with an entity.
-fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
+pub(super) fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     let (length, following) = rest.split_first_chunk()?;
     let (key, following) = following.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
     let (length, following) = following.split_first_chunk()?;

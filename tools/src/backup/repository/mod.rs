@@ -16,6 +16,7 @@ mod folder;
 mod manifest;
 mod names;
 mod packed;
+mod transactions;
 
 pub(super) use chunk::{ChunkContent, Chunker};
 pub(super) use entity_bytes::{
