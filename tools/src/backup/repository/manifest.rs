@@ -2,7 +2,7 @@
 
 use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX};
 use super::entity_bytes::ENTITY_OVERHEAD_BYTES;
-use super::names::is_chunk;
+use super::names::{is_chunk, is_log};
 use crate::digest::sha256;
 use anyhow::{Context, ensure};
 use base64::Engine as _;
@@ -29,8 +29,19 @@ pub(in crate::backup) struct BackupManifest {
     /// An upper bound of all Timestamps in the backup, in ticks of 100 ns since 1601. It is a string, because the
     /// number is too large for a JSON number.
     pub(in crate::backup) last_stamp: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::backup) log: Option<LogPosition>,
     pub(in crate::backup) accounts: Vec<AccountEntry>,
     pub(in crate::backup) tables: Vec<TableContent>,
+}
+
+/// The place in a change log at which the log continues the backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct LogPosition {
+    /// Identifies the log.
+    pub(in crate::backup) id: String,
+    /// The position after the last transaction in the backup.
+    pub(in crate::backup) position: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +86,7 @@ pub(in crate::backup) struct ChunkEntry {
 impl BackupManifest {
     pub(in crate::backup) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
         let last_stamp = last_stamp.ticks().to_string();
-        Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
+        Self { format: FORMAT, time, version, last_stamp, log: None, accounts: Vec::new(), tables: Vec::new() }
     }
 
     /// Adds a table that has no chunks yet.
@@ -122,6 +133,9 @@ impl BackupManifest {
     /// wrote it.
     fn check(&self, bytes: &[u8], id: &str) -> anyhow::Result<()> {
         ensure!(self.id(bytes)? == id, "its time differs from its name");
+        if let Some(LogPosition { id, .. }) = &self.log {
+            ensure!(is_log(id), "'{id}' is not the name of a log");
+        }
         let mut names = HashSet::new();
         for table in &self.tables {
             let is_new = names.insert((&table.table.account, table.table.name.to_ascii_lowercase()));
@@ -162,6 +176,11 @@ impl BackupManifest {
 
     pub(in crate::backup) fn instant(&self) -> anyhow::Result<DateTime> {
         DateTime::parse(&self.time).ok().context("the time of the backup is invalid")
+    }
+
+    /// Returns an instant that no transaction in the backup is later than.
+    pub(in crate::backup) fn latest(&self) -> anyhow::Result<DateTime> {
+        Ok(self.instant()?.max(self.last_stamp()?))
     }
 
     pub(in crate::backup) fn entities(&self) -> u64 {
@@ -226,6 +245,15 @@ impl std::fmt::Display for TableEntry {
 /// has a fixed number of digits, so names sort by time.
 pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// The inverse of [`name_of_time`].
+pub(super) fn time_of_name(name: &str) -> Option<DateTime> {
+    let field = |from: usize, to: usize| name.get(from..to);
+    let (year, month, day) = (field(0, 4)?, field(4, 6)?, field(6, 8)?);
+    let (hour, minute, second, fraction) = (field(9, 11)?, field(11, 13)?, field(13, 15)?, field(15, 22)?);
+    let time = DateTime::parse(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}.{fraction}Z")).ok()?;
+    (name_of_time(time) == name).then_some(time)
 }
 
 pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {

@@ -16,6 +16,7 @@ mod folder;
 mod manifest;
 mod names;
 mod packed;
+mod parts;
 mod transactions;
 
 pub(super) use chunk::{ChunkContent, Chunker};
@@ -23,18 +24,20 @@ pub(super) use entity_bytes::{
     ENTITY_BYTES_MAX, ENTITY_OVERHEAD_BYTES, check_entity, describe, each_entity, push_entity,
 };
 pub(super) use manifest::{
-    AccountEntry, BackupManifest, ChunkEntry, TableContent, TableEntry, name_of_time, seven_digits,
+    AccountEntry, BackupManifest, ChunkEntry, LogPosition, TableContent, TableEntry, name_of_time, seven_digits,
 };
+pub(super) use parts::{PartContent, PartFolder, PartName, PartRange};
+pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction};
 
 use anyhow::{Context, bail, ensure};
 use chunk::CHUNK_FILE_BYTES_MAX;
 use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
-use names::{is_backup, is_chunk, is_chunk_folder, is_incomplete};
+use names::{is_backup, is_chunk, is_chunk_folder, is_incomplete, is_log};
 use packed::PackedHeader;
 use platform::Access;
 use platform::files::{exposure_warning, private_folder, sync_folder};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
@@ -46,6 +49,8 @@ const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do n
 const LOCK: &str = "rowhouse.lock";
 const MANIFESTS: &str = "backups";
 const CHUNKS: &str = "chunks";
+/// The folder of the parts of change logs, which continue the backups.
+const LOGS: &str = "log";
 const MANIFEST_EXTENSION: &str = ".json";
 const MARKER_BYTES_MAX: u64 = 4096;
 
@@ -73,6 +78,7 @@ pub(super) struct StoredChunk {
 pub(super) struct RemovalSummary {
     pub(super) backups: u64,
     pub(super) chunks: u64,
+    pub(super) parts: u64,
     pub(super) bytes: u64,
 }
 
@@ -196,6 +202,30 @@ impl Repository {
         }
     }
 
+    /// Returns the parts of a log, or `None` if none was ever written.
+    pub(super) fn log(&self, id: &str) -> anyhow::Result<Option<PartFolder>> {
+        ensure!(is_log(id), "'{id}' is not the name of a log");
+        let logs = self.root.folder(LOGS)?;
+        Ok(logs.map(|logs| logs.folder(id)).transpose()?.flatten().map(PartFolder))
+    }
+
+    pub(super) fn create_log(&self, id: &str) -> anyhow::Result<PartFolder> {
+        ensure!(is_log(id), "'{id}' is not the name of a log");
+        let logs = self.root.open_or_create_folder(LOGS)?;
+        let folder = logs.open_or_create_folder(id)?;
+        logs.sync().and_then(|()| self.root.sync()).context("creating the folder of a log")?;
+        Ok(PartFolder(folder))
+    }
+
+    /// Returns the identifiers of the logs.
+    pub(super) fn logs(&self) -> anyhow::Result<Vec<String>> {
+        let logs = self.root.folder(LOGS)?;
+        let mut names = logs.map(|logs| logs.names()).transpose()?.unwrap_or_default();
+        names.retain(|name| is_log(name));
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
     /// An interruption at any point is harmless, because the next call removes the rest. Fails without removing
@@ -220,9 +250,17 @@ impl Repository {
              have later times. Perhaps the clock was set back; remove the others manually"
         );
         let mut needed = HashSet::new();
+        // The position from which each log is needed.
+        let mut positions = HashMap::new();
         for id in &backups {
             // An unreadable backup may need any chunk, and it cannot replace an older backup.
             let manifest = self.manifest(id).context("old backups were not removed")?;
+            if let Some(LogPosition { id, position }) = &manifest.log {
+                positions
+                    .entry(id.clone())
+                    .and_modify(|first: &mut u64| *first = (*position).min(*first))
+                    .or_insert(*position);
+            }
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
         for id in old {
@@ -231,7 +269,21 @@ impl Repository {
         }
         self.manifests.sync().context("removing old backups")?;
         self.remove_chunks(&needed, &mut removed)?;
+        self.remove_parts(&positions, &mut removed)?;
         Ok(removed)
+    }
+
+    fn remove_parts(&self, positions: &HashMap<String, u64>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
+        for id in self.logs()? {
+            let Some(log) = self.log(&id)? else { continue };
+            let mut parts = log.names()?;
+            if let Some(position) = positions.get(&id) {
+                parts.retain(|part| part.range.next < *position);
+            }
+            removed.parts += parts.len() as u64;
+            removed.bytes += log.remove(&parts)? + log.remove_incomplete()?;
+        }
+        Ok(())
     }
 
     fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovalSummary) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 
 const INCOMPLETE_SUFFIX: &str = ".new";
 const CHUNK_CHARS: usize = 64;
+const LOG_CHARS: usize = 32;
 /// A pattern in which `0` matches any digit, and `x` any hexadecimal digit.
 const BACKUP: &[u8] = b"00000000T0000000000000Z-xxxxxxxxxxxxxxxx";
 
@@ -12,6 +13,11 @@ pub(super) fn is_chunk(name: &str) -> bool {
 
 pub(super) fn is_chunk_folder(name: &str) -> bool {
     name.len() == 2 && name.bytes().all(is_hex)
+}
+
+/// Returns true for the identifier of a log, which is also the name of its folder.
+pub(super) fn is_log(name: &str) -> bool {
+    name.len() == LOG_CHARS && name.bytes().all(is_hex)
 }
 
 pub(super) fn is_backup(id: &str) -> bool {
