@@ -120,11 +120,11 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let engine = Embedded::open(path, &options, SystemClock)?;
             info!("data is kept in {}", path.display());
             // Without the control socket, the server works but cannot be backed up while it runs.
-            let control = ControlSocket::start(path, engine.snapshots());
+            let changes = engine.change_log();
+            let control = ControlSocket::start(path, engine.snapshots(), changes.clone());
             if let Err(error) = &control {
                 warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let changes = engine.change_log();
             let served = serve(listener, config, observers, (engine, changes), None, (input, server_host)).await;
             drop(control);
             served

@@ -4,7 +4,8 @@
 //! have to wait, the reader of the snapshot pauses.
 
 use super::repository::{
-    BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, each_entity,
+    BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, LogPosition, Repository, StoredChunk,
+    each_entity,
 };
 use super::snapshot::{Frame, FrameReader, SnapshotTotals};
 use crate::terminal::Progress;
@@ -30,6 +31,7 @@ pub(super) struct BackupSummary {
     pub(super) chunks: u64,
     pub(super) new_chunks: u64,
     pub(super) new_bytes: u64,
+    pub(super) log: Option<LogPosition>,
 }
 
 type ChunkPosition = (usize, usize);
@@ -89,6 +91,8 @@ impl BackupBuilder {
         let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is invalid")?;
         self.summary.time.clone_from(&header.time);
         let mut manifest = BackupManifest::new(header.time, header.version, last_stamp);
+        self.summary.log.clone_from(&header.log);
+        manifest.log = header.log;
         let mut chunker = Chunker::default();
         let mut totals = SnapshotTotals::default();
         let mut last_key = Vec::new();

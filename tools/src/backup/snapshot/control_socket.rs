@@ -1,10 +1,11 @@
 //! The control socket in the data folder, through which commands reach the process that has the folder open.
 //!
 //! The socket is a [`platform::local_socket`]: it belongs to the user who runs the server, and only that user can
-//! connect. A request is one line. Currently, there is only one kind of request:
+//! connect. A request is one line:
 //!
 //! ```text
-//! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
+//! rowhouse control 1 snapshot           answered by a snapshot, as `frames.rs` describes
+//! rowhouse control 1 changes POSITION   answered by the change log from a position on, as `changes.rs` describes
 //! ```
 //!
 //! Invariants:
@@ -13,9 +14,11 @@
 //! 2. A client that stops reading is disconnected. Disconnecting a client releases its snapshot.
 //! 3. The number of clients is bounded, and so is the length of a request.
 
+use super::changes::{IncomingChanges, OfferedLog};
 use super::frames::{send_failure, send_refusal, send_snapshot};
+use super::log_id::{read_log_id, read_or_create_log_id};
 use anyhow::{Context, anyhow};
-use engine::{Snapshot, SnapshotError, Snapshots};
+use engine::{ChangeLog, Snapshot, SnapshotError, Snapshots};
 use platform::local_socket::{self, Incoming, Listener, Stream};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -24,12 +27,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tracing::{info, warn};
 
 const SOCKET: &str = "control";
-const REQUEST: &str = "rowhouse control 1 snapshot\n";
+const SNAPSHOT_REQUEST: &str = "rowhouse control 1 snapshot\n";
+/// Followed by a position and a line feed.
+const CHANGES_REQUEST: &str = "rowhouse control 1 changes ";
+const REQUEST_BYTES_MAX: u64 = 64;
 
-/// Each client has a snapshot and a thread.
+/// Each client has a thread, and perhaps a snapshot.
 const CLIENTS_MAX: usize = 4;
 /// The maximum number of threads that tell a client about `CLIENTS_MAX`. Further clients are disconnected without a
 /// message.
@@ -61,12 +68,24 @@ struct Threads {
     refusing: Vec<JoinHandle<()>>,
 }
 
+/// What a server offers to commands.
+struct Offer {
+    snapshots: Arc<dyn Snapshots>,
+    /// The identifier of the log, even if no log is kept now.
+    log_id: Option<String>,
+    log: Option<OfferedLog>,
+}
+
 impl ControlSocket {
-    /// Serves the socket of a data folder that this process has locked, on the current runtime.
-    pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>) -> io::Result<Self> {
+    /// Serves the socket of a data folder that this process has locked, on the current runtime. `log` is the change log
+    /// of the folder if one is kept.
+    pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>, log: Option<Arc<dyn ChangeLog>>) -> io::Result<Self> {
+        let log_id = if log.is_some() { Some(read_or_create_log_id(folder)?) } else { read_log_id(folder)? };
+        let offered = |(log, id)| OfferedLog { log, id, runtime: Handle::current() };
+        let offer = Arc::new(Offer { snapshots, log: log.zip(log_id.clone()).map(offered), log_id });
         let listener = Listener::bind(folder, SOCKET)?;
         let clients = Arc::new(Clients::default());
-        let accepting = tokio::spawn(accept(listener, snapshots, Arc::clone(&clients)));
+        let accepting = tokio::spawn(accept(listener, offer, Arc::clone(&clients)));
         Ok(Self { path: local_socket::path(folder, SOCKET), accepting, clients })
     }
 }
@@ -94,7 +113,7 @@ impl Clients {
 
     /// Serves a client, refuses it if there are too many clients, or disconnects it if too many clients are being
     /// refused.
-    fn add(self: &Arc<Self>, incoming: Incoming, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
+    fn add(self: &Arc<Self>, incoming: Incoming, offer: &Arc<Offer>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { serving, refusing } = &mut *threads;
         serving.retain(|thread| !thread.is_finished());
@@ -103,18 +122,18 @@ impl Clients {
         if is_refused && refusing.len() >= REFUSALS_MAX {
             return Ok(());
         }
-        let (clients, snapshots) = (Arc::clone(self), Arc::clone(snapshots));
-        let serve = move || serve(incoming, &*snapshots, &clients.stop, is_refused);
+        let (clients, offer) = (Arc::clone(self), Arc::clone(offer));
+        let serve = move || serve(incoming, &offer, &clients.stop, is_refused);
         let threads = if is_refused { refusing } else { serving };
         threads.push(std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(serve)?);
         Ok(())
     }
 }
 
-async fn accept(listener: Listener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
+async fn accept(listener: Listener, offer: Arc<Offer>, clients: Arc<Clients>) {
     loop {
         let accepted = listener.accept().await;
-        let served = accepted.and_then(|incoming| clients.add(incoming, &snapshots));
+        let served = accepted.and_then(|incoming| clients.add(incoming, &offer));
         if let Err(error) = served {
             warn!(%error, "failed to accept a client of the control socket");
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -122,43 +141,69 @@ async fn accept(listener: Listener, snapshots: Arc<dyn Snapshots>, clients: Arc<
     }
 }
 
-fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_refused: bool) {
+fn serve(incoming: Incoming, offer: &Offer, stop: &AtomicBool, is_refused: bool) {
     let served = move || -> anyhow::Result<()> {
         let stream = &incoming.open(POLL_INTERVAL).context("opening the connection")?;
         stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
         let mut request = String::new();
-        let bytes = REQUEST.len() as u64;
-        BufReader::new(stream.take(bytes)).read_line(&mut request).context("reading the request")?;
-        let plain = || ClientWriter { stream, stop, snapshot: None };
-        if request != REQUEST {
-            let reason = "this server does not support the request; its version may differ from the command's version";
-            return Ok(send_refusal(&mut plain(), reason)?);
+        BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut request).context("reading the request")?;
+        let refuse = |why| Ok(send_refusal(&mut ClientWriter { stream, stop, snapshot: None }, why)?);
+        let position = request.strip_prefix(CHANGES_REQUEST).and_then(|text| text.strip_suffix('\n')?.parse().ok());
+        if request != SNAPSHOT_REQUEST && position.is_none() {
+            return refuse(
+                "this server does not support the request; its version may differ from the command's version",
+            );
         }
         if is_refused {
-            return Ok(send_refusal(
-                &mut plain(),
-                "the maximum number of concurrent snapshots has been reached; try again later",
-            )?);
+            return refuse("the maximum number of concurrent snapshots has been reached; try again later");
         }
         let began = Instant::now();
-        let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
-        let sent = taken.and_then(|snapshot| {
-            let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
-            let mut out = BufWriter::with_capacity(WRITE_BYTES, writer);
-            send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
-        });
-        if let Err((error, rest)) = sent {
-            // Send the buffered data first, so that the client can find the beginning of the message. A disconnected
-            // client does not receive the message.
-            let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
-            return Err(error.into());
+        match (position, &offer.log) {
+            (None, _) => {
+                send_one_snapshot(stream, offer, stop)?;
+                info!(seconds = began.elapsed().as_secs_f32(), "sent a snapshot");
+            }
+            (Some(position), Some(log)) => {
+                let writer = ClientWriter { stream, stop, snapshot: None };
+                let mut out = BufWriter::with_capacity(WRITE_BYTES, writer);
+                let sent = log.send(&mut out, position);
+                end(sent.map_err(|error| (error, out.into_parts().1.unwrap_or_default())), stream, stop)?;
+            }
+            (Some(_), None) => {
+                return refuse("it keeps no change log; start it with --keep-log, for example --keep-log 24h");
+            }
         }
-        info!(seconds = began.elapsed().as_secs_f32(), "sent a snapshot");
         Ok(())
     };
     if let Err(error) = served() {
-        warn!("failed to send a snapshot: {error:#}");
+        warn!("failed to serve a client of the control socket: {error:#}");
     }
+}
+
+fn send_one_snapshot(stream: &Stream, offer: &Offer, stop: &AtomicBool) -> anyhow::Result<()> {
+    let taken = offer.snapshots.take().map_err(SnapshotError::Fault).and_then(|snapshot| {
+        if let Some((log, position)) = offer.log.as_ref().zip(snapshot.contents().position) {
+            log.wait_for(position)?;
+        }
+        Ok(snapshot)
+    });
+    let sent = taken.map_err(|error| (error, Vec::new())).and_then(|snapshot| {
+        let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
+        let mut out = BufWriter::with_capacity(WRITE_BYTES, writer);
+        send_snapshot(&mut out, &*snapshot, offer.log_id.clone())
+            .map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
+    });
+    end(sent, stream, stop)
+}
+
+/// If an answer could not be completed, tells the client why. The error contains the data that was not yet sent.
+fn end(sent: Result<(), (SnapshotError, Vec<u8>)>, stream: &Stream, stop: &AtomicBool) -> anyhow::Result<()> {
+    let Err((error, rest)) = sent else { return Ok(()) };
+    let mut out = ClientWriter { stream, stop, snapshot: None };
+    // Send the buffered data first, so that the client can find the beginning of the message. A disconnected client
+    // does not receive the message.
+    let _ = out.write_all(&rest).and_then(|()| send_failure(&mut out, &error));
+    Err(error.into())
 }
 
 /// Writing fails if the client is idle for too long, or if the server stops.
@@ -198,6 +243,29 @@ impl Write for ClientWriter<'_> {
 
 /// Returns `None` if no process serves the socket.
 pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<Stream>>> {
+    request(folder, SNAPSHOT_REQUEST)
+}
+
+/// Requests a snapshot from the server, which must be running.
+pub(in crate::backup) fn request_server_snapshot(folder: &Path) -> anyhow::Result<impl Read + use<>> {
+    request_snapshot(folder)?.with_context(|| no_server(folder))
+}
+
+/// Requests the change log from the server, which must be running.
+pub(in crate::backup) fn request_changes(
+    folder: &Path,
+    from: u64,
+) -> anyhow::Result<IncomingChanges<impl Read + use<>>> {
+    let input = request(folder, &format!("{CHANGES_REQUEST}{from}\n"))?;
+    IncomingChanges::new(input.with_context(|| no_server(folder))?)
+}
+
+fn no_server(folder: &Path) -> String {
+    format!("no server is running with the data folder {}", folder.display())
+}
+
+/// Returns `None` if no process serves the socket.
+fn request(folder: &Path, request: &str) -> anyhow::Result<Option<BufReader<Stream>>> {
     let stream = match local_socket::connect(folder, SOCKET) {
         Ok(stream) => stream,
         Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => return Ok(None),
@@ -213,7 +281,7 @@ pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader
         }
     };
     let mut out = &stream;
-    out.write_all(REQUEST.as_bytes()).context("requesting a snapshot from the server")?;
+    out.write_all(request.as_bytes()).context("sending a request to the server")?;
     Ok(Some(BufReader::with_capacity(256 * 1024, stream)))
 }
 
@@ -228,7 +296,8 @@ mod tests {
         let engine =
             engine_embedded::Embedded::open(place.path(), &engine_embedded::EmbeddedOptions::default(), SystemClock)
                 .unwrap();
-        let (snapshots, clients) = (engine.snapshots(), Arc::new(Clients::default()));
+        let offer = Arc::new(Offer { snapshots: engine.snapshots(), log_id: None, log: None });
+        let clients = Arc::new(Clients::default());
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
         for _ in 0..CLIENTS_MAX {
@@ -238,7 +307,7 @@ mod tests {
         let mut streams = Vec::new();
         for _ in 0..=REFUSALS_MAX {
             let (ours, theirs) = local_socket::pair().unwrap();
-            clients.add(theirs, &snapshots).unwrap();
+            clients.add(theirs, &offer).unwrap();
             streams.push(ours);
         }
         assert_eq!(clients.threads().refusing.len(), REFUSALS_MAX);
@@ -246,7 +315,7 @@ mod tests {
         streams.pop().unwrap().read_to_end(&mut beyond).unwrap();
         assert!(beyond.is_empty(), "the last one is disconnected without a refusal");
         let mut refused = streams.pop().unwrap();
-        refused.write_all(REQUEST.as_bytes()).unwrap();
+        refused.write_all(SNAPSHOT_REQUEST.as_bytes()).unwrap();
         let mut answer = Vec::new();
         refused.read_to_end(&mut answer).unwrap();
         assert!(String::from_utf8_lossy(&answer).contains("maximum number of concurrent snapshots"));

@@ -13,8 +13,8 @@
 //!
 //! H comes first, then the accounts, then each table with its entities, then Z. A stream without Z is incomplete.
 
-use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, TableEntry, push_entity, seven_digits};
-use anyhow::{Context, bail, ensure};
+use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, LogPosition, TableEntry, push_entity, seven_digits};
+use anyhow::{Context, anyhow, bail, ensure};
 use engine::{Fault, Snapshot, SnapshotError};
 use model::Clock;
 use model::clock::SystemClock;
@@ -36,6 +36,9 @@ pub(in crate::backup) struct SnapshotHeader {
     /// The value from [`engine::SnapshotContents`], in ticks of 100 ns since 1601.
     pub(in crate::backup) last_stamp: i64,
     pub(in crate::backup) tables: usize,
+    /// The position in the change log after the snapshot. `None` if the data folder has no log.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::backup) log: Option<LogPosition>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,13 +57,19 @@ pub(in crate::backup) enum Frame {
     End(SnapshotTotals),
 }
 
-pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
+pub(super) fn send_snapshot(
+    out: &mut impl Write,
+    snapshot: &dyn Snapshot,
+    log_id: Option<String>,
+) -> Result<(), SnapshotError> {
     let contents = snapshot.contents();
+    let log = log_id.zip(contents.position).map(|(id, position)| LogPosition { id, position });
     let header = SnapshotHeader {
         time: seven_digits(SystemClock.now()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         last_stamp: contents.last_stamp.ticks(),
         tables: contents.tables.len(),
+        log,
     };
     let failed = SnapshotError::Sink;
     write_json(out, b'H', &header).map_err(failed)?;
@@ -109,17 +118,17 @@ pub(super) struct DamagedDataError(String);
 
 impl fmt::Display for DamagedDataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server cannot provide a snapshot: {}; see its log for details", self.0)
+        write!(f, "the server cannot provide its data: {}; see its log for details", self.0)
     }
 }
 
 impl std::error::Error for DamagedDataError {}
 
-fn write_json(out: &mut impl Write, tag: u8, value: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_json(out: &mut impl Write, tag: u8, value: &impl Serialize) -> io::Result<()> {
     write_frame(out, tag, &serde_json::to_vec(value)?)
 }
 
-fn write_frame(out: &mut impl Write, tag: u8, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_frame(out: &mut impl Write, tag: u8, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
     out.write_all(&[tag])?;
     out.write_all(&length.to_be_bytes())?;
@@ -150,11 +159,7 @@ impl<R: Read> FrameReader<R> {
         if self.is_at_end {
             return Ok(None);
         }
-        let [tag, length @ ..] = self.tag_and_length().context("the snapshot ended before it was complete")?;
-        let length = usize::try_from(u32::from_be_bytes(length))?;
-        ensure!(length <= FRAME_BYTES_MAX, "the server sent a frame that is too long");
-        let mut bytes = vec![0; length];
-        self.input.read_exact(&mut bytes).context("the snapshot ended before it was complete")?;
+        let (tag, bytes) = read_frame(&mut self.input, FRAME_BYTES_MAX)?;
         Ok(Some(match tag {
             b'H' => Frame::Header(json(&bytes)?),
             b'A' => Frame::Account(json(&bytes)?),
@@ -164,22 +169,35 @@ impl<R: Read> FrameReader<R> {
                 self.is_at_end = true;
                 Frame::End(json(&bytes)?)
             }
-            b'D' => return Err(DamagedDataError(String::from_utf8_lossy(&bytes).into_owned()).into()),
-            b'X' => bail!("the server cannot provide a snapshot: {}", String::from_utf8_lossy(&bytes)),
-            other => bail!(
-                "the server sent a frame of an unknown kind ({other}); the versions of the server and of this command may differ"
-            ),
+            other => return Err(unknown(other)),
         }))
-    }
-
-    fn tag_and_length(&mut self) -> io::Result<[u8; 5]> {
-        let mut bytes = [0; 5];
-        self.input.read_exact(&mut bytes)?;
-        Ok(bytes)
     }
 }
 
-fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
+/// Returns the tag and the content of the next frame, or the error with which the server ends the stream.
+pub(super) fn read_frame(input: &mut impl Read, bytes_max: usize) -> anyhow::Result<(u8, Vec<u8>)> {
+    let incomplete = "the answer of the server ended before it was complete";
+    let mut head = [0; 5];
+    input.read_exact(&mut head).context(incomplete)?;
+    let [tag, length @ ..] = head;
+    let length = usize::try_from(u32::from_be_bytes(length))?;
+    ensure!(length <= bytes_max, "the server sent a frame that is too long");
+    let mut bytes = vec![0; length];
+    input.read_exact(&mut bytes).context(incomplete)?;
+    match tag {
+        b'D' => Err(DamagedDataError(String::from_utf8_lossy(&bytes).into_owned()).into()),
+        b'X' => bail!("the server cannot provide its data: {}", String::from_utf8_lossy(&bytes)),
+        _ => Ok((tag, bytes)),
+    }
+}
+
+pub(super) fn unknown(tag: u8) -> anyhow::Error {
+    anyhow!(
+        "the server sent a frame of an unknown kind ({tag}); the versions of the server and of this command may differ"
+    )
+}
+
+pub(super) fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(bytes).context("the server sent a frame that this version does not understand")
 }
 
@@ -198,8 +216,8 @@ mod tests {
         assert!(matches!(reader.next().unwrap(), Some(Frame::End(SnapshotTotals { tables: 1, entities: 2 }))));
         assert!(reader.next().unwrap().is_none());
         for (bytes, expected) in [
-            (&b"X\0\0\0\x04busy"[..], "provide a snapshot: busy"),
-            (b"D\0\0\0\x04hole", "provide a snapshot: hole"),
+            (&b"X\0\0\0\x04busy"[..], "provide its data: busy"),
+            (b"D\0\0\0\x04hole", "provide its data: hole"),
             (b"?\0\0\0\0", "unknown kind"),
             (b"E\xFF\xFF\xFF\xFF", "too long"),
             (b"H\0\0\0\x02{}", "does not understand"),

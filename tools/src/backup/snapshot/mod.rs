@@ -1,13 +1,16 @@
-//! Snapshots of a data folder: where they come from, and the stream in which they are sent.
+//! Snapshots of a data folder and its change log: where they come from, and the streams in which they are sent.
 //!
 //! This module must not know how backups are stored.
 
+mod changes;
 mod check;
 mod control_socket;
 mod frames;
+mod log_id;
 mod source;
 
 pub(crate) use check::{SnapshotCheck, check_snapshot};
 pub use control_socket::ControlSocket;
+pub(super) use control_socket::{request_changes, request_server_snapshot};
 pub(super) use frames::{Frame, FrameReader, SnapshotTotals};
 pub(super) use source::{IncomingSnapshot, open_snapshot};

@@ -2,6 +2,7 @@
 
 use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
+use super::log_id::read_log_id;
 use anyhow::{Context, anyhow, bail};
 use engine::SnapshotError;
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
@@ -54,7 +55,9 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
         }
         let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
         match Embedded::open(folder, &options, SystemClock) {
-            Ok(engine) => return from_engine(engine),
+            Ok(engine) => {
+                return from_engine(engine, read_log_id(folder).context("reading the identifier of the log")?);
+            }
             Err(OpenError::Locked { .. }) if began.elapsed() < START_TIMEOUT => {
                 std::thread::sleep(START_POLL_INTERVAL);
             }
@@ -69,12 +72,12 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
 }
 
 /// Sends the snapshot through a pipe, as a server sends it through a socket.
-fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
+fn from_engine(engine: Embedded, log_id: Option<String>) -> anyhow::Result<IncomingSnapshot> {
     let (input, output) = std::io::pipe().context("creating a pipe")?;
     let send = move || {
         let mut out = BufWriter::with_capacity(64 * 1024, &output);
         let sent = engine.snapshots().take().map_err(SnapshotError::Fault);
-        let sent = sent.and_then(|snapshot| send_snapshot(&mut out, &*snapshot));
+        let sent = sent.and_then(|snapshot| send_snapshot(&mut out, &*snapshot, log_id));
         if let Err(error) = &sent {
             // The other end is closed if the backup has failed.
             let _ = send_failure(&mut out, error);

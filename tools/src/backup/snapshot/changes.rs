@@ -1,0 +1,157 @@
+//! The stream in which a server sends its change log to the process that adds it to a repository.
+//!
+//! ```text
+//! L        the header: JSON, see [`ChangesHeader`]
+//! C        the position after the frame (8 bytes), and transactions, see `transactions.rs`
+//! Z        the end, without content
+//! ```
+//!
+//! L comes first, then any number of C without gaps, then Z. D and X end the stream as in `frames.rs`.
+
+use super::frames::{json, read_frame, unknown, write_frame, write_json};
+use crate::backup::repository::{TRANSACTION_BYTES_MAX, push_transaction, seven_digits};
+use anyhow::{Context, anyhow, bail};
+use engine::{ChangeLog, ChangePage, ChangeSelection, ChangesError, KeptChanges, SnapshotError};
+use model::clock::SystemClock;
+use model::{Clock, DateTime};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// The size at which transactions are sent, in bytes.
+const TRANSACTIONS_BYTES: usize = 256 * 1024;
+/// A frame may exceed `TRANSACTIONS_BYTES` by one transaction.
+const FRAME_BYTES_MAX: usize = TRANSACTIONS_BYTES + TRANSACTION_BYTES_MAX + 8;
+/// The maximum time until a transaction that a snapshot contains is on disk.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The change log of a data folder, as a server offers it to commands.
+#[derive(Clone)]
+pub(super) struct OfferedLog {
+    pub(super) log: Arc<dyn ChangeLog>,
+    pub(super) id: String,
+    /// The runtime on which the log is read.
+    pub(super) runtime: Handle,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct ChangesHeader {
+    /// Identifies the log.
+    pub(in crate::backup) log: String,
+    /// The position of the oldest transaction that is kept.
+    pub(in crate::backup) first: u64,
+    /// The position after the last transaction.
+    pub(in crate::backup) next: u64,
+    /// The time by the server's clock before `next` was determined: all transactions that were acknowledged until then
+    /// have positions before `next`.
+    time: String,
+}
+
+impl ChangesHeader {
+    pub(in crate::backup) fn time(&self) -> anyhow::Result<DateTime> {
+        DateTime::parse(&self.time).map_err(|_| anyhow!("the server sent '{}' as its time", self.time))
+    }
+}
+
+impl OfferedLog {
+    /// Waits until all transactions before a position are on disk. Until then, a crash could replace them by others.
+    pub(super) fn wait_for(&self, position: u64) -> Result<(), SnapshotError> {
+        let mut next = self.log.watch();
+        let reached =
+            async { tokio::time::timeout(SYNC_TIMEOUT, next.wait_for(|next| *next >= position)).await.is_ok() };
+        if self.runtime.block_on(reached) {
+            return Ok(());
+        }
+        Err(SnapshotError::Sink(io::Error::other("the last transactions have not reached the disk")))
+    }
+
+    /// Sends all transactions from a position on, up to the end of the log at the time of the call. If the log no
+    /// longer reaches the position, only the header is sent.
+    pub(super) fn send(&self, out: &mut impl Write, from: u64) -> Result<(), SnapshotError> {
+        let failed = SnapshotError::Sink;
+        let time = seven_digits(SystemClock.now());
+        let KeptChanges { first, next } = self.log.kept();
+        write_json(out, b'L', &ChangesHeader { log: self.id.clone(), first, next, time }).map_err(failed)?;
+        let mut at = from;
+        while (first..next).contains(&at) {
+            let read = self.log.read(at, &ChangeSelection { account: None, table: None }, TRANSACTIONS_BYTES);
+            let page = self.runtime.block_on(read).map_err(|error| match error {
+                ChangesError::Fault(fault) => SnapshotError::Fault(fault),
+                dropped @ ChangesError::Dropped(_) => SnapshotError::Sink(io::Error::other(dropped)),
+            })?;
+            at = send_page(out, at, &page).map_err(failed)?;
+        }
+        write_frame(out, b'Z', &[]).and_then(|()| out.flush()).map_err(failed)
+    }
+}
+
+/// Returns the position after the page.
+fn send_page(out: &mut impl Write, at: u64, page: &ChangePage) -> io::Result<u64> {
+    if page.next <= at {
+        return Err(io::Error::other(format!("the log did not advance from position {at}")));
+    }
+    let mut frame = vec![0; 8];
+    for (index, transaction) in page.transactions.iter().enumerate() {
+        push_transaction(&mut frame, transaction)
+            .ok_or_else(|| io::Error::other(format!("transaction {} is too large", transaction.position)))?;
+        let next = page.transactions.get(index + 1).map(|transaction| transaction.position);
+        if frame.len() >= TRANSACTIONS_BYTES
+            && let Some(next) = next
+        {
+            send_frame(out, next, &mut frame)?;
+        }
+    }
+    send_frame(out, page.next, &mut frame)?;
+    Ok(page.next)
+}
+
+fn send_frame(out: &mut impl Write, next: u64, frame: &mut Vec<u8>) -> io::Result<()> {
+    for (slot, byte) in frame.iter_mut().zip(next.to_be_bytes()) {
+        *slot = byte;
+    }
+    write_frame(out, b'C', frame)?;
+    frame.truncate(8);
+    Ok(())
+}
+
+/// The part of a change log that a server sends.
+pub(in crate::backup) struct IncomingChanges<R> {
+    pub(in crate::backup) header: ChangesHeader,
+    input: R,
+    is_at_end: bool,
+}
+
+impl<R: Read> IncomingChanges<R> {
+    pub(super) fn new(mut input: R) -> anyhow::Result<Self> {
+        match read_frame(&mut input, FRAME_BYTES_MAX)? {
+            (b'L', bytes) => Ok(Self { header: json(&bytes)?, input, is_at_end: false }),
+            _ => bail!("the change log does not begin with a header"),
+        }
+    }
+
+    /// Passes the next transactions, as consecutive bytes, and the position after them to the sink. Returns false after
+    /// the end.
+    pub(in crate::backup) fn next(
+        &mut self,
+        sink: impl FnOnce(u64, &[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<bool> {
+        if self.is_at_end {
+            return Ok(false);
+        }
+        match read_frame(&mut self.input, FRAME_BYTES_MAX)? {
+            (b'C', bytes) => {
+                let (next, transactions) =
+                    bytes.split_first_chunk().context("the server sent a frame that is too short")?;
+                sink(u64::from_be_bytes(*next), transactions)?;
+                Ok(true)
+            }
+            (b'Z', _) => {
+                self.is_at_end = true;
+                Ok(false)
+            }
+            (other, _) => Err(unknown(other)),
+        }
+    }
+}
