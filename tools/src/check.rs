@@ -1,6 +1,7 @@
 //! `rowhouse check`: verifies a whole data folder or backup repository without changing it.
 
 use crate::backup::{self, SnapshotCheck};
+use crate::file::ScratchFolder;
 use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, notice, print, print_line, report_error};
 use anyhow::{Context, ensure};
@@ -78,8 +79,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 fn check_data(args: &CheckArgs) -> anyhow::Result<bool> {
     let data = args.data.clone().context("pass the folder to check with --data")?;
     let base = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let scratch = ScratchFolder::create(&base)?;
-    let (folder, scratch_path) = (data.clone(), scratch.0.clone());
+    let scratch = ScratchFolder::create(&base, "check")?;
+    let (folder, scratch_path) = (data.clone(), scratch.path().to_owned());
     let checked = run_blocking("checking", args.quiet, move |progress, stop| {
         let entities_read = |entities| {
             progress.add_entities(entities);
@@ -199,26 +200,4 @@ fn report_json(data: &Path, report: &CheckReport) -> Value {
         "problems": problems,
         "more_problems": report.unlisted,
     })
-}
-
-/// Only the owner can read the folder. Dropping the value removes it.
-struct ScratchFolder(PathBuf);
-
-impl ScratchFolder {
-    fn create(base: &Path) -> anyhow::Result<Self> {
-        let path = base.join(format!("rowhouse-check-{}", uuid::Uuid::new_v4().simple()));
-        let made = platform::files::private_folder().create(&path);
-        made.with_context(|| {
-            format!("creating the temporary folder {}; choose a different folder with --scratch", path.display())
-        })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            notice(format_args!("failed to remove the temporary folder {}: {error}", self.0.display()));
-        }
-    }
 }

@@ -1,5 +1,6 @@
+use crate::terminal::notice;
 use anyhow::Context;
-use platform::files::private_file;
+use platform::files::{private_file, private_folder};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,33 @@ pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
             Err(error).with_context(|| format!("removing {}", path.display()))
         }
         _ => Ok(()),
+    }
+}
+
+/// A temporary folder that only the owner can read. Dropping the value removes it.
+#[derive(Debug)]
+pub(crate) struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    pub(crate) fn create(base: &Path, command: &str) -> anyhow::Result<Self> {
+        let path = base.join(format!("rowhouse-{command}-{}", uuid::Uuid::new_v4().simple()));
+        let made = private_folder().create(&path);
+        made.with_context(|| {
+            format!("creating the temporary folder {}; choose a different folder with --scratch", path.display())
+        })?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            notice(format_args!("failed to remove the temporary folder {}: {error}", self.0.display()));
+        }
     }
 }
 

@@ -31,6 +31,8 @@ Examples:
       the newest backup, into a missing or empty folder
   rowhouse restore --from /mnt/backup/rowhouse --at 2031-03-01T09:30:00Z --data ./as-it-was
       the newest backup from this time or earlier
+  rowhouse restore --from /mnt/backup/rowhouse --to 2031-03-01T09:31:02.5Z --data ./as-it-was
+      exactly that instant, from a backup and the log that --follow added
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --data ./some
       only one table, under a different name
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
@@ -106,6 +108,17 @@ pub struct RestoreArgs {
     /// Restore the newest backup from this time or earlier, such as 2031-03-01T09:30:00Z
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<String>,
+
+    /// Restore the state at this time, such as 2031-03-01T09:30:00Z, or after the transaction with this position
+    ///
+    /// Uses the newest backup before it, and the log that rowhouse backup --follow added. With a time, all transactions
+    /// with this Timestamp or an earlier one are restored.
+    #[arg(long, value_name = "TIME|POSITION", conflicts_with_all = ["backup", "at"])]
+    pub(super) to: Option<String>,
+
+    /// Folder for a temporary folder, if --to needs one [default: TMPDIR, or the system's temporary folder]
+    #[arg(long, value_name = "DIR", requires = "to")]
+    pub(super) scratch: Option<PathBuf>,
 
     /// Restore only this table, optionally under a different name; can be repeated
     ///

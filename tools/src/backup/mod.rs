@@ -5,10 +5,12 @@
 //! data.
 
 mod args;
+mod coverage;
 mod create;
 mod endpoint;
 mod listing;
 mod read;
+mod replay;
 mod repository;
 mod restore;
 mod selection;
@@ -21,16 +23,20 @@ pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
 use crate::copy::{self, TableCopy};
-use crate::endpoints::{EndpointOption, read_location};
+use crate::endpoints::{EndpointOption, Location, open_endpoint, read_location};
+use crate::file::ScratchFolder;
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
+use coverage::{CoveringBackup, Target};
 use create::BackupSummary;
 use endpoint::BackupSource;
 use model::DateTime;
 use read::BackupChoice;
-use repository::{BackupManifest, RemovalSummary, Repository};
-use selection::RestoreSelection;
+use replay::RestorableState;
+use repository::{RemovalSummary, Repository};
+use restore::RestoreSource;
+use selection::{RestoreSelection, RestoredTable};
 use serde_json::json;
 use snapshot::{IncomingSnapshot, open_snapshot};
 use std::path::Path;
@@ -80,14 +86,18 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     // The backup is complete even if removing old backups fails.
     let removed = removal.as_ref().copied().unwrap_or_default();
     if args.json {
-        print(&format_args!("{}\n", summary_json(&summary, removed, began)))?;
+        let mut value = step_json(&summary, removed);
+        if let Some(members) = value.as_object_mut() {
+            members.insert("seconds".to_owned(), began.elapsed().as_secs_f64().into());
+        }
+        print(&format_args!("{value}\n"))?;
     } else if !args.quiet {
         print_summary(&summary, removed)?;
     }
     removal.map(drop)
 }
 
-fn summary_json(summary: &BackupSummary, removed: RemovalSummary, began: Instant) -> serde_json::Value {
+fn step_json(summary: &BackupSummary, removed: RemovalSummary) -> serde_json::Value {
     json!({
         "backup": summary.id,
         "time": summary.time,
@@ -99,8 +109,8 @@ fn summary_json(summary: &BackupSummary, removed: RemovalSummary, began: Instant
         "new_bytes": summary.new_bytes,
         "removed_backups": removed.backups,
         "removed_chunks": removed.chunks,
+        "removed_parts": removed.parts,
         "removed_bytes": removed.bytes,
-        "seconds": began.elapsed().as_secs_f64(),
     })
 }
 
@@ -112,80 +122,122 @@ fn print_summary(summary: &BackupSummary, removed: RemovalSummary) -> anyhow::Re
         HumanCount(summary.chunks),
         HumanCount(summary.new_bytes)
     ))?;
-    if removed.backups + removed.chunks == 0 {
+    if removed.backups + removed.chunks + removed.parts == 0 {
         return Ok(());
     }
     let (chunks, bytes) = (HumanCount(removed.chunks), HumanCount(removed.bytes));
-    print_line(format_args!("removed {} old backups and {chunks} chunks, {bytes} bytes", removed.backups))
+    let parts = HumanCount(removed.parts);
+    print_line(format_args!(
+        "removed {} old backups, {chunks} chunks and {parts} parts of the log, {bytes} bytes",
+        removed.backups
+    ))
 }
 
 /// Runs `rowhouse restore`.
 pub fn run_restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    let selection = RestoreSelection::parse(&args.tables)?;
+    let target = args.to.as_deref().map(Target::parse).transpose()?;
     let choice = match (&args.backup, &args.at) {
         (Some(id), _) if id != "latest" => BackupChoice::Named(id.clone()),
         (_, Some(at)) => BackupChoice::At(parse_instant(at)?),
         _ => BackupChoice::Latest,
     };
-    let selection = RestoreSelection::parse(&args.tables)?;
     let repository = Repository::open(&args.from)?;
-    let (id, manifest) = choice.find(&repository)?;
+    let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let (id, source) = if let Some(target) = target {
+        let CoveringBackup { id, manifest, continuation } = coverage::find(&repository, target)?;
+        (id, RestoreSource { repository, manifest, log: Some((continuation, target)), scratch })
+    } else {
+        let (id, manifest) = choice.find(&repository)?;
+        (id, RestoreSource { repository, manifest, log: None, scratch })
+    };
     match args.data.as_deref() {
-        Some(folder) => restore_folder(args, repository, &id, manifest, selection, folder)?,
-        None => restore_tables(args, repository, &id, manifest, &selection)?,
+        Some(folder) => restore_folder(args, &id, source, selection, folder)?,
+        None => restore_tables(args, &id, source, selection)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn restore_folder(
     args: &RestoreArgs,
-    repository: Repository,
     id: &str,
-    manifest: BackupManifest,
+    source: RestoreSource,
     selection: RestoreSelection,
     folder: &Path,
 ) -> anyhow::Result<()> {
-    let (time, target) = (manifest.time.clone(), folder.to_owned());
+    let (time, to) = (source.manifest.time.clone(), source.log.as_ref().map(|(_, target)| *target));
     if !args.quiet {
-        notice(format_args!("backup {id} has {} entities", HumanCount(manifest.entities())));
+        notice(format_args!("backup {id} has {} entities", HumanCount(source.manifest.entities())));
     }
-    let began = Instant::now();
+    let (began, path) = (Instant::now(), folder.to_owned());
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
-        restore::restore(&repository, &manifest, &selection, &target, progress, stop)
+        restore::restore(&source, &selection, &path, progress, stop)
     });
     let restored = restored.with_context(|| format!("restoring into {}", folder.display()))?;
     if args.json {
         let (tables, entities) = (restored.tables, restored.entities);
         let seconds = began.elapsed().as_secs_f64();
-        let summary = json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
+        let mut summary =
+            json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
+        if let (Some(members), Some(to)) = (summary.as_object_mut(), to) {
+            members.insert("to".to_owned(), to.to_string().into());
+        }
         print(&format_args!("{summary}\n"))?;
     } else if !args.quiet {
-        print_line(format_args!("restored backup {id} into {}", folder.display()))?;
+        let to = to.map(|to| format!(" and the log up to {to}")).unwrap_or_default();
+        print_line(format_args!("restored backup {id}{to} into {}", folder.display()))?;
     }
     Ok(())
 }
 
 fn restore_tables(
     args: &RestoreArgs,
-    repository: Repository,
     id: &str,
-    manifest: BackupManifest,
-    selection: &RestoreSelection,
+    source: RestoreSource,
+    selection: RestoreSelection,
 ) -> anyhow::Result<()> {
     let into = args.into.as_deref().context("pass the target of the restore with --data or --into")?;
-    let wanted = selection.choose(&manifest)?;
-    let tables = wanted.iter().map(|wanted| {
-        let from = wanted.content.table.decode()?.table;
-        anyhow::Ok(TableCopy { from, to: wanted.target.table.clone() })
-    });
-    let tables = tables.collect::<anyhow::Result<Vec<_>>>()?;
-    let from_name = format!("backup {id}: {}", args.tables.join(" "));
-    let from = Arc::new(BackupSource::new(repository, manifest)?);
     let into = read_location(EndpointOption::Into, into, args.into_key_file.as_deref())?;
-    if !block_on(copy::restore((from, from_name), into, tables))? {
+    let names = args.tables.join(" ");
+    let is_equal = if let Some((_, target)) = source.log {
+        restore_tables_of_log(source, selection, format!("log up to {target}: {names}"), into)?
+    } else {
+        let wanted = selection.choose(&RestorableState::new(&source.manifest)?.tables)?;
+        let tables = wanted.iter().map(table_copy).collect();
+        let from = Arc::new(BackupSource::new(source.repository, source.manifest.clone())?);
+        block_on(copy::restore((from, format!("backup {id}: {names}")), into, tables))?
+    };
+    if !is_equal {
         // The URL may contain a secret.
         bail!("after the restore, the target of --into differs from the backup; another client may be writing to it");
     }
     Ok(())
+}
+
+/// Restores the tables into a temporary data folder, and copies them from there. Returns true if both sides are equal.
+fn restore_tables_of_log(
+    source: RestoreSource,
+    selection: RestoreSelection,
+    from_name: String,
+    into: Location,
+) -> anyhow::Result<bool> {
+    let scratch = ScratchFolder::create(&source.scratch, "restore")?;
+    let folder = scratch.path().join("data");
+    let path = folder.clone();
+    let tables = run_blocking("restoring", false, move |progress, stop| {
+        let wanted = restore::restore_unnamed(&source, &selection, &path, progress, stop)?;
+        Ok(wanted.iter().map(table_copy).collect())
+    })?;
+    block_on(async {
+        let from = open_endpoint(EndpointOption::From, Location::Folder(folder), true, 1).await?;
+        let is_equal = copy::restore((Arc::clone(&from) as _, from_name), into, tables).await;
+        from.close().await.context("closing the temporary data folder")?;
+        is_equal
+    })
+}
+
+fn table_copy(table: &RestoredTable<'_>) -> TableCopy {
+    TableCopy { from: table.source.table.table.clone(), to: table.target.table.clone() }
 }
 
 fn parse_instant(text: &str) -> anyhow::Result<DateTime> {

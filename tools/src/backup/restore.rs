@@ -1,11 +1,12 @@
-use super::read::each_entity_of_table;
+use super::coverage::{Continuation, Target};
+use super::replay::{Replay, RestorableState};
 use super::repository::{BackupManifest, Repository};
-use super::selection::RestoreSelection;
+use super::selection::{RestoreSelection, RestoredTable};
 use crate::terminal::Progress;
 use anyhow::{Context, ensure};
 use engine::Restore;
 use engine_embedded::RestoredFolder;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
@@ -14,29 +15,83 @@ pub(super) struct RestoreSummary {
     pub(super) entities: u64,
 }
 
+/// What is restored.
+pub(super) struct RestoreSource {
+    pub(super) repository: Repository,
+    pub(super) manifest: BackupManifest,
+    /// The log to replay on the backup, and how far.
+    pub(super) log: Option<(Continuation, Target)>,
+    /// The folder in which a temporary folder is created if changes do not fit in memory.
+    pub(super) scratch: PathBuf,
+}
+
+impl RestoreSource {
+    /// Reads the log. Of the changes of entities, only those of tables that are selected are kept.
+    fn state(&self, selection: &RestoreSelection, stop: &AtomicBool) -> anyhow::Result<RestorableState<'_>> {
+        match &self.log {
+            None => RestorableState::new(&self.manifest),
+            Some((continuation, target)) => {
+                let replay = Replay::new(&self.manifest, self.scratch.clone(), |table| selection.wants(table))?;
+                replay.run(&self.repository, continuation, *target, stop)
+            }
+        }
+    }
+}
+
 /// Setting `stop` cancels the restore with an error. Servers then refuse the folder.
 pub(super) fn restore(
-    repository: &Repository,
-    manifest: &BackupManifest,
+    source: &RestoreSource,
     selection: &RestoreSelection,
     folder: &Path,
     progress: &Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<RestoreSummary> {
-    let wanted = selection.choose(manifest)?;
-    let last_stamp = manifest.last_stamp()?;
+    let state = source.state(selection, stop)?;
+    let wanted = selection.choose(&state.tables)?;
+    write(source, state, wanted, selection.is_all(), folder, progress, stop)
+}
+
+/// Restores the selected tables under their own names. Also returns them.
+pub(super) fn restore_unnamed<'s>(
+    source: &'s RestoreSource,
+    selection: &RestoreSelection,
+    folder: &Path,
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<RestoredTable<'s>>> {
+    let state = source.state(selection, stop)?;
+    let wanted = selection.choose(&state.tables)?;
+    let own_name = |table: &RestoredTable<'s>| RestoredTable { target: table.source.table.clone(), ..table.clone() };
+    let mut unnamed: Vec<_> = wanted.iter().map(own_name).collect();
+    unnamed.sort_unstable_by_key(|table| table.source.number);
+    unnamed.dedup_by_key(|table| table.source.number);
+    write(source, state, unnamed, false, folder, progress, stop)?;
+    Ok(wanted)
+}
+
+fn write(
+    source: &RestoreSource,
+    state: RestorableState<'_>,
+    mut wanted: Vec<RestoredTable<'_>>,
+    with_properties: bool,
+    folder: &Path,
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<RestoreSummary> {
     progress.set_tables(wanted.len());
+    // The changes are in this order.
+    wanted.sort_unstable_by_key(|table| table.source.number);
     let mut restored = RestoredFolder::begin(folder)?;
     // Service properties are restored only if all tables are restored.
-    let accounts = if selection.is_all() { manifest.accounts.as_slice() } else { &[] };
-    for entry in accounts {
-        let (account, properties) = entry.decode()?;
-        restored.properties(&account, &properties)?;
+    for (account, properties) in state.accounts.iter().filter(|_| with_properties) {
+        restored.properties(account, properties)?;
     }
+    let last_stamp = state.last_stamp;
+    let mut entities = state.into_entities(&source.repository);
     for table in &wanted {
         restored.table(&table.target)?;
         let mut count = 0;
-        each_entity_of_table(repository, table.content, last_stamp, |key, record| {
+        entities.each(&table.source, |key, record| {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             restored.entity(key, record)?;
             count += 1;

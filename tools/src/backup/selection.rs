@@ -1,7 +1,7 @@
-use super::repository::{BackupManifest, TableContent};
+use super::replay::RestorableTable;
 use crate::names::{parse_account, parse_table};
 use anyhow::{bail, ensure};
-use engine::SnapshotTable;
+use engine::{SnapshotTable, TableKey};
 use model::{AccountName, TableName};
 use std::collections::HashSet;
 
@@ -13,13 +13,19 @@ struct TableRequest {
     new_name: TableName,
 }
 
+impl TableRequest {
+    fn matches(&self, table: &TableKey) -> bool {
+        table.name == self.name && self.account.as_ref().is_none_or(|account| *account == table.account)
+    }
+}
+
 /// If there are no requests, all tables are restored.
 #[derive(Debug, Default)]
 pub(super) struct RestoreSelection(Vec<TableRequest>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RestoredTable<'m> {
-    pub(super) content: &'m TableContent,
+    pub(super) source: RestorableTable<'m>,
     pub(super) target: SnapshotTable,
 }
 
@@ -42,30 +48,30 @@ impl RestoreSelection {
         self.0.is_empty()
     }
 
+    /// Returns whether a table of this name may be restored.
+    pub(super) fn wants(&self, table: &TableKey) -> bool {
+        self.is_all() || self.0.iter().any(|request| request.matches(table))
+    }
+
     /// Each request must match exactly one table, and the new names must be distinct.
-    pub(super) fn choose<'m>(&self, manifest: &'m BackupManifest) -> anyhow::Result<Vec<RestoredTable<'m>>> {
-        let mut tables = Vec::new();
-        for content in &manifest.tables {
-            tables.push((content, content.table.decode()?));
-        }
+    pub(super) fn choose<'m>(&self, tables: &[RestorableTable<'m>]) -> anyhow::Result<Vec<RestoredTable<'m>>> {
+        let restored =
+            |table: &RestorableTable<'m>| RestoredTable { source: table.clone(), target: table.table.clone() };
         if self.is_all() {
-            return Ok(tables.into_iter().map(|(content, target)| RestoredTable { content, target }).collect());
+            return Ok(tables.iter().map(restored).collect());
         }
         let mut wanted = Vec::new();
         let mut names = HashSet::new();
         for request in &self.0 {
-            let is_requested = |table: &SnapshotTable| {
-                table.table.name == request.name
-                    && request.account.as_ref().is_none_or(|account| *account == table.table.account)
-            };
-            let mut found = tables.iter().filter(|(_, table)| is_requested(table));
-            let Some((content, table)) = found.next() else { bail!("the backup has no table '{}'", request.name) };
+            let mut found = tables.iter().filter(|table| request.matches(&table.table.table));
+            let Some(table) = found.next() else { bail!("the backup has no table '{}'", request.name) };
             ensure!(found.next().is_none(), "several accounts have a table '{0}': pass ACCOUNT/{0}", request.name);
-            let mut target = table.clone();
-            target.table.name = request.new_name.clone();
-            let is_new = names.insert((target.table.account.clone(), target.table.name.folded().to_owned()));
+            let mut restored = restored(table);
+            restored.target.table.name = request.new_name.clone();
+            let target = &restored.target.table;
+            let is_new = names.insert((target.account.clone(), target.name.folded().to_owned()));
             ensure!(is_new, "two tables would be restored as '{}'", request.new_name);
-            wanted.push(RestoredTable { content, target });
+            wanted.push(restored);
         }
         Ok(wanted)
     }
