@@ -9,6 +9,8 @@ Examples:
       a snapshot of all data, whether or not a server is running
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse --keep 48 --quiet
       for cron, every half hour: keeps the backups of one day
+  rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse --follow
+      while the server runs with --keep-log: also adds all changes, every 5 seconds, until it is stopped
   rowhouse backup --list /mnt/backup/rowhouse
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
@@ -62,12 +64,23 @@ pub struct BackupArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
 
+    /// Keep adding the changes of a running server, so that any instant can be restored
+    ///
+    /// The server must run with --keep-log. Makes a backup first, unless the repository has one that the server's log
+    /// continues. Ends only when it is stopped.
+    #[arg(long)]
+    pub(super) follow: bool,
+
+    /// How often --follow adds changes
+    #[arg(long, value_name = "DURATION", default_value = "5s", requires = "follow")]
+    pub(super) every: String,
+
     /// List the backups in a repository instead of creating one
-    #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "verify"])]
+    #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "verify", "follow"])]
     pub(super) list: Option<PathBuf>,
 
     /// Read all backups in a repository and check every hash, instead of creating one
-    #[arg(long, value_name = "REPOSITORY", conflicts_with = "keep")]
+    #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "follow"])]
     pub(super) verify: Option<PathBuf>,
 
     /// Print nothing unless something goes wrong

@@ -1,4 +1,5 @@
-use super::repository::{BackupManifest, Repository};
+use super::coverage::{Continuation, ListedParts};
+use super::repository::{BackupManifest, Repository, seven_digits};
 use crate::terminal::HumanCount;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -10,37 +11,51 @@ pub(super) struct ListedBackup {
     manifest: Result<BackupManifest, String>,
     /// The size of the chunks that no earlier backup contains.
     added_bytes: u64,
+    /// `None` if the backup does not say where a log continues it.
+    continuation: Option<Continuation>,
+}
+
+impl ListedBackup {
+    /// Returns the time up to which the log continues the backup.
+    fn restorable_to(&self) -> Option<String> {
+        self.continuation.as_ref()?.until.map(seven_digits)
+    }
 }
 
 /// Returns the oldest backup first.
 pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>> {
     let mut seen = HashSet::new();
     let mut backups = Vec::new();
+    let parts = ListedParts::list(repository)?;
     for id in repository.backups()? {
         let manifest = repository.manifest(&id).map_err(|error| format!("{error:#}"));
         let chunks = manifest.iter().flat_map(BackupManifest::chunks);
         let new = chunks.filter(|entry| seen.insert(entry.sha256.clone()));
         let added_bytes = new.map(|entry| entry.stored).sum();
-        backups.push(ListedBackup { id, manifest, added_bytes });
+        let continuation = manifest.as_ref().ok().and_then(|manifest| parts.continuation(manifest));
+        backups.push(ListedBackup { id, manifest, added_bytes, continuation });
     }
     Ok(backups)
 }
 
 pub(super) fn text(backups: &[ListedBackup]) -> String {
-    let mut text =
-        format!("{:<40} {:<29} {:>7} {:>15} {:>15}\n", "BACKUP", "TIME", "TABLES", "ENTITIES", "ADDED BYTES");
-    for ListedBackup { id, manifest, added_bytes } in backups {
-        let line = match manifest {
+    let mut text = format!(
+        "{:<40} {:<29} {:>7} {:>15} {:>15} {}\n",
+        "BACKUP", "TIME", "TABLES", "ENTITIES", "ADDED BYTES", "LOG UNTIL"
+    );
+    for backup in backups {
+        let line = match &backup.manifest {
             Ok(manifest) => format!(
-                "{:<29} {:>7} {:>15} {:>15}",
+                "{:<29} {:>7} {:>15} {:>15} {}",
                 manifest.time,
                 manifest.tables.len(),
                 HumanCount(manifest.entities()).to_string(),
-                HumanCount(*added_bytes).to_string()
+                HumanCount(backup.added_bytes).to_string(),
+                backup.restorable_to().unwrap_or_else(|| "-".to_owned())
             ),
             Err(damage) => damage.clone(),
         };
-        writeln!(text, "{id:<40} {line}").expect("writing to memory cannot fail");
+        writeln!(text, "{:<40} {line}", backup.id).expect("writing to memory cannot fail");
     }
     text
 }
@@ -53,17 +68,20 @@ pub(super) fn json(backups: &[ListedBackup]) -> String {
     text
 }
 
-fn value(ListedBackup { id, manifest, added_bytes }: &ListedBackup) -> Value {
-    match manifest {
+fn value(backup: &ListedBackup) -> Value {
+    match &backup.manifest {
         Ok(manifest) => json!({
-            "backup": id,
+            "backup": backup.id,
             "time": manifest.time,
             "version": manifest.version,
             "tables": manifest.tables.len(),
             "entities": manifest.entities(),
             "bytes": manifest.bytes(),
-            "added_bytes": added_bytes,
+            "added_bytes": backup.added_bytes,
+            "position": manifest.log.as_ref().map(|log| log.position.saturating_sub(1)),
+            "restorable_to": backup.restorable_to(),
+            "restorable_to_position": backup.continuation.as_ref().map(|continuation| continuation.next.saturating_sub(1)),
         }),
-        Err(damage) => json!({ "backup": id, "damaged": damage }),
+        Err(damage) => json!({ "backup": backup.id, "damaged": damage }),
     }
 }

@@ -8,6 +8,7 @@ mod args;
 mod coverage;
 mod create;
 mod endpoint;
+mod follow;
 mod listing;
 mod read;
 mod replay;
@@ -23,6 +24,7 @@ pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
 use crate::copy::{self, TableCopy};
+use crate::duration::parse_duration;
 use crate::endpoints::{EndpointOption, Location, open_endpoint, read_location};
 use crate::file::ScratchFolder;
 use crate::runtime::{block_on, run_blocking};
@@ -31,10 +33,11 @@ use anyhow::{Context, anyhow, bail, ensure};
 use coverage::{CoveringBackup, Target};
 use create::BackupSummary;
 use endpoint::BackupSource;
+use follow::{FollowStep, Follower};
 use model::DateTime;
 use read::BackupChoice;
 use replay::RestorableState;
-use repository::{RemovalSummary, Repository};
+use repository::{PartRange, RemovalSummary, Repository};
 use restore::RestoreSource;
 use selection::{RestoreSelection, RestoredTable};
 use serde_json::json;
@@ -62,6 +65,30 @@ pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     back_up(args).map(|()| ExitCode::SUCCESS)
 }
 
+/// Adds the log of a running server until a signal stops it.
+fn follow(args: &BackupArgs, data: &Path, to: &Path) -> anyhow::Result<()> {
+    let (is_quiet, is_json) = (args.quiet, args.json);
+    let report = move |step| match step {
+        FollowStep::BackedUp(summary, removed) if is_json => print(&format_args!("{}\n", step_json(&summary, removed))),
+        FollowStep::BackedUp(summary, removed) if !is_quiet => print_summary(&summary, removed),
+        FollowStep::Added { part, transactions } if is_json => {
+            let PartRange { next, until, .. } = part.range;
+            let (part, until) = (part.to_string(), repository::seven_digits(until));
+            let step = json!({ "part": part, "transactions": transactions, "next": next, "restorable_to": until });
+            print(&format_args!("{step}\n"))
+        }
+        FollowStep::BackedUp(..) | FollowStep::Added { .. } => Ok(()),
+    };
+    let every = parse_duration(&args.every).filter(|every| !every.is_zero());
+    let every = every.with_context(|| format!("'{}' is not a valid value of --every: write it like 5s", args.every))?;
+    let keep = args.keep.map(usize::try_from).transpose()?;
+    let follower = Follower { data: data.to_owned(), to: to.to_owned(), every, keep, report };
+    if !is_quiet && !is_json {
+        notice(format_args!("following {}; Ctrl-C stops", data.display()));
+    }
+    run_blocking("following", true, move |progress, stop| follower.run(progress, stop))
+}
+
 fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     ensure!(
         args.data.is_some() || args.store.is_none(),
@@ -71,6 +98,9 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
     let to = args.to.as_deref().context("pass the folder for the backups with --to")?;
     ensure!(!is_inside(to, data), "the folder for the backups must not be inside the data folder: {}", to.display());
+    if args.follow {
+        return follow(args, data, to);
+    }
     let began = Instant::now();
     let (snapshot, repository) = (open_snapshot(data)?, Repository::create_or_open(to)?);
     let repository = Arc::new(repository);

@@ -1,4 +1,7 @@
-use super::repository::{BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity};
+use super::coverage::ListedParts;
+use super::repository::{
+    BackupManifest, ChunkEntry, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,
+};
 use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, Progress, print, print_line};
 use anyhow::{Context, anyhow, ensure};
@@ -13,8 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct VerificationReport {
     backups: u64,
     chunks: u64,
+    /// The parts of logs.
+    parts: u64,
     bytes: u64,
     damaged: BTreeMap<String, Vec<String>>,
+    /// The logs with problems.
+    damaged_logs: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +45,7 @@ struct Verification<'a> {
 pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
     let repository = Repository::open(path)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
-    let is_intact = report.damaged.is_empty();
+    let is_intact = report.damaged.is_empty() && report.damaged_logs.is_empty();
     if as_json {
         print(&format_args!("{}\n", serde_json::to_string(&report).context("writing JSON")?))?;
         return Ok(is_intact);
@@ -46,11 +53,18 @@ pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Resu
     for (id, problems) in &report.damaged {
         problems.iter().try_for_each(|problem| print_line(format_args!("backup {id}: {problem}")))?;
     }
+    for (id, problems) in &report.damaged_logs {
+        problems.iter().try_for_each(|problem| print_line(format_args!("log {id}: {problem}")))?;
+    }
     if !is_quiet {
         let (backups, chunks, bytes) =
             (HumanCount(report.backups), HumanCount(report.chunks), HumanCount(report.bytes));
         let damaged = report.damaged.len();
         print_line(format_args!("{backups} backups, {chunks} chunks of {bytes} bytes; {damaged} backups are damaged"))?;
+        if report.parts > 0 {
+            let (parts, damaged) = (HumanCount(report.parts), report.damaged_logs.len());
+            print_line(format_args!("{parts} parts of the log; {damaged} logs are damaged"))?;
+        }
     }
     Ok(is_intact)
 }
@@ -58,9 +72,20 @@ pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Resu
 fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<VerificationReport> {
     let mut verification = Verification { repository, progress, stop, chunks: HashMap::new(), bytes: 0 };
     let mut report = VerificationReport::default();
+    // Listed before the backups: a part that is listed continues a backup that is listed.
+    let parts = ListedParts::list(repository)?;
     let ids = repository.backups()?;
     let manifests: Vec<_> = ids.iter().map(|id| repository.manifest(id)).collect();
     progress.set_tables(manifests.iter().flatten().map(|manifest| manifest.tables.len()).sum());
+    for (id, parts) in parts.iter() {
+        report.parts += parts.len() as u64;
+        let backups = manifests.iter().flatten().filter_map(|manifest| manifest.log.as_ref());
+        let backups = backups.filter(|log| log.id == id).map(|log| log.position).collect();
+        let problems = log_problems(repository, id, parts, backups, stop)?;
+        if !problems.is_empty() {
+            report.damaged_logs.insert(id.to_owned(), problems);
+        }
+    }
     for (id, manifest) in ids.into_iter().zip(manifests) {
         report.backups += 1;
         let problems = match manifest {
@@ -74,6 +99,42 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
     report.chunks = verification.chunks.len() as u64;
     report.bytes = verification.bytes;
     Ok(report)
+}
+
+/// `backups` are the positions at which the log continues backups. An error means that the command was stopped.
+fn log_problems(
+    repository: &Repository,
+    id: &str,
+    parts: &[PartName],
+    mut backups: Vec<u64>,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    backups.sort_unstable();
+    let mut backups = backups.into_iter().peekable();
+    // The position to which the log leads without a gap.
+    let mut reached = None;
+    let folder = repository.log(id)?;
+    for part in parts {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped");
+        let PartRange { first, next, .. } = part.range;
+        while let Some(position) = backups.next_if(|position| *position <= first) {
+            reached = reached.max(Some(position));
+        }
+        if let Some(position) = reached.filter(|position| *position < first) {
+            problems.push(format!("the parts from position {position} to {first} are missing"));
+        }
+        // Without a backup in it or before it, the part is not needed and is removed with the next old backup.
+        while backups.next_if(|position| *position <= next).is_some() || reached.is_some_and(|position| position < next)
+        {
+            reached = Some(next);
+        }
+        if let Some(folder) = &folder {
+            let read = folder.each_transaction(part, |_| Ok(()));
+            problems.extend(read.err().map(|error| format!("{error:#}")));
+        }
+    }
+    Ok(problems)
 }
 
 impl Verification<'_> {
