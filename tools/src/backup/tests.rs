@@ -1,0 +1,469 @@
+use super::coverage::Continuation;
+use super::follow::FollowedLog;
+use super::repository::{LogPosition, PartContent, PartName};
+use super::restore::RestoreSummary;
+use super::snapshot::request_server_snapshot;
+use super::*;
+use crate::terminal::Progress;
+use engine::{Engine, KeepChanges, Memory, SnapshotTable, Snapshots, TableKey};
+use engine_embedded::{Embedded, EmbeddedOptions};
+use model::clock::SystemClock;
+use model::{
+    AccountName, Clock, Condition, CorsRule, CorsRules, EdmValue, EntityKey, Mutation, RecordBuilder, RecordView,
+    Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, StoredAccessPolicy, TableName,
+    TableSettingsUpdate, Transaction,
+};
+use proptest::prelude::*;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+#[test]
+fn a_bare_name_is_in_the_current_folder() {
+    let here = std::env::current_dir().unwrap();
+    assert!(is_inside(Path::new("no-such-folder"), &here));
+    assert!(is_inside(Path::new("no-such-folder"), Path::new(".")));
+    assert!(!is_inside(Path::new("../no-such-folder"), &here));
+    assert!(!is_inside(Path::new("no-such-folder"), Path::new("no-such-data")));
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    CreateTable(usize),
+    DeleteTable(usize),
+    /// Table, partition, rows, value.
+    Put(usize, u8, Vec<u8>, i64),
+    Delete(usize, u8, u8),
+    SetPolicies(usize, u8),
+    SetRetention(usize, bool),
+    SetProperties(u8),
+    /// One step of `backup --follow`.
+    Follow,
+    /// `backup --follow` is stopped, and started again later.
+    Restart,
+    BackUp,
+    /// A backup with `--keep`.
+    BackUpAndKeep(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let table = || 0..3_usize;
+    prop_oneof![
+        2 => table().prop_map(Operation::CreateTable),
+        1 => table().prop_map(Operation::DeleteTable),
+        8 => (table(), 0..3_u8, prop::collection::btree_set(0..9_u8, 1..4), any::<i64>())
+            .prop_map(|(table, partition, rows, value)| Operation::Put(table, partition, rows.into_iter().collect(), value)),
+        8 => (table(), 0..3_u8, 0..9_u8).prop_map(|(table, partition, row)| Operation::Delete(table, partition, row)),
+        1 => (table(), 0..9_u8).prop_map(|(table, policy)| Operation::SetPolicies(table, policy)),
+        1 => (table(), any::<bool>()).prop_map(|(table, is_set)| Operation::SetRetention(table, is_set)),
+        1 => (0..9_u8).prop_map(Operation::SetProperties),
+        3 => Just(Operation::Follow),
+        1 => Just(Operation::Restart),
+        1 => Just(Operation::BackUp),
+        1 => (1..4_usize).prop_map(Operation::BackUpAndKeep),
+    ]
+}
+
+/// A key inside the table, and a record.
+type StoredEntity = (Vec<u8>, Vec<u8>);
+
+/// Everything in an engine, except what differs after a restore.
+#[derive(Debug, PartialEq)]
+struct State {
+    properties: Vec<(AccountName, ServiceProperties)>,
+    tables: Vec<(SnapshotTable, Vec<StoredEntity>)>,
+}
+
+/// Returns the state, and the position after it.
+fn state(snapshots: &dyn Snapshots) -> (State, u64) {
+    let snapshot = snapshots.take().unwrap();
+    let contents = snapshot.contents();
+    let mut tables = Vec::new();
+    for (index, table) in contents.tables.iter().enumerate() {
+        let mut entities = Vec::new();
+        let mut add = |key: &[u8], record: &[u8]| {
+            entities.push((key.to_vec(), record.to_vec()));
+            Ok(())
+        };
+        snapshot.entities(index, &mut add).unwrap();
+        tables.push((table.clone(), entities));
+    }
+    (State { properties: contents.properties.clone(), tables }, contents.position.unwrap())
+}
+
+fn table(number: usize) -> TableKey {
+    let name = ["Cars", "Log", "Other"][number];
+    TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new(name).unwrap() }
+}
+
+/// A server with a data folder and a repository.
+struct Place {
+    runtime: Runtime,
+    folder: TempDir,
+    engine: Option<Embedded>,
+    control: Option<ControlSocket>,
+    followed: Option<FollowedLog>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut place = Self { runtime, folder, engine: None, control: None, followed: None };
+        place.start();
+        place
+    }
+
+    fn start(&mut self) {
+        let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
+        let options = EmbeddedOptions { keep_changes: Some(keep), ..EmbeddedOptions::default() };
+        let engine = Embedded::open(&self.data(), &options, SystemClock).unwrap();
+        let _guard = self.runtime.enter();
+        self.control = Some(ControlSocket::start(&self.data(), engine.snapshots(), engine.change_log()).unwrap());
+        self.engine = Some(engine);
+    }
+
+    fn stop(&mut self) {
+        self.control = None;
+        if let Some(engine) = self.engine.take() {
+            self.runtime.block_on(engine.close()).unwrap();
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn repository_path(&self) -> PathBuf {
+        self.folder.path().join("backups")
+    }
+
+    fn repository(&self) -> Repository {
+        Repository::open(&self.repository_path()).unwrap()
+    }
+
+    fn engine(&self) -> &Embedded {
+        self.engine.as_ref().unwrap()
+    }
+
+    fn follow(&mut self) -> anyhow::Result<Vec<FollowStep>> {
+        let mut steps = Vec::new();
+        let report = |step| {
+            steps.push(step);
+            Ok(())
+        };
+        let every = Duration::from_secs(1);
+        let mut follower = Follower { data: self.data(), to: self.repository_path(), every, keep: None, report };
+        follower.step(&mut self.followed, &Progress::new("following", 0), &AtomicBool::new(false))?;
+        Ok(steps)
+    }
+
+    /// Makes an ordinary backup. Returns the position after it.
+    fn back_up(&self, keep: Option<usize>) -> u64 {
+        let repository = Repository::create_or_open(&self.repository_path()).unwrap();
+        let input = request_server_snapshot(&self.data()).unwrap();
+        let progress = Progress::new("backing up", 0);
+        let summary = create::create(input, &repository, &progress, &AtomicBool::new(false)).unwrap();
+        if let Some(count) = keep {
+            repository.remove_old(count, &summary.id).unwrap();
+        }
+        summary.log.unwrap().position
+    }
+
+    fn restore(&self, name: &str, target: Target) -> anyhow::Result<(State, RestoreSummary)> {
+        let repository = self.repository();
+        let CoveringBackup { manifest, continuation, .. } = coverage::find(&repository, target)?;
+        let scratch = self.folder.path().to_owned();
+        let source = RestoreSource { repository, manifest, log: Some((continuation, target)), scratch };
+        let folder = self.folder.path().join(name);
+        let progress = Progress::new("restoring", 0);
+        let summary =
+            restore::restore(&source, &RestoreSelection::default(), &folder, &progress, &AtomicBool::new(false))?;
+        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        let (restored, _) = state(&*engine.snapshots());
+        self.runtime.block_on(engine.close()).unwrap();
+        Ok((restored, summary))
+    }
+
+    /// Errors, such as of a missing table, are part of the history.
+    fn apply(&self, operation: &Operation) {
+        let engine = self.engine();
+        let key = |partition: u8, row: u8| EntityKey::new(&partition.to_string(), &row.to_string()).unwrap();
+        self.runtime.block_on(async {
+            match operation {
+                Operation::CreateTable(number) => drop(engine.create_table(&table(*number)).await),
+                Operation::DeleteTable(number) => drop(engine.delete_table(&table(*number)).await),
+                Operation::Put(number, partition, rows, value) => {
+                    let put = |row: &u8| {
+                        let mut properties = RecordBuilder::default();
+                        properties.push("value", EdmValue::Int64(*value));
+                        Mutation::InsertOrReplace { key: key(*partition, *row), properties }
+                    };
+                    let transaction = Transaction::new(rows.iter().map(put).collect()).unwrap();
+                    drop(engine.commit(&table(*number), transaction).await);
+                }
+                Operation::Delete(number, partition, row) => {
+                    let delete = Mutation::Delete { key: key(*partition, *row), condition: Condition::Any };
+                    drop(engine.commit(&table(*number), Transaction::single(delete)).await);
+                }
+                Operation::SetPolicies(number, policy) => {
+                    let policy = StoredAccessPolicy::new(&policy.to_string()).unwrap();
+                    let policies = StoredAccessPolicies::new(vec![policy]).unwrap();
+                    drop(engine.set_policies(&table(*number), policies).await);
+                }
+                Operation::SetRetention(number, is_set) => {
+                    let retention = if *is_set { Retention::by_property("Ends", 7) } else { None };
+                    let update = TableSettingsUpdate { retention: Some(retention), ..TableSettingsUpdate::default() };
+                    drop(engine.update_settings(&table(*number), update).await);
+                }
+                Operation::SetProperties(number) => {
+                    let rule = CorsRule::new(&format!("https://{number}.example"), "GET", "", "", 60).unwrap();
+                    let cors = Some(CorsRules::new(vec![rule]).unwrap());
+                    let update = ServicePropertiesUpdate { cors, ..ServicePropertiesUpdate::default() };
+                    drop(engine.update_service_properties(&table(0).account, update).await);
+                }
+                _ => {}
+            }
+        });
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// A restore at any time and any position leads to the state that the engine had, and never to another one.
+    #[test]
+    fn a_restored_state_is_the_state_that_the_engine_had(
+        operations in prop::collection::vec(operation(), 1..80),
+        chosen in prop::collection::vec(any::<prop::sample::Index>(), 4),
+    ) {
+        let mut place = Place::new();
+        let mut history = Vec::new();
+        // The positions after the backups.
+        let mut backups = Vec::new();
+        // Most entities are in the first backup.
+        let fill = |number| (0..3).map(move |partition| Operation::Put(number, partition, (0..9).collect(), 0));
+        let mut all: Vec<_> = (0..2).flat_map(|number| [Operation::CreateTable(number)].into_iter().chain(fill(number))).collect();
+        all.extend(operations);
+        for operation in all.iter().chain([&Operation::Follow]) {
+            match operation {
+                Operation::Follow => {
+                    if matches!(place.follow().unwrap()[..], [FollowStep::BackedUp(..), ..]) {
+                        backups.push(state(&*place.engine().snapshots()).1);
+                    }
+                }
+                Operation::Restart => place.followed = None,
+                Operation::BackUp => backups.push(place.back_up(None)),
+                Operation::BackUpAndKeep(count) => {
+                    backups.push(place.back_up(Some(*count)));
+                    backups.drain(..backups.len().saturating_sub(*count));
+                }
+                change => place.apply(change),
+            }
+            let (state, next) = state(&*place.engine().snapshots());
+            history.push((state, next, SystemClock.now()));
+        }
+        // The last time is covered, too.
+        place.follow().unwrap();
+        prop_assert!(verify(&place.repository_path(), true, false).unwrap());
+        let covered = backups[0];
+        for (number, index) in chosen.into_iter().enumerate() {
+            let (expected, next, time) = index.get(&history);
+            // The exact time of the last transaction, if it wrote entities.
+            let records = expected.tables.iter().flat_map(|(_, entities)| entities).map(|(_, record)| record);
+            let stamps = records.map(|record| RecordView::new(record).unwrap().timestamp());
+            let exact = stamps.max().filter(|stamp| {
+                !history.iter().any(|(_, other, at)| other < next && at >= stamp)
+            });
+            let mut targets = vec![("position", Target::Position(next - 1)), ("time", Target::Time(*time))];
+            targets.extend(exact.map(|stamp| ("exact", Target::Time(stamp))));
+            for (kind, target) in targets {
+                match place.restore(&format!("{kind}{number}"), target) {
+                    Ok((restored, _)) => prop_assert_eq!(&restored, expected, "{}", target),
+                    Err(error) => {
+                        prop_assert!(error.to_string().contains("it covers"), "{error:#}");
+                        // A state may have the position of the backup, but an earlier time.
+                        let is_covered = covered < *next || (covered == *next && kind == "position");
+                        prop_assert!(!is_covered, "{target} is covered from {covered}: {error:#}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn put(place: &Place, value: i64) -> (State, u64, DateTime) {
+    place.apply(&Operation::Put(0, 1, vec![1, 2], value));
+    let (state, next) = state(&*place.engine().snapshots());
+    (state, next, SystemClock.now())
+}
+
+#[test]
+fn a_target_outside_of_the_repository_is_refused_with_what_it_covers() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    let before = put(&place, 1);
+    place.back_up(None);
+    let error = place.restore("none", Target::Time(SystemClock.now())).unwrap_err().to_string();
+    assert!(error.contains("contains no log"), "{error}");
+    let first = put(&place, 2);
+    place.follow().unwrap();
+    let last = put(&place, 3);
+    for target in
+        [Target::Position(before.1 - 2), Target::Time(before.2), Target::Position(last.1), Target::Time(last.2)]
+    {
+        let error = place.restore("none", target).unwrap_err().to_string();
+        let range = format!("(positions {} to {})", before.1 - 1, first.1 - 1);
+        assert!(error.contains(&target.to_string()) && error.contains(&range), "{error}");
+    }
+    assert_eq!(place.restore("first", Target::Time(first.2)).unwrap().0, first.0);
+    assert_eq!(place.restore("before", Target::Position(before.1 - 1)).unwrap().0, before.0);
+    for (text, told) in [("yesterday", "neither a time nor a position"), ("99999999999999999999", "too large")] {
+        assert!(Target::parse(text).unwrap_err().to_string().contains(told));
+    }
+}
+
+#[test]
+fn an_idle_server_is_covered_until_now_by_a_single_file() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    let (expected, ..) = put(&place, 1);
+    place.follow().unwrap();
+    for _ in 0..3 {
+        place.follow().unwrap();
+    }
+    let now = SystemClock.now();
+    assert!(place.restore("none", Target::Time(now)).is_err());
+    // Started again, without knowledge of the part that it replaces.
+    place.followed = None;
+    place.follow().unwrap();
+    assert_eq!(place.restore("new", Target::Time(now)).unwrap().0, expected);
+    let log = place.repository().logs().unwrap().remove(0);
+    assert_eq!(place.repository().log(&log).unwrap().unwrap().names().unwrap().len(), 1);
+}
+
+#[test]
+fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() {
+    let mut place = Place::new();
+    place.stop();
+    std::fs::remove_dir_all(place.data()).unwrap();
+    std::fs::create_dir(place.data()).unwrap();
+    // Keeps only the last transaction.
+    let engine = Memory::new(SystemClock).keep_changes(KeepChanges { age: Duration::from_secs(3600), bytes: 1 });
+    let guard = place.runtime.enter();
+    place.control = Some(ControlSocket::start(&place.data(), engine.snapshots(), engine.change_log()).unwrap());
+    drop(guard);
+    let change = |place: &Place, number: u8| {
+        let rule = CorsRule::new(&format!("https://{number}.example"), "GET", "", "", 60).unwrap();
+        let cors = Some(CorsRules::new(vec![rule]).unwrap());
+        let update = ServicePropertiesUpdate { cors, ..ServicePropertiesUpdate::default() };
+        place.runtime.block_on(engine.update_service_properties(&table(0).account, update)).unwrap();
+        let (state, next) = state(&*engine.snapshots());
+        (state, next, SystemClock.now())
+    };
+    change(&place, 1);
+    place.follow().unwrap();
+    let shipped = change(&place, 2);
+    place.follow().unwrap();
+    let lost = change(&place, 3);
+    change(&place, 4);
+    let steps = place.follow().unwrap();
+    assert!(matches!(steps[..], [FollowStep::BackedUp(..), FollowStep::Added { .. }]), "{steps:?}");
+    let after = change(&place, 5);
+    place.follow().unwrap();
+    for (name, (state, next, time)) in [("shipped", &shipped), ("after", &after)] {
+        assert_eq!(&place.restore(name, Target::Position(next - 1)).unwrap().0, state);
+        assert_eq!(&place.restore(&format!("{name}-time"), Target::Time(*time)).unwrap().0, state);
+    }
+    let error = place.restore("none", Target::Position(lost.1 - 1)).unwrap_err().to_string();
+    assert_eq!(error.matches("(positions").count(), 2, "{error}");
+    assert!(verify(&place.repository_path(), true, false).unwrap());
+}
+
+#[test]
+fn logs_of_different_folders_are_not_mixed_up() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    place.follow().unwrap();
+    let (expected, next, _) = put(&place, 1);
+    place.follow().unwrap();
+    // The data folder is replaced by a restored one, whose positions begin again.
+    place.restore("restored", Target::Position(next - 1)).unwrap();
+    place.stop();
+    std::fs::remove_dir_all(place.data()).unwrap();
+    std::fs::rename(place.folder.path().join("restored"), place.data()).unwrap();
+    place.start();
+    assert!(place.follow().unwrap_err().to_string().contains("a different log"));
+    place.followed = None;
+    assert_eq!(place.follow().unwrap().len(), 2, "a backup and a part");
+    for value in 2..9 {
+        let (state, _, time) = put(&place, value);
+        place.follow().unwrap();
+        assert_eq!(place.restore(&format!("{value}"), Target::Time(time)).unwrap().0, state);
+    }
+    assert_eq!(place.repository().logs().unwrap().len(), 2);
+    assert_eq!(expected.tables.len(), 1);
+}
+
+#[test]
+fn missing_and_damaged_parts_are_found() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    place.follow().unwrap();
+    let mut states = Vec::new();
+    for value in 0..4 {
+        states.push(put(&place, value));
+        place.follow().unwrap();
+    }
+    assert!(verify(&place.repository_path(), true, false).unwrap());
+    let log = place.repository().logs().unwrap().remove(0);
+    let folder = place.repository_path().join("log").join(&log);
+    let parts = place.repository().log(&log).unwrap().unwrap().names().unwrap();
+    let second = folder.join(parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string());
+    let intact = std::fs::read(&second).unwrap();
+    std::fs::write(&second, &intact[..intact.len() - 1]).unwrap();
+    assert!(!verify(&place.repository_path(), true, false).unwrap());
+    let error = format!("{:#}", place.restore("damaged", Target::Position(states[3].1 - 1)).unwrap_err());
+    assert!(error.contains("is damaged"), "{error}");
+    assert_eq!(place.restore("first", Target::Position(states[0].1 - 1)).unwrap().0, states[0].0);
+    std::fs::remove_file(&second).unwrap();
+    assert!(!verify(&place.repository_path(), true, false).unwrap());
+    let error = format!("{:#}", place.restore("missing", Target::Position(states[1].1 - 1)).unwrap_err());
+    assert!(error.contains("it covers"), "{error}");
+    std::fs::write(&second, intact).unwrap();
+    assert_eq!(place.restore("last", Target::Position(states[3].1 - 1)).unwrap().0, states[3].0);
+}
+
+#[test]
+fn parts_continue_a_backup_without_gaps_and_may_overlap() {
+    let place = tempfile::tempdir().unwrap();
+    let repository = Repository::create_or_open(place.path()).unwrap();
+    let id = "0a".repeat(16);
+    let log = repository.create_log(&id).unwrap();
+    let time = |ticks: u64| DateTime::from_ticks(i64::try_from(ticks).unwrap()).unwrap();
+    let add = |first: u64, next: u64| {
+        let mut part = PartContent::new(first);
+        part.push(next, &[]).unwrap();
+        log.add(part, Some(time(10 * next))).unwrap()
+    };
+    let parts: Vec<PartName> =
+        [(2, 5), (5, 9), (7, 12), (12, 12), (14, 20)].map(|(first, next)| add(first, next)).into();
+    let reach = |position| {
+        let found = Continuation::new(LogPosition { id: id.clone(), position }, &parts);
+        (found.next, found.until.map(DateTime::ticks), found.parts.len())
+    };
+    assert_eq!(reach(1), (1, None, 0));
+    assert_eq!(reach(2), (12, Some(120), 4));
+    assert_eq!(reach(11), (12, Some(120), 2));
+    assert_eq!(reach(12), (12, Some(120), 1));
+    assert_eq!(reach(13), (13, None, 0));
+    assert_eq!(reach(15), (20, Some(200), 1));
+}
