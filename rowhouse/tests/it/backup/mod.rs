@@ -6,6 +6,7 @@
 mod damage;
 mod interrupted;
 mod loads;
+mod point_in_time;
 mod repository;
 mod ways;
 
