@@ -97,8 +97,19 @@ pub struct EmbeddedOptions {
     /// The free space of the data folder's file system, in bytes, below which only deletions are accepted. It reserves
     /// room for the engine's own background writes. With 0, writes are accepted until the disk is full.
     pub min_free_bytes: u64,
-    /// How much of the log is kept for readers; `None` keeps nothing, and removes what was kept before.
-    pub keep_changes: Option<KeepChanges>,
+    /// Which part of the log is kept for readers.
+    pub kept_log: KeptLog,
+}
+
+/// The part of the log that is kept for readers of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptLog {
+    /// Nothing is kept, and what was kept before is removed.
+    Nothing,
+    /// What was kept before stays, and what follows is kept as well. If nothing was kept, nothing is.
+    AsBefore,
+    /// Changes are kept within these bounds.
+    Within(KeepChanges),
 }
 
 impl Default for EmbeddedOptions {
@@ -110,7 +121,7 @@ impl Default for EmbeddedOptions {
                 .map_or(CONCURRENT_SCANS_MIN, usize::from)
                 .max(CONCURRENT_SCANS_MIN),
             min_free_bytes: 256 * 1024 * 1024,
-            keep_changes: None,
+            kept_log: KeptLog::AsBefore,
         }
     }
 }
@@ -143,7 +154,12 @@ impl Embedded {
         let mut folder = Folder::acquire(path)?;
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
-        match options.keep_changes {
+        let bounds = match options.kept_log {
+            KeptLog::Within(bounds) => Some(bounds),
+            KeptLog::AsBefore => folder.has_archive().then_some(KeepChanges { age: Duration::MAX, bytes: u64::MAX }),
+            KeptLog::Nothing => None,
+        };
+        match bounds {
             Some(_) => storage.keep_changes(&folder.create_archive()?)?,
             None => folder.remove_archive()?,
         }
@@ -159,7 +175,7 @@ impl Embedded {
         let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
         threads.begin("compactor", &shared, compact).map_err(thread_error)?;
         threads.begin("flusher", &shared, upkeep::background::flush).map_err(thread_error)?;
-        if let Some(bounds) = options.keep_changes {
+        if let Some(bounds) = bounds {
             let kept = disk.clone();
             let keep = move |shared: &EmbeddedState, stop: &_| changes::keeping::keep(shared, bounds, &kept, stop);
             threads.begin("log keeper", &shared, keep).map_err(thread_error)?;
@@ -188,7 +204,7 @@ impl Embedded {
             space: FreeSpace::new(path, options.min_free_bytes),
             recent: RecentWrites::new(),
             outage: None,
-            keeps_changes: options.keep_changes.is_some(),
+            keeps_changes: bounds.is_some(),
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         Ok(Self {
@@ -196,7 +212,7 @@ impl Embedded {
             queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
             scans: Scans::new(options.concurrent_scans),
             disk,
-            changes: options.keep_changes.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            changes: bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
             shared,
             threads: Arc::new(Mutex::new(threads)),
         })

@@ -8,7 +8,7 @@ use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
-use engine_embedded::{Durability, Embedded, EmbeddedOptions};
+use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use engine_postgres::{Postgres, PostgresOptions};
 use model::clock::{Clock, SystemClock};
 use platform::files::exposure_warning;
@@ -114,9 +114,9 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
-            let keep_changes = config.process.keep_changes;
+            let kept_log = config.process.keep_changes.map_or(KeptLog::Nothing, KeptLog::Within);
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
-            let options = EmbeddedOptions { keep_changes, ..options };
+            let options = EmbeddedOptions { kept_log, ..options };
             let engine = Embedded::open(path, &options, SystemClock)?;
             info!("data is kept in {}", path.display());
             // Without the control socket, the server works but cannot be backed up while it runs.

@@ -3,7 +3,7 @@
 use super::keeping::{drop_excess, make_room, remove_names};
 use crate::disk::space::Disk;
 use crate::log::archive::ArchivedSegment;
-use crate::{Embedded, EmbeddedOptions};
+use crate::{Embedded, EmbeddedOptions, KeptLog};
 use engine::changes::{ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError};
 use engine::{ChangeLog, Engine, KeepChanges, TableKey};
 use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, table};
@@ -15,13 +15,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const SECOND: i64 = 10_000_000;
 const BOUNDS: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 40 };
 
-fn open(
-    folder: &Path,
-    keep_changes: Option<KeepChanges>,
-    clock: &ManualClock,
-) -> (Embedded, Option<Arc<dyn ChangeLog>>) {
+fn open(folder: &Path, kept_log: KeptLog, clock: &ManualClock) -> (Embedded, Option<Arc<dyn ChangeLog>>) {
     let engine =
-        Embedded::open(folder, &EmbeddedOptions { keep_changes, ..EmbeddedOptions::default() }, clock.clone()).unwrap();
+        Embedded::open(folder, &EmbeddedOptions { kept_log, ..EmbeddedOptions::default() }, clock.clone()).unwrap();
     let log = engine.change_log();
     (engine, log)
 }
@@ -82,7 +78,7 @@ async fn fill(engine: &Embedded, clock: &ManualClock) {
 async fn the_kept_log_survives_restarts_with_the_names_of_deleted_tables() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(START_TICKS);
-    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
     fill(&engine, &clock).await;
     let log = log.unwrap();
     let (first, before) = (log.kept().first, read_all(&log, log.kept().first).await);
@@ -94,23 +90,36 @@ async fn the_kept_log_survives_restarts_with_the_names_of_deleted_tables() {
     assert_eq!((before.len(), gone, first), (203, 51, 1));
     // Once without a clean shutdown, and once with one.
     drop((engine, log));
-    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
     assert_eq!(read_all(&log.unwrap(), first).await, before);
     engine.close().await.unwrap();
     drop(engine);
-    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
     let log = log.unwrap();
     assert_eq!(read_all(&log, first).await, before);
+
+    // A command on the folder keeps what was kept, and what it writes.
+    engine.close().await.unwrap();
+    drop((engine, log));
+    let (engine, _) = open(folder.path(), KeptLog::AsBefore, &clock);
+    commit_one(&engine, &table("Kept"), insert("p", "by a command", 1)).await.unwrap();
+    archive(&engine);
+    engine.close().await.unwrap();
+    drop(engine);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
+    let log = log.unwrap();
+    let after = read_all(&log, first).await;
+    assert_eq!((&after[..before.len()], after.len()), (&before[..], before.len() + 1));
 
     // Without the option, everything that was kept is removed.
     engine.close().await.unwrap();
     drop((engine, log));
-    let (engine, log) = open(folder.path(), None, &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Nothing, &clock);
     assert!(log.is_none() && !folder.path().join("archive").exists());
     remove_names(&engine.shared, |_| false).unwrap();
     engine.close().await.unwrap();
     drop(engine);
-    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
     let log = log.unwrap();
     let kept = log.kept();
     assert!(kept.first == kept.next && kept.first >= 204, "{kept:?}");
@@ -124,7 +133,7 @@ async fn the_kept_log_survives_restarts_with_the_names_of_deleted_tables() {
 async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(START_TICKS);
-    let (engine, log) = open(folder.path(), Some(BOUNDS), &clock);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
     let log = log.unwrap();
     fill(&engine, &clock).await;
     let storage = &engine.shared.storage;

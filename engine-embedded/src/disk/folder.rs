@@ -236,6 +236,10 @@ impl Folder {
         Ok(archive)
     }
 
+    pub(crate) fn has_archive(&self) -> bool {
+        self.path.join(ARCHIVE).is_dir()
+    }
+
     /// Deletes the segments that were kept for readers.
     pub(crate) fn remove_archive(&self) -> Result<(), OpenError> {
         let archive = self.path.join(ARCHIVE);

@@ -5,7 +5,7 @@ use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, every_case_of_snapshots, restart};
-use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, RestoredFolder};
+use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, KeptLog, RestoredFolder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +24,8 @@ type Log = Arc<dyn ChangeLog>;
 
 fn open_with_log(clock: ManualClock) -> Option<(Embedded, Log, TempDir)> {
     let folder = tempfile::tempdir().ok()?;
-    let keep_changes = Some(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
-    let options = EmbeddedOptions { keep_changes, ..EmbeddedOptions::default() };
+    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+    let options = EmbeddedOptions { kept_log, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, clock).unwrap();
     let log = engine.change_log()?;
     Some((engine, log, folder))

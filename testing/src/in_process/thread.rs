@@ -8,7 +8,7 @@ use crate::TestClock;
 use anyhow::{Context, anyhow};
 use engine::{ChangeLog, Engine, KeepChanges, Memory, MemoryCheckpoints};
 #[cfg(feature = "embedded")]
-use engine_embedded::{Durability, Embedded, EmbeddedOptions};
+use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use server::{Access, Accounts, Metrics, Observers, RehearsalSettings, Server, Settings, Targets, TestData, TestHooks};
 use std::net::{Ipv4Addr, SocketAddr};
 #[cfg(feature = "embedded")]
@@ -136,7 +136,7 @@ fn open(
         cache_bytes: CACHE_BYTES,
         // A test that fills the disk gets the disk's own error.
         min_free_bytes: 0,
-        keep_changes,
+        kept_log: keep_changes.map_or(KeptLog::Nothing, KeptLog::Within),
         ..EmbeddedOptions::default()
     };
     let engine = Embedded::open(path, &options, clock)?;

@@ -6,7 +6,7 @@ use super::snapshot::request_server_snapshot;
 use super::*;
 use crate::terminal::Progress;
 use engine::{Engine, KeepChanges, Memory, SnapshotTable, Snapshots, TableKey};
-use engine_embedded::{Embedded, EmbeddedOptions};
+use engine_embedded::{Embedded, EmbeddedOptions, KeptLog};
 use model::clock::SystemClock;
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, EdmValue, EntityKey, Mutation, RecordBuilder, RecordView,
@@ -118,7 +118,7 @@ impl Place {
 
     fn start(&mut self) {
         let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
-        let options = EmbeddedOptions { keep_changes: Some(keep), ..EmbeddedOptions::default() };
+        let options = EmbeddedOptions { kept_log: KeptLog::Within(keep), ..EmbeddedOptions::default() };
         let engine = Embedded::open(&self.data(), &options, SystemClock).unwrap();
         let _guard = self.runtime.enter();
         self.control = Some(ControlSocket::start(&self.data(), engine.snapshots(), engine.change_log()).unwrap());
