@@ -7,6 +7,8 @@ import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { readEvents } from "./events.js";
 import { parseEntities } from "./json.js";
+import { continuationOf, requestIdOf, tokensOf } from "./responses.js";
+import { wait } from "./wait.js";
 import { readIndexes, readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
 import { writeIndexes, writePolicies, writeProperties, writeTableRetention } from "./xml.js";
 
@@ -134,9 +136,7 @@ export class TableService extends EventTarget {
    */
   async *streamChanges(table, { after, signal }) {
     const url = this.#url(`/${encodeURIComponent(`$Changes${table}`)}()`);
-    /** @type {Record<string, string>} */
-    const headers = { Accept: "text/event-stream" };
-    if (after) headers["Last-Event-ID"] = after;
+    const headers = { Accept: "text/event-stream", ...(after && { "Last-Event-ID": after }) };
     try {
       const response = await this.#open(url, { headers, signal });
       this.reach(true);
@@ -393,11 +393,9 @@ export class TableService extends EventTarget {
    */
   async #open(url, { method = "GET", headers = {}, body, signal }) {
     const signed = await this.credential.headers(url);
+    const content = { headers: { ...VERSIONS, ...headers, ...signed }, body: body ?? null, signal: signal ?? null };
     // Without `no-store`, the browser could answer a repeated request from its cache.
-    /** @type {RequestInit} */
-    const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
-    settings.headers = { ...VERSIONS, ...headers, ...signed };
-    return fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
+    return fetch(url, { method, cache: "no-store", credentials: "omit", redirect: "error", ...content });
   }
 
   /**
@@ -419,12 +417,8 @@ export class TableService extends EventTarget {
    * @param {AbortSignal | undefined} signal
    */
   #failure(error, signal) {
-    if (error instanceof ServiceError) {
-      return error;
-    }
-    if (signal?.aborted) {
-      return new DOMException("The request was cancelled.", "AbortError");
-    }
+    if (error instanceof ServiceError) return error;
+    if (signal?.aborted) return new DOMException("The request was cancelled.", "AbortError");
     this.reach(false);
     return error instanceof TypeError ? new Unreachable() : error;
   }
@@ -439,43 +433,4 @@ export class TableService extends EventTarget {
       this.dispatchEvent(new CustomEvent(isReachable ? "reachable" : "unreachable"));
     }
   }
-}
-
-/** @param {Continuation | null | undefined} next */
-function tokensOf(next) {
-  return { NextPartitionKey: next?.partitionKey, NextRowKey: next?.rowKey || undefined };
-}
-
-/**
- * @param {Response} response
- * @returns {Continuation | null}
- */
-function continuationOf({ headers }) {
-  const partitionKey = headers.get("x-ms-continuation-NextPartitionKey");
-  const rowKey = headers.get("x-ms-continuation-NextRowKey") ?? "";
-  return partitionKey === null ? null : { partitionKey, rowKey };
-}
-
-/** @param {Response} response */
-function requestIdOf(response) {
-  return response.headers.get("x-ms-request-id") ?? "";
-}
-
-/**
- * Waits for the given time. Rejects if the caller cancels the wait.
- * @param {number} milliseconds
- * @param {AbortSignal | undefined} signal
- */
-export function wait(milliseconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
-    const giveUp = () => {
-      clearTimeout(timer);
-      reject(new DOMException("The request was cancelled.", "AbortError"));
-    };
-    if (signal?.aborted) {
-      giveUp();
-    }
-    signal?.addEventListener("abort", giveUp, { once: true });
-  });
 }

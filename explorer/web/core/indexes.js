@@ -1,7 +1,7 @@
 // The indexes of a table (docs/extensions.md): changes of the list, the state of indexes that are being built, and the
 // tables that list entities in the order of an index.
 
-import { wait } from "./client.js";
+import { wait } from "./wait.js";
 
 /** @import { TableService } from "./client.js" */
 /** @import { TableIndex } from "./xml.js" */

@@ -1,9 +1,9 @@
 // The live view of a table's changes: what the server streams while the view is open. Nothing is stored.
 
 import { refusalOf } from "../core/batch.js";
-import { wait } from "../core/client.js";
 import { ServiceError, describe, isAborted } from "../core/errors.js";
 import { parseEntities, writeEntity } from "../core/json.js";
+import { wait } from "../core/wait.js";
 import { countText } from "../core/words.js";
 import { h, replaceChildren } from "../ui/dom.js";
 import { visibleText } from "./display.js";
@@ -159,9 +159,10 @@ function lineOf(change) {
   const open = () => openJson(`Change ${change.rowKey}`, jsonOf(change));
   const time = h("time", { datetime: change.timestamp, title: change.rowKey }, change.timestamp.replace(/^.*T|Z$/g, ""));
   const label = `JSON of the change of ${visibleText(text("Entity_RowKey"), 60)}`;
+  const button = h("button", { type: "button", class: "quiet", "aria-label": label, onclick: open }, "JSON");
   return h("tr", null,
     h("td", null, time), h("td", null, operation), cell("Entity_PartitionKey"), cell("Entity_RowKey"),
-    h("td", null, operation === "Put" ? h("button", { type: "button", class: "quiet", "aria-label": label, onclick: open }, "JSON") : null));
+    h("td", null, operation === "Put" ? button : null));
 }
 
 customElements.define("table-changes-view", TableChangesView);

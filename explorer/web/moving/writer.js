@@ -5,7 +5,7 @@
 // must not depend on files or the page.
 
 import { OPERATIONS_MAX } from "../core/batch.js";
-import { wait } from "../core/client.js";
+import { wait } from "../core/wait.js";
 import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
 import { writeString } from "../query/filter-fields.js";
 
