@@ -33,7 +33,7 @@ use wire::{ErrorBodyFormat, ErrorCode, ServiceError};
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// The time after which a client connects again, in milliseconds.
-const BEGINNING: &[u8] = b"retry: 1000\n\n";
+const RETRY: &str = "retry: 1000";
 /// The size at which a piece of the response is sent, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 /// The size of the part of the log that is read at a time, in bytes. Less than for a page, because a stream holds the
@@ -155,7 +155,7 @@ impl ChangeStream {
         match self.next_piece {
             NextPiece::Beginning => {
                 self.next_piece = NextPiece::Events;
-                return Some(self.sent(BEGINNING.to_vec()));
+                return Some(self.sent(beginning(self.reader.from)));
             }
             NextPiece::Events => {}
             NextPiece::None => return None,
@@ -225,6 +225,12 @@ impl ChangeStream {
         event.extend_from_slice(b"\n\n");
         event
     }
+}
+
+/// Returns the first block. Its position, which is no event, is for a client that loses the connection before it has
+/// received one.
+fn beginning(from: ChangePosition) -> Vec<u8> {
+    format!("{RETRY}\nid: {}\n\n", from.previous()).into_bytes()
 }
 
 /// Returns a comment, with the position of the stream, so that a client that connects again after a long time without

@@ -52,7 +52,8 @@ impl Events {
     fn begin(server: &Server, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut events = Self::open(server, path, headers);
         assert!(events.head.starts_with("HTTP/1.1 200 OK\r\n"), "{}", events.head);
-        assert_eq!(events.next().as_deref(), Some("retry: 1000"));
+        let first = events.next().unwrap();
+        assert!(first.starts_with("retry: 1000\nid: ") && first.len() == "retry: 1000\nid: ".len() + 24, "{first}");
         events
     }
 
