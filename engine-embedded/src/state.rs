@@ -17,7 +17,7 @@ use engine::parts::page::damaged;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, ReadError, TableKey};
 use model::{Clock, DateTime, EntityKey, Expiry, Record, Retention, Visibility};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct EmbeddedState {
     pub(crate) storage: Storage,
@@ -29,6 +29,8 @@ pub(crate) struct EmbeddedState {
     properties: RwLock<AccountProperties>,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(crate) closing: Cancellation,
+    /// The reason why nothing can be written, if the folder is a standby or was fenced.
+    pub(crate) read_only: OnceLock<&'static str>,
     /// The last group that is visible to readers, recorded after the whole group has become visible.
     pub(crate) visible_group: AtomicU64,
     pub(crate) key_hashes: KeyHashes,
@@ -59,6 +61,7 @@ impl EmbeddedState {
             catalog: RwLock::new(catalog),
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
+            read_only: OnceLock::new(),
             visible_group: AtomicU64::new(0),
             key_hashes: KeyHashes::default(),
             counts: CommitterCounts::new(),
@@ -82,6 +85,11 @@ impl EmbeddedState {
             return Err(StorageError::NO_ROOM);
         }
         // It is now known which part of the failed write counts.
+        self.reload()
+    }
+
+    /// Reads the tables and the service properties again.
+    pub(crate) fn reload(&self) -> Result<(), StorageError> {
         let Recovered { catalog, properties, .. } = self.storage.recover()?;
         *self.catalog_mut() = catalog;
         self.properties_mut().replace_all(properties);
@@ -103,6 +111,12 @@ impl EmbeddedState {
 
     pub(crate) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks whether requests may write.
+    pub(crate) fn check_writable(&self) -> Result<(), Fault> {
+        self.check_open()?;
+        self.read_only.get().map_or(Ok(()), |reason| Err(Fault::ReadOnly(reason)))
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Fault> {

@@ -55,6 +55,8 @@ pub enum Fault {
     /// The response of the storage was lost, for example in a failover. The operation took effect entirely or not at
     /// all; it is not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
+    /// Nothing can be written here, for the given reason. The operation did not take effect.
+    ReadOnly(&'static str),
     /// The engine accepts no more work at the moment. The operation did not take effect; a retry may succeed.
     Busy,
     /// The engine is closing and accepts no more operations.
@@ -65,7 +67,7 @@ impl Fault {
     /// Returns whether a write that failed with this fault is known to have changed nothing.
     pub fn is_without_effect(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::Suspended | Self::Full | Self::Busy | Self::Closed => true,
+            Self::Unavailable(_) | Self::Suspended | Self::Full | Self::ReadOnly(_) | Self::Busy | Self::Closed => true,
             Self::Damaged(_) | Self::Storage(_) | Self::Interrupted | Self::Unknown(_) => false,
         }
     }
@@ -81,6 +83,7 @@ impl fmt::Display for Fault {
             Self::Suspended => f.write_str("the storage failed and has not recovered yet"),
             Self::Full => f.write_str("the disk has too little free space; only deletions are accepted"),
             Self::Unknown(source) => write!(f, "it is not known whether the operation took effect: {source}"),
+            Self::ReadOnly(reason) => f.write_str(reason),
             Self::Busy => f.write_str("the engine accepts no more work at the moment"),
             Self::Closed => f.write_str("the engine is closed"),
         }

@@ -12,6 +12,7 @@
 
 use crate::disk::format1::closing::{CLOSED, NEW_CLOSED};
 use crate::disk::layout::FORMAT;
+use crate::disk::lineage::{Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use platform::files::{exposure_warning, private_folder, rename, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -38,6 +39,10 @@ const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
 /// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
+
+/// The file with the lineage of a folder that takes part in replication.
+const LINEAGE: &str = "rowhouse.replication";
+const NEW_LINEAGE: &str = "rowhouse.replication.new";
 
 /// A file that is created and removed to test whether the disk accepts writes.
 const PROBE: &str = "rowhouse.probe";
@@ -93,6 +98,23 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, kind })
     }
 
+    /// Takes ownership of the folder of a standby. Returns its identity too.
+    pub(crate) fn acquire_standby(path: &Path) -> Result<(Self, Lineage, Identity), OpenError> {
+        let standby = || {
+            let lineage = lineage(path)?;
+            let standby = lineage.and_then(|lineage| match lineage.role {
+                Role::Standby { id } => Some((lineage, id)),
+                Role::Primary { .. } | Role::Fenced { .. } => None,
+            });
+            standby.ok_or_else(|| OpenError::NotStandby { folder: path.to_owned() })
+        };
+        // Do not create a folder.
+        standby()?;
+        let folder = Self::acquire(path)?;
+        let (lineage, id) = standby()?;
+        Ok((folder, lineage, id))
+    }
+
     /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or
     /// a copy without its lock file.
     pub(crate) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
@@ -130,6 +152,8 @@ impl Folder {
             File::create(path.join(RESTORING))?.sync_all()?;
             sync_folder(path)?;
             remove_if_there(&path.join(MARKER))?;
+            // A restored backup has a log without relation to the one that was in the folder.
+            remove_if_there(&path.join(LINEAGE))?;
             prepare(path)
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
@@ -157,6 +181,19 @@ impl Folder {
             _ => written,
         }?;
         sync_folder(&self.path)
+    }
+
+    /// Returns the lineage of the folder, if it takes part in replication.
+    pub(crate) fn lineage(&self) -> Result<Option<Lineage>, OpenError> {
+        lineage(&self.path)
+    }
+
+    pub(crate) fn write_lineage(&self, lineage: &Lineage) -> Result<(), OpenError> {
+        let new = self.path.join(NEW_LINEAGE);
+        write_synced(&new, &lineage.encode())
+            .and_then(|()| rename(&new, &self.path.join(LINEAGE)))
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("write the state of the replication in", &self.path, error))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -285,6 +322,18 @@ impl Folder {
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
         self.kind = Kind::Complete;
         Ok(())
+    }
+}
+
+/// Returns the lineage of a folder that another process may have open, if the folder takes part in replication.
+pub(crate) fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
+    let path = path.join(LINEAGE);
+    match fs::read_to_string(&path) {
+        Ok(text) => Lineage::decode(&text)
+            .map(Some)
+            .ok_or_else(|| OpenError::damaged(&path, "it is not a state of the replication that Rowhouse wrote")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io("read the state of the replication", &path, error)),
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! This folder must not know what is read or written by requests.
 
+pub(crate) mod confirmations;
 pub(crate) mod folder;
 pub(crate) mod format1;
 pub(crate) mod guard;
 pub(crate) mod layout;
+pub(crate) mod lineage;
 pub(crate) mod manifest;
 pub(crate) mod open_error;
 pub(crate) mod opening;

@@ -29,6 +29,23 @@ pub enum OpenError {
         /// The data folder.
         folder: PathBuf,
     },
+    /// The folder is a standby. Only the process that follows the primary opens it, until it is promoted.
+    Standby {
+        /// The data folder.
+        folder: PathBuf,
+    },
+    /// The folder is not a standby.
+    NotStandby {
+        /// The data folder.
+        folder: PathBuf,
+    },
+    /// The folder was a primary until a standby was promoted.
+    Fenced {
+        /// The data folder.
+        folder: PathBuf,
+        /// The number of the epoch that began with the promotion.
+        by: u64,
+    },
     /// The folder contains files but no data folder marker.
     Foreign {
         /// The folder.
@@ -100,8 +117,25 @@ impl fmt::Display for OpenError {
             ),
             Self::Restoring { folder } => write!(
                 f,
-                "a backup is being restored into {}, or a restore was interrupted; restart the restore into the \
-                 same folder, or delete the folder",
+                "a backup is being restored into {}, or a restore or the base copy of a standby was interrupted; restart \
+                 it with the same folder, or delete the folder",
+                folder.display()
+            ),
+            Self::Standby { folder } => write!(
+                f,
+                "the data folder {} is a standby; follow its primary with `rowhouse standby`, or make it the primary \
+                 with `rowhouse promote`",
+                folder.display()
+            ),
+            Self::NotStandby { folder } => write!(
+                f,
+                "the data folder {} is not a standby; a standby begins with a missing or empty folder",
+                folder.display()
+            ),
+            Self::Fenced { folder, by } => write!(
+                f,
+                "the data folder {} must not be used any more: a standby was promoted in epoch {by}, and this folder may \
+                 lack what was written since; keep a copy, and begin a new standby in an empty folder",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(

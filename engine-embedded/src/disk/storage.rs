@@ -12,6 +12,7 @@
 //!
 //! This module must not depend on requests or threads.
 
+use crate::disk::confirmations::Confirmations;
 use crate::disk::folder::Folder;
 use crate::disk::guard::{Panicked, guarded};
 use crate::disk::layout::{self, DeletedTable, EngineEntry, EngineEntryError, StoredTable, TableId};
@@ -35,6 +36,7 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use model::DateTime;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 /// The cache size for a database that is read once, in bytes.
@@ -53,6 +55,10 @@ pub(crate) struct Storage {
     durability: Durability,
     /// The transaction after the last one that is visible and on disk. It is changed only while there are receivers.
     readable: watch::Sender<u64>,
+    /// The last transaction that is on disk. It is changed only while there are receivers.
+    synced: watch::Sender<u64>,
+    /// Set if writes wait for a standby.
+    confirmations: OnceLock<Arc<Confirmations>>,
 }
 
 /// The end of the log. Whoever holds it determines the serial order.
@@ -61,6 +67,16 @@ struct Appender {
     /// Empty between writes. Kept for its memory.
     group: Group,
     step: Step,
+    /// What [`Step::Unconfirmed`] is about.
+    unconfirmed: Option<Unconfirmed>,
+}
+
+/// A group that is in the log and not applied, because no standby has confirmed it yet.
+struct Unconfirmed {
+    first: Sequence,
+    last: Sequence,
+    transactions: Vec<LoggedTransaction>,
+    last_stamp: Option<DateTime>,
 }
 
 /// What a write does. A panic leaves it as it was.
@@ -74,6 +90,10 @@ enum Step {
     Apply,
     /// The log is being continued after a failure.
     Recovery,
+    /// A group is in the log, and no standby confirmed it in time.
+    Unconfirmed,
+    /// Nothing may be written any more.
+    Fenced,
 }
 
 pub(crate) struct Recovered {
@@ -100,6 +120,17 @@ impl Storage {
         let tree = guarded_tree(&path, || {
             if is_new { Tree::create(&path, tree_settings) } else { Tree::open(&path, tree_settings) }
         })?;
+        Self::open_log(folder, tree, settings, is_new)
+    }
+
+    /// Opens the log of a tree. If `is_new` is true, the log may be missing, and continues after what the tree has
+    /// persisted.
+    pub(crate) fn open_log(
+        folder: &Folder,
+        tree: Tree,
+        settings: OpenSettings,
+        is_new: bool,
+    ) -> Result<Self, OpenError> {
         let known = Known { persisted: tree.persisted(), may_be_missing: is_new };
         let log = folder.log();
         let (writer, recovered) =
@@ -119,9 +150,11 @@ impl Storage {
         Ok(Self {
             tree,
             upkeep,
-            appender: Mutex::new(Appender { writer, group, step: Step::Idle }),
+            appender: Mutex::new(Appender { writer, group, step: Step::Idle, unconfirmed: None }),
             durability: settings.durability,
             readable: watch::Sender::default(),
+            synced: watch::Sender::default(),
+            confirmations: OnceLock::new(),
         })
     }
 
@@ -146,9 +179,12 @@ impl Storage {
         is_synced: bool,
     ) -> Result<(), StorageError> {
         let mut appender = self.appender();
-        let Appender { writer, group, step } = &mut *appender;
-        if *step != Step::Idle {
-            return Err(StorageError::INTERRUPTED);
+        let Appender { writer, group, step, unconfirmed } = &mut *appender;
+        match step {
+            Step::Idle => {}
+            Step::Unconfirmed => return Err(StorageError::UNCONFIRMED),
+            Step::Fenced => return Err(StorageError::FENCED),
+            Step::Log | Step::Apply | Step::Recovery => return Err(StorageError::INTERRUPTED),
         }
         *step = Step::Log;
         let first = group.first();
@@ -172,6 +208,13 @@ impl Storage {
         // With the durability `Interval`, the group is part of the log even if it could not be synced.
         if synced.is_ok() || self.durability == Durability::Interval {
             *step = Step::Apply;
+            self.signal_synced();
+            let last = first.plus(transactions.len() as u64).previous();
+            if self.confirmations.get().is_some_and(|confirmations| !confirmations.wait(last)) {
+                *unconfirmed = Some(Unconfirmed { first, last, transactions, last_stamp });
+                *step = Step::Unconfirmed;
+                return Err(StorageError::UNCONFIRMED);
+            }
             self.apply(first, transactions, last_stamp);
         }
         *step = Step::Idle;
@@ -205,10 +248,58 @@ impl Storage {
         }
     }
 
+    /// Makes writes wait for a standby from now on. Requires [`Durability::Sync`].
+    pub(crate) fn wait_for_confirmations(&self, confirmations: Arc<Confirmations>) {
+        // It is set only once, when the log is opened.
+        let _is_set = self.confirmations.set(confirmations);
+    }
+
+    /// Returns a receiver of the last transaction that is on disk.
+    pub(crate) fn watch_synced(&self) -> watch::Receiver<u64> {
+        let receiver = self.synced.subscribe();
+        self.signal_synced();
+        receiver
+    }
+
+    fn signal_synced(&self) {
+        if self.synced.receiver_count() > 0 {
+            let synced = self.upkeep.synced_through().get();
+            self.synced.send_if_modified(|known| std::mem::replace(known, synced.max(*known)) < synced);
+        }
+    }
+
+    /// Returns whether writes are refused because a standby has not confirmed the last one.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.appender().unconfirmed.as_ref().is_some_and(|waiting| !self.is_confirmed(waiting.last))
+    }
+
+    fn is_confirmed(&self, last: Sequence) -> bool {
+        self.confirmations.get().is_none_or(|confirmations| confirmations.covers(last))
+    }
+
+    /// Refuses all writes forever.
+    pub(crate) fn fence(&self) {
+        if let Some(confirmations) = self.confirmations.get() {
+            confirmations.close();
+        }
+        self.appender().step = Step::Fenced;
+    }
+
+    /// Begins a segment with a higher epoch.
+    pub(crate) fn begin_epoch(&self, epoch: u64) -> Result<(), StorageError> {
+        Ok(self.appender().writer.begin_epoch(epoch)?)
+    }
+
+    /// Returns the number that the next transaction gets.
+    pub(crate) fn next_sequence(&self) -> Sequence {
+        self.appender().writer.next_sequence()
+    }
+
     /// Syncs everything that was written before the call.
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let synced = self.upkeep.sync().map(drop).map_err(StorageError::from);
         self.signal();
+        self.signal_synced();
         synced
     }
 
@@ -239,9 +330,19 @@ impl Storage {
     /// what the log contains, or the log a part of what was acknowledged. Only opening the database again restores it.
     pub(crate) fn resume(&self) -> Result<(), StorageError> {
         let mut appender = self.appender();
-        let Appender { writer, group, step } = &mut *appender;
+        let Appender { writer, group, step, unconfirmed } = &mut *appender;
         match step {
             Step::Idle => {}
+            Step::Fenced => return Err(StorageError::FENCED),
+            Step::Unconfirmed => {
+                let Some(waiting) = unconfirmed.take_if(|waiting| self.is_confirmed(waiting.last)) else {
+                    return Err(StorageError::UNCONFIRMED);
+                };
+                *step = Step::Apply;
+                self.apply(waiting.first, waiting.transactions, waiting.last_stamp);
+                *step = Step::Idle;
+                self.signal();
+            }
             // It is unknown what is on disk, as after a failed write.
             Step::Log => writer.fail(),
             Step::Apply | Step::Recovery => return Err(StorageError::INTERRUPTED),
@@ -338,10 +439,10 @@ pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
 /// The stamp in the log of a transaction without one.
 const NO_STAMP: u64 = 0;
 
-type Items = Vec<(Key, Option<Value>)>;
+pub(crate) type Items = Vec<(Key, Option<Value>)>;
 
 /// Decodes a record of the log into its items and its Timestamp. An error describes the damage.
-fn decode(record: &Record<'_>) -> Result<(Items, Option<DateTime>), String> {
+pub(crate) fn decode(record: &Record<'_>) -> Result<(Items, Option<DateTime>), String> {
     let stamp = Some(record.header.stamp).filter(|stamp| *stamp != NO_STAMP);
     let stamp =
         stamp.map(|ticks| i64::try_from(ticks).ok().and_then(DateTime::from_ticks).ok_or("its Timestamp is invalid"));

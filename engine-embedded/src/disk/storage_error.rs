@@ -18,11 +18,17 @@ enum Cause {
     NoRoom,
     /// A write panicked.
     Interrupted,
+    /// No standby confirmed a write in time.
+    Unconfirmed,
+    /// A standby was promoted.
+    Fenced,
     /// An entry of the engine itself cannot be read.
     Damaged(String),
 }
 
 impl StorageError {
+    pub(crate) const UNCONFIRMED: Self = Self(Cause::Unconfirmed);
+    pub(crate) const FENCED: Self = Self(Cause::Fenced);
     pub(crate) const NO_ROOM: Self = Self(Cause::NoRoom);
     pub(crate) const INTERRUPTED: Self = Self(Cause::Interrupted);
 
@@ -43,7 +49,12 @@ impl StorageError {
         match &self.0 {
             Cause::Tree(error) => error.io(),
             Cause::Log(WriteError::Disk(error)) | Cause::Disk(error) => Some(&error.source),
-            Cause::Log(_) | Cause::NoRoom | Cause::Interrupted | Cause::Damaged(_) => None,
+            Cause::Log(_)
+            | Cause::NoRoom
+            | Cause::Interrupted
+            | Cause::Unconfirmed
+            | Cause::Fenced
+            | Cause::Damaged(_) => None,
         }
     }
 }
@@ -74,6 +85,10 @@ impl fmt::Display for StorageError {
             Cause::Disk(error) => error.fmt(f),
             Cause::NoRoom => f.write_str("the memory for unflushed writes is full"),
             Cause::Interrupted => f.write_str("a write panicked; see the log for its location, and restart the server"),
+            Cause::Unconfirmed => {
+                f.write_str("the standby has not confirmed the last write; see that it runs and is connected")
+            }
+            Cause::Fenced => f.write_str("a standby was promoted, so nothing may be written here any more"),
             Cause::Damaged(what) => f.write_str(what),
         }
     }
@@ -85,7 +100,7 @@ impl std::error::Error for StorageError {
             Cause::Tree(error) => error.source(),
             Cause::Log(error) => error.source(),
             Cause::Disk(error) => error.source(),
-            Cause::NoRoom | Cause::Interrupted | Cause::Damaged(_) => None,
+            Cause::NoRoom | Cause::Interrupted | Cause::Unconfirmed | Cause::Fenced | Cause::Damaged(_) => None,
         }
     }
 }

@@ -75,6 +75,17 @@ impl<D: Disk> Writer<D> {
         self.shared.tail.lock().fail();
     }
 
+    /// Returns the epoch of the current segment.
+    fn epoch(&self) -> u64 {
+        self.shared.tail.lock().header().epoch
+    }
+
+    /// Begins a segment with a higher epoch, if the current one has a lower one.
+    pub(crate) fn begin_epoch(&mut self, epoch: u64) -> Result<(), WriteError> {
+        self.sync()?;
+        if self.epoch() < epoch { self.rotate_in(epoch, SegmentFile::New) } else { Ok(()) }
+    }
+
     /// Returns the current segment, and where the next group would begin in it.
     #[cfg(test)]
     pub(crate) fn place(&self) -> (u64, u64) {
@@ -105,7 +116,12 @@ impl<D: Disk> Writer<D> {
         if !planted(Mutant::RotateWithoutSync) {
             self.sync()?;
         }
-        let begun = self.begin(&mut [], file);
+        let epoch = self.epoch();
+        self.rotate_in(epoch, file)
+    }
+
+    fn rotate_in(&mut self, epoch: u64, file: SegmentFile) -> Result<(), WriteError> {
+        let begun = self.begin(&mut [], epoch, file);
         let mut tail = self.shared.tail.lock();
         match begun {
             Ok(begun) => {
@@ -123,13 +139,13 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Begins the segment that follows what is certainly on disk.
-    fn begin(&self, groups: &mut [Group], file: SegmentFile) -> Result<BegunSegment<D::File>, DiskError> {
+    fn begin(&self, groups: &mut [Group], epoch: u64, file: SegmentFile) -> Result<BegunSegment<D::File>, DiskError> {
         let (header, certain) = {
             let tail = self.shared.tail.lock();
             let trusts_all = planted(Mutant::NameUnsyncedEnd) || planted(Mutant::RotateWithoutSync);
             (*tail.header(), if trusts_all { tail.appended() } else { tail.synced() })
         };
-        let (id, epoch) = (header.id.saturating_add(1), header.epoch);
+        let id = header.id.saturating_add(1);
         self.shared.segments.begin(NextSegment {
             id,
             epoch,
@@ -157,7 +173,7 @@ impl<D: Disk> Writer<D> {
         };
         shared.segments.distrust_current();
         let rewritten = if planted(Mutant::DropUnsyncedGroups) { &mut [][..] } else { &mut groups };
-        let begun = self.begin(rewritten, SegmentFile::SpareOrNew);
+        let begun = self.begin(rewritten, self.epoch(), SegmentFile::SpareOrNew);
         let mut tail = shared.tail.lock();
         match begun {
             Ok(begun) => {

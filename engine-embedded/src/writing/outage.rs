@@ -43,6 +43,9 @@ impl Outage {
         // Set the time before the attempt as well, so that the next attempt is made after a pause even if the attempt
         // panics.
         self.next_attempt = now() + ATTEMPT_PAUSE;
+        if shared.storage.is_unconfirmed() {
+            return false;
+        }
         let attempt = match shared.folder().probe() {
             Ok(()) => {
                 self.pause = ATTEMPT_PAUSE_MAX.min(2 * self.pause);

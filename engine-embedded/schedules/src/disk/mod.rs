@@ -1,6 +1,8 @@
 //! The engine's folder of the same name: its modules that threads share, and models of those that access files.
 
 pub(crate) mod checks;
+#[path = "../../../src/disk/confirmations.rs"]
+pub(crate) mod confirmations;
 pub(crate) mod contents;
 pub(crate) mod folder;
 #[path = "../../../src/disk/guard.rs"]

@@ -1,0 +1,72 @@
+//! What a standby has confirmed to have on disk, and the wait for it.
+
+use crate::sequence::Sequence;
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, now};
+use std::time::Duration;
+
+/// Lets writes wait until a standby has them on disk.
+#[derive(Debug)]
+pub(crate) struct Confirmations {
+    /// The time after which a write stops waiting.
+    timeout: Duration,
+    confirmed: Mutex<Confirmed>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Confirmed {
+    /// The standby has every transaction up to this one on disk.
+    through: Sequence,
+    /// Whether the waits have ended because nothing more may be written.
+    is_closed: bool,
+}
+
+impl Confirmations {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, confirmed: Mutex::new(Confirmed::default()), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Confirmed> {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn confirm(&self, through: Sequence) {
+        let mut confirmed = self.lock();
+        if through > confirmed.through {
+            confirmed.through = through;
+            drop(confirmed);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends all waits, now and in the future. Nothing more is confirmed.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Returns whether a transaction is confirmed.
+    pub(crate) fn covers(&self, last: Sequence) -> bool {
+        let confirmed = self.lock();
+        !confirmed.is_closed && confirmed.through >= last
+    }
+
+    /// Waits until a transaction is confirmed. Returns false if that takes too long, or after [`Self::close`].
+    pub(crate) fn wait(&self, last: Sequence) -> bool {
+        let deadline = now() + self.timeout;
+        let mut confirmed = self.lock();
+        loop {
+            if confirmed.is_closed {
+                return false;
+            }
+            if confirmed.through >= last {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(now());
+            if left.is_zero() {
+                return false;
+            }
+            confirmed = self.changed.wait_timeout(confirmed, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The file that says which log a folder contains, and whether the folder is a primary or a standby.
+//!
+//! Only folders that take part in replication have the file. It is replaced as a whole, so a crash leaves the old or
+//! the new one.
+//!
+//! The file is text: a first line, `log` and the identity of the log, a line `epoch NUMBER FIRST` for each epoch, and a
+//! line with the role.
+
+use crate::sequence::Sequence;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+
+const FIRST_LINE: &str = "rowhouse replication 1";
+
+/// A random number that identifies a log or a standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity(u128);
+
+impl Identity {
+    /// Returns an identity that differs from all others.
+    pub fn random() -> Self {
+        // The keys of the standard library's hasher come from the operating system.
+        let half = || u128::from(RandomState::new().hash_one(0));
+        Self(half() << 64 | half())
+    }
+
+    /// Reads an identity as it is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_good = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_good.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A period in which one folder was the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch {
+    /// Increases with each promotion.
+    pub number: u64,
+    /// The first transaction of the epoch.
+    pub first: u64,
+}
+
+/// What a folder may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The folder may be written.
+    Primary {
+        /// The standby whose confirmations the primary waits for. It is set by the first standby that follows a primary
+        /// with `--acknowledge standby`.
+        confirming: Option<Identity>,
+    },
+    /// The folder follows a primary, and only receives what the primary wrote.
+    Standby {
+        /// Identifies the standby to its primary.
+        id: Identity,
+    },
+    /// The folder was a primary until a standby was promoted. It may never be written again.
+    Fenced {
+        /// The number of the epoch that began with the promotion.
+        by: u64,
+    },
+}
+
+/// The log in a folder, and the role of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    /// The identity of the log, which a primary and its standbys share.
+    pub log: Identity,
+    /// From the oldest to the newest one; never empty.
+    pub epochs: Vec<Epoch>,
+    /// What the folder may do.
+    pub role: Role,
+}
+
+impl Lineage {
+    /// Returns the lineage of a log that has never been replicated.
+    pub(crate) fn new() -> Self {
+        let first = Epoch { number: 1, first: 1 };
+        Self { log: Identity::random(), epochs: vec![first], role: Role::Primary { confirming: None } }
+    }
+
+    /// Returns the newest epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epochs.last().map_or(0, |epoch| epoch.number)
+    }
+
+    /// Returns whether a log in an epoch that ends with a transaction is the beginning of this log.
+    pub(crate) fn continues(&self, epoch: u64, last: Sequence) -> bool {
+        let next = self.epochs.iter().find(|known| known.number > epoch);
+        self.epochs.iter().any(|known| known.number == epoch) && next.is_none_or(|next| last.get() < next.first)
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let epoch = |Epoch { number, first }: &Epoch| format!("epoch {number} {first}\n");
+        let epochs: String = self.epochs.iter().map(epoch).collect();
+        let role = match self.role {
+            Role::Primary { confirming: None } => "primary".to_owned(),
+            Role::Primary { confirming: Some(id) } => format!("primary {id}"),
+            Role::Standby { id } => format!("standby {id}"),
+            Role::Fenced { by } => format!("fenced {by}"),
+        };
+        format!("{FIRST_LINE}\nlog {}\n{epochs}{role}\n", self.log)
+    }
+
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
+        let log = Identity::parse(lines.next()?.strip_prefix("log ")?)?;
+        let mut epochs: Vec<Epoch> = Vec::new();
+        let role = loop {
+            let line = lines.next()?;
+            let Some(epoch) = line.strip_prefix("epoch ") else { break line };
+            let (number, first) = epoch.split_once(' ')?;
+            let epoch = Epoch { number: number.parse().ok()?, first: first.parse().ok()? };
+            let follows = epochs.last().is_none_or(|last| epoch.number > last.number && epoch.first >= last.first);
+            follows.then(|| epochs.push(epoch))?;
+        };
+        let role = match role.split_once(' ').unwrap_or((role, "")) {
+            ("primary", "") => Role::Primary { confirming: None },
+            ("primary", id) => Role::Primary { confirming: Some(Identity::parse(id)?) },
+            ("standby", id) => Role::Standby { id: Identity::parse(id)? },
+            ("fenced", by) => Role::Fenced { by: by.parse().ok()? },
+            _ => return None,
+        };
+        (lines.next().is_none() && !epochs.is_empty()).then_some(Self { log, epochs, role })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lineage(role: Role) -> Lineage {
+        let epochs = vec![Epoch { number: 1, first: 1 }, Epoch { number: 3, first: 40 }];
+        Lineage { log: Identity(0x1f), epochs, role }
+    }
+
+    #[test]
+    fn the_file_is_read_as_it_is_written() {
+        let id = Identity::random();
+        let roles = [
+            Role::Primary { confirming: None },
+            Role::Primary { confirming: Some(id) },
+            Role::Standby { id },
+            Role::Fenced { by: 4 },
+        ];
+        for role in roles {
+            let written = lineage(role);
+            let text = written.encode();
+            assert_eq!(Lineage::decode(&text), Some(written), "{text}");
+            for end in 0..text.len() {
+                assert_eq!(Lineage::decode(&text[..end]), None, "cut to {end} bytes: {text}");
+            }
+            assert_eq!(Lineage::decode(&format!("{text}more\n")), None);
+        }
+        let text = lineage(Role::Fenced { by: 4 }).encode();
+        let expected =
+            "rowhouse replication 1\nlog 0000000000000000000000000000001f\nepoch 1 1\nepoch 3 40\nfenced 4\n";
+        assert_eq!(text, expected);
+        for (from, to) in [("epoch 3", "epoch 1"), ("1f", "+f"), ("fenced", "other"), ("40", "0")] {
+            assert_eq!(Lineage::decode(&text.replace(from, to)), None, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_written_after_the_promotion_does_not_continue() {
+        let lineage = lineage(Role::Primary { confirming: None });
+        for (epoch, last, expected) in
+            [(1, 0, true), (1, 39, true), (1, 40, false), (2, 1, false), (3, 39, true), (3, 400, true), (4, 1, false)]
+        {
+            assert_eq!(lineage.continues(epoch, Sequence::new(last)), expected, "epoch {epoch}, transaction {last}");
+        }
+    }
+}
