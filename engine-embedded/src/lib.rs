@@ -20,6 +20,7 @@ mod hashed_key;
 mod log;
 mod reading;
 mod recent_reads;
+mod replication;
 mod sequence;
 mod state;
 mod sync;
@@ -29,11 +30,18 @@ mod tree;
 mod upkeep;
 mod writing;
 
+pub use disk::lineage::{Epoch, Identity, Lineage, Role};
 pub use disk::open_error::OpenError;
+pub use disk::storage_error::StorageError;
+pub use replication::{
+    AppendError, BASE_COPY_BYTES, BaseCopy, FrameError, Promotion, RecordBatch, Refusal, Replication, ReplicationError,
+    StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
+};
 pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
 use changes::EmbeddedChanges;
+use disk::confirmations::Confirmations;
 use disk::folder::Folder;
 use disk::layout::TableIndex;
 use disk::opening;
@@ -99,6 +107,9 @@ pub struct EmbeddedOptions {
     pub min_free_bytes: u64,
     /// Which part of the log is kept for readers.
     pub kept_log: KeptLog,
+    /// If it is set, a write is acknowledged only after a standby has it on disk too, and the durability is always
+    /// [`Durability::Sync`]. If a standby takes longer, writes are refused until it has confirmed.
+    pub confirmation_timeout: Option<Duration>,
 }
 
 /// The part of the log that is kept for readers of changes.
@@ -122,6 +133,7 @@ impl Default for EmbeddedOptions {
                 .max(CONCURRENT_SCANS_MIN),
             min_free_bytes: 256 * 1024 * 1024,
             kept_log: KeptLog::AsBefore,
+            confirmation_timeout: None,
         }
     }
 }
@@ -135,6 +147,7 @@ pub struct Embedded {
     scans: Scans,
     disk: Disk,
     changes: Option<EmbeddedChanges>,
+    confirmations: Option<Arc<Confirmations>>,
     threads: Arc<Mutex<Threads>>,
 }
 
@@ -147,11 +160,39 @@ struct Threads {
 impl Embedded {
     /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
-        let durability = match options.durability {
-            Durability::Sync => log::options::Durability::Sync,
-            Durability::Interval(_) => log::options::Durability::Interval,
+        let folder = Folder::acquire(path)?;
+        match folder.lineage()?.map(|lineage| lineage.role) {
+            None | Some(Role::Primary { .. }) => Self::open_folder(folder, options, clock, false),
+            Some(Role::Standby { .. }) => Err(OpenError::Standby { folder: path.to_owned() }),
+            Some(Role::Fenced { by }) => Err(OpenError::Fenced { folder: path.to_owned(), by }),
+        }
+    }
+
+    /// Opens the folder of a standby. Only the returned log writes to it. Blocks while data is read from disk.
+    pub fn open_standby<C: Clock>(
+        path: &Path,
+        options: &EmbeddedOptions,
+        clock: C,
+    ) -> Result<(Self, StandbyLog), OpenError> {
+        let (folder, lineage, id) = Folder::acquire_standby(path)?;
+        let options = EmbeddedOptions { durability: Durability::Sync, confirmation_timeout: None, ..options.clone() };
+        let engine = Self::open_folder(folder, &options, clock, true)?;
+        let log = StandbyLog::new(Arc::clone(&engine.shared), lineage, id);
+        Ok((engine, log))
+    }
+
+    fn open_folder<C: Clock>(
+        mut folder: Folder,
+        options: &EmbeddedOptions,
+        clock: C,
+        is_standby: bool,
+    ) -> Result<Self, OpenError> {
+        let path = &folder.path().to_owned();
+        let interval = match options.durability {
+            Durability::Interval(interval) if options.confirmation_timeout.is_none() => Some(interval),
+            Durability::Interval(_) | Durability::Sync => None,
         };
-        let mut folder = Folder::acquire(path)?;
+        let durability = interval.map_or(log::options::Durability::Sync, |_| log::options::Durability::Interval);
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
         let bounds = match options.kept_log {
@@ -163,6 +204,10 @@ impl Embedded {
             Some(_) => storage.keep_changes(&folder.create_archive()?)?,
             None => folder.remove_archive()?,
         }
+        let confirmations = options.confirmation_timeout.map(|timeout| Arc::new(Confirmations::new(timeout)));
+        if let Some(confirmations) = &confirmations {
+            storage.wait_for_confirmations(Arc::clone(confirmations));
+        }
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let state = EmbeddedState::new(folder, storage, Arc::clone(&clock), recovered.catalog, recovered.properties);
         let shared = Arc::new(state);
@@ -170,14 +215,14 @@ impl Embedded {
 
         let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
         let mut threads = Threads { committer: None, others: Vec::new() };
-        let purges = threads.begin("purger", &shared, upkeep::background::purge).map_err(thread_error)?;
         let compacted = disk.clone();
         let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
         threads.begin("compactor", &shared, compact).map_err(thread_error)?;
         threads.begin("flusher", &shared, upkeep::background::flush).map_err(thread_error)?;
         if let Some(bounds) = bounds {
             let kept = disk.clone();
-            let keep = move |shared: &EmbeddedState, stop: &_| changes::keeping::keep(shared, bounds, &kept, stop);
+            let keep =
+                move |shared: &EmbeddedState, stop: &_| changes::keeping::keep(shared, bounds, &kept, is_standby, stop);
             threads.begin("log keeper", &shared, keep).map_err(thread_error)?;
         }
         let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
@@ -186,33 +231,39 @@ impl Embedded {
             upkeep::background::watch_log(shared, &interrupted, &filled, stop);
         };
         threads.begin("log", &shared, watch_log).map_err(thread_error)?;
-        if let Durability::Interval(interval) = options.durability {
+        if let Some(interval) = interval {
             let sync =
                 move |shared: &EmbeddedState, stop: &_| upkeep::background::sync_at_intervals(shared, interval, stop);
             threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
-        let indexed = Arc::clone(&queue);
-        let build = move |shared: &EmbeddedState, wakes: &_| upkeep::indexer::build_indexes(shared, &indexed, wakes);
-        let builds = threads.begin("indexer", &shared, build).map_err(thread_error)?;
-        let committer = Committer {
-            shared: Arc::clone(&shared),
-            queue: Arc::clone(&queue),
-            stamps: Stamps::after(recovered.last_stamp, clock),
-            next_table_id: recovered.next_table_id,
-            purges,
-            builds,
-            space: FreeSpace::new(path, options.min_free_bytes),
-            recent: RecentWrites::new(),
-            outage: None,
-            keeps_changes: bounds.is_some(),
-        };
-        threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
+        // A standby writes only what its primary wrote, which includes the removal of entities and the indexes.
+        if !is_standby {
+            let purges = threads.begin("purger", &shared, upkeep::background::purge).map_err(thread_error)?;
+            let indexed = Arc::clone(&queue);
+            let build =
+                move |shared: &EmbeddedState, wakes: &_| upkeep::indexer::build_indexes(shared, &indexed, wakes);
+            let builds = threads.begin("indexer", &shared, build).map_err(thread_error)?;
+            let committer = Committer {
+                shared: Arc::clone(&shared),
+                queue: Arc::clone(&queue),
+                stamps: Stamps::after(recovered.last_stamp, clock),
+                next_table_id: recovered.next_table_id,
+                purges,
+                builds,
+                space: FreeSpace::new(path, options.min_free_bytes),
+                recent: RecentWrites::new(),
+                outage: None,
+                keeps_changes: bounds.is_some(),
+            };
+            threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
+        }
         Ok(Self {
             queue,
             queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
             scans: Scans::new(options.concurrent_scans),
             disk,
-            changes: bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            changes: options.keep_changes.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            confirmations,
             shared,
             threads: Arc::new(Mutex::new(threads)),
         })
@@ -228,8 +279,13 @@ impl Embedded {
         self.changes.clone().map(|changes| Arc::new(changes) as _)
     }
 
+    /// Returns what this engine offers to standbys. It is called at most once, because each handle has its own state.
+    pub fn replication(&self) -> Result<Replication, OpenError> {
+        Replication::new(Arc::clone(&self.shared), self.confirmations.clone())
+    }
+
     fn request(&self, request: Request) -> Result<(), Fault> {
-        self.shared.check_open()?;
+        self.shared.check_writable()?;
         self.queue.push(request).map_err(|_| Fault::Closed)
     }
 
@@ -333,7 +389,9 @@ impl Engine for Embedded {
 
     async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.catalog().with_retention())
+        // A standby receives the deletions from its primary.
+        let is_read_only = self.shared.read_only.get().is_some();
+        Ok(if is_read_only { Vec::new() } else { self.shared.catalog().with_retention() })
     }
 
     async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
@@ -377,6 +435,7 @@ impl Engine for Embedded {
     }
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
+        self.shared.check_writable().map_err(CommitError::Fault)?;
         let bytes = memory_bytes(&transaction);
         let memory = self.queue_memory.acquire(&table.account, bytes).await;
         let submitted = Arc::new(Submitted { table: table.clone(), transaction });

@@ -25,7 +25,7 @@ const ROOM_BYTES_MIN: u64 = 2 * SEGMENT_BYTES;
 const NAMES_MAX: usize = 1024;
 
 /// Runs until the engine closes.
-pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, stop: &Receiver<()>) {
+pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, is_standby: bool, stop: &Receiver<()>) {
     let Some(archive) = shared.storage.upkeep.archive() else { return };
     let mut checked: Option<Instant> = None;
     let mut has_failed = false;
@@ -40,7 +40,10 @@ pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, sto
             })?;
             if is_due {
                 drop_excess(archive, bounds, shared.clock.now().ticks())?;
-                forget_names(shared, archive)?;
+                // A standby forgets them when its primary does.
+                if !is_standby {
+                    forget_names(shared, archive)?;
+                }
             }
             Ok(())
         };

@@ -1,0 +1,118 @@
+//! The bytes that a primary sends: chunks of a base copy, and batches of records.
+//!
+//! An entry of a base copy: the length of the key (2), the length of the value (4), the key, the value. A batch: the
+//! records as they are in the log, without gaps. Numbers are big-endian.
+//!
+//! The bytes come from the network, so decoding can fail, but never panics. The transport protects a chunk of a base
+//! copy; a record has a hash.
+
+use crate::log::format::{self, Record};
+use crate::sequence::Sequence;
+use std::fmt;
+
+/// The size at which a chunk of a base copy is complete, in bytes. An entry may exceed it by its size.
+pub const BASE_COPY_BYTES: usize = 1024 * 1024;
+
+/// The reason why received bytes are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameError(&'static str);
+
+impl FrameError {
+    pub(super) const ENTRY: Self = Self("an entry of the base copy is damaged");
+    pub(super) const RECORD: Self = Self("a record of the log is damaged");
+    pub(super) const ORDER: Self = Self("a record of the log does not follow the previous one");
+    pub(super) const ORIGIN: Self =
+        Self("a record of the log was written by a newer version; update the standby before the primary");
+    pub(super) const TOO_MANY: Self = Self("the base copy is larger than its transactions could have written");
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Consecutive transactions of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordBatch {
+    /// The first transaction.
+    pub first: u64,
+    /// The number of transactions.
+    pub count: u32,
+    /// The records of the log.
+    pub records: Vec<u8>,
+}
+
+impl RecordBatch {
+    /// Returns the last transaction.
+    pub fn last(&self) -> u64 {
+        (self.first.saturating_add(u64::from(self.count))).saturating_sub(1)
+    }
+
+    /// Passes each record to `visit`, after it was found to be intact and to follow the previous record.
+    pub(super) fn for_each<E: From<FrameError>>(
+        &self,
+        mut visit: impl FnMut(&Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut next, mut bytes) = (Sequence::new(self.first), 0);
+        for record in format::records(&self.records, self.count) {
+            if record.header.sequence != next {
+                return Err(FrameError::ORDER.into());
+            }
+            if format::payload_hash(record.payload) != record.header.payload_hash {
+                return Err(FrameError::RECORD.into());
+            }
+            visit(&record)?;
+            next = next.next();
+            bytes += record.header_bytes.len() + record.payload.len();
+        }
+        let is_whole = next.previous().get() == self.last() && bytes == self.records.len();
+        if is_whole { Ok(()) } else { Err(FrameError::RECORD.into()) }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct BatchBuilder {
+    first: Option<Sequence>,
+    count: u32,
+    records: Vec<u8>,
+}
+
+impl BatchBuilder {
+    pub(super) fn push(&mut self, record: &Record<'_>) {
+        self.first.get_or_insert(record.header.sequence);
+        self.count += 1;
+        self.records.extend_from_slice(record.header_bytes);
+        self.records.extend_from_slice(record.payload);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn finish(self) -> Option<RecordBatch> {
+        let Self { first, count, records } = self;
+        Some(RecordBatch { first: first?.get(), count, records })
+    }
+}
+
+pub(super) fn push_entry(chunk: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    let key_bytes = u16::try_from(key.len()).expect("keys are limited to 65,535 bytes");
+    let value_bytes = u32::try_from(value.len()).expect("values are limited to a few megabytes");
+    chunk.extend_from_slice(&key_bytes.to_be_bytes());
+    chunk.extend_from_slice(&value_bytes.to_be_bytes());
+    chunk.extend_from_slice(key);
+    chunk.extend_from_slice(value);
+}
+
+/// Reads the first entry of a chunk, and advances past it. Returns `None` if it is damaged.
+pub(super) fn take_entry<'c>(chunk: &mut &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
+    let key_bytes = u16::from_be_bytes(format::take(chunk)?);
+    let value_bytes = u32::from_be_bytes(format::take(chunk)?);
+    let (key, rest) = chunk.split_at_checked(key_bytes.into())?;
+    let (value, rest) = rest.split_at_checked(usize::try_from(value_bytes).ok()?)?;
+    *chunk = rest;
+    (key.len() > 1).then_some((key, value))
+}

@@ -1,0 +1,43 @@
+//! The promotion of a standby: its folder becomes the folder of a primary.
+
+use crate::disk::folder::{self, Folder};
+use crate::disk::lineage::{Epoch, Lineage, Role};
+use crate::disk::open_error::OpenError;
+use crate::disk::opening;
+use crate::disk::storage::OpenSettings;
+use crate::log::options::Durability;
+use std::path::Path;
+
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The result of a promotion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promotion {
+    /// The lineage after the promotion.
+    pub lineage: Lineage,
+    /// The last transaction in the log.
+    pub last: u64,
+}
+
+/// Returns the lineage of a folder that another process may have open, if the folder takes part in replication.
+pub fn lineage_of(path: &Path) -> Result<Option<Lineage>, OpenError> {
+    folder::lineage(path)
+}
+
+/// Makes a standby's folder the folder of a primary, in a new epoch. The standby must have been stopped. If the attempt
+/// is interrupted, the folder is still a standby, and the promotion can be repeated.
+pub fn promote_folder(path: &Path) -> Result<Promotion, OpenError> {
+    let (mut folder, lineage, _) = Folder::acquire_standby(path)?;
+    let storage = opening::open(&mut folder, OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Sync })?;
+    let storage_error = |error| OpenError::storage(path, error);
+    storage.recover().map_err(storage_error)?;
+    let number = lineage.epoch() + 1;
+    storage.begin_epoch(number).map_err(storage_error)?;
+    let next = storage.next_sequence();
+    storage.close().map_err(storage_error)?;
+    drop(storage);
+    let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..lineage };
+    promoted.epochs.push(Epoch { number, first: next.get() });
+    folder.write_lineage(&promoted)?;
+    Ok(Promotion { lineage: promoted, last: next.previous().get() })
+}

@@ -1,0 +1,249 @@
+//! The side of the standby: it fills a new folder from a base copy, and appends the records that it receives.
+
+use super::STANDBY;
+use super::frames::{FrameError, RecordBatch, take_entry};
+use crate::disk::folder::Folder;
+use crate::disk::lineage::{Epoch, Identity, Lineage, Role};
+use crate::disk::open_error::OpenError;
+use crate::disk::payload::{LoggedTransaction, Origin, encoded};
+use crate::disk::storage::{Items, OpenSettings, Storage, decode, guarded_tree};
+use crate::disk::storage_error::StorageError;
+use crate::log::options::Durability;
+use crate::sequence::Sequence;
+use crate::state::EmbeddedState;
+use crate::tree::{Key, Merge, Tree, TreeError, TreeSettings, Value};
+use model::DateTime;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The cache size for a folder that is only written to, in bytes.
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// The size at which entries of a base copy are applied, in bytes. It exceeds what a transaction can add, so that there
+/// are fewer batches than transactions.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// A data folder that is filled from a base copy. Until [`StandbyFolder::finish`] has returned, it is opened only to
+/// begin again.
+pub struct StandbyFolder {
+    tree: Tree,
+    /// The last transaction in the copy.
+    sequence: Sequence,
+    /// The number under which the last batch was applied. Nothing reads the folder, so only the last one matters.
+    applied: Sequence,
+    items: Items,
+    item_bytes: usize,
+    lineage: Lineage,
+    // Dropped last, so that no other process can open the folder while the tree is still being closed.
+    folder: Folder,
+}
+
+impl StandbyFolder {
+    /// Creates the folder, which must be missing, empty, or left by an interrupted attempt. `sequence` is the last
+    /// transaction in the copy, and `primary` the lineage of the primary.
+    pub fn begin(path: &Path, standby: Identity, primary: &Lineage, sequence: u64) -> Result<Self, OpenError> {
+        let folder = Folder::acquire_to_restore(path)?;
+        folder.create_parts()?;
+        let tree_path = folder.tree();
+        let tree = guarded_tree(&tree_path, || Tree::create(&tree_path, TreeSettings { cache_bytes: CACHE_BYTES }))?;
+        let lineage = Lineage { role: Role::Standby { id: standby }, ..primary.clone() };
+        let (sequence, applied) = (Sequence::new(sequence), Sequence::ZERO);
+        Ok(Self { tree, sequence, applied, items: Vec::new(), item_bytes: 0, lineage, folder })
+    }
+
+    /// Adds a chunk of the copy.
+    pub fn add(&mut self, mut chunk: &[u8]) -> Result<(), AppendError> {
+        while !chunk.is_empty() {
+            let (key, value) = take_entry(&mut chunk).ok_or(FrameError::ENTRY)?;
+            if self.item_bytes >= BATCH_BYTES {
+                self.apply(self.applied.next())?;
+            }
+            self.item_bytes += key.len() + value.len();
+            self.items.push((Key::from(key), Some(Value::from(value))));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, sequence: Sequence) -> Result<(), AppendError> {
+        // Even the last batch must have a number.
+        if sequence > self.sequence || (sequence == self.sequence && self.applied == sequence) {
+            return Err(FrameError::TOO_MANY.into());
+        }
+        self.item_bytes = 0;
+        self.tree.apply(sequence, std::mem::take(&mut self.items));
+        self.tree.publish(sequence);
+        self.applied = sequence;
+        // No other thread flushes and merges.
+        if self.tree.wait_until_full(Duration::ZERO) {
+            self.flush()?;
+            self.tree.merge(Merge::Overfull).map_err(StorageError::from)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StorageError> {
+        self.tree.flush()?;
+        if self.tree.rotate() {
+            self.tree.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the folder after its last chunk. All of it is on disk afterwards.
+    pub fn finish(mut self) -> Result<(), AppendError> {
+        if !self.items.is_empty() {
+            self.apply(self.sequence)?;
+        }
+        self.flush()?;
+        let persisted = self.tree.persisted();
+        if persisted != self.sequence {
+            return Err(FrameError::ENTRY.into());
+        }
+        let Self { tree, lineage, mut folder, .. } = self;
+        let settings = OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Sync };
+        let storage = Storage::open_log(&folder, tree, settings, true)?;
+        storage.begin_epoch(lineage.epoch())?;
+        storage.recover()?;
+        storage.close()?;
+        drop(storage);
+        folder.write_lineage(&lineage)?;
+        Ok(folder.complete_restore()?)
+    }
+}
+
+/// The reason why received data was not stored.
+#[derive(Debug)]
+pub enum AppendError {
+    /// The data is damaged, or does not continue what the standby has.
+    Frame(FrameError),
+    /// It could not be stored. It may be sent again.
+    Storage(StorageError),
+    /// The folder could not be changed.
+    Open(OpenError),
+}
+
+impl From<FrameError> for AppendError {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+impl From<StorageError> for AppendError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<TreeError> for AppendError {
+    fn from(error: TreeError) -> Self {
+        Self::Storage(error.into())
+    }
+}
+
+impl From<OpenError> for AppendError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(error) => error.fmt(f),
+            Self::Storage(error) => error.fmt(f),
+            Self::Open(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {}
+
+/// The end of a standby's log. The methods block while they wait for the disk.
+pub struct StandbyLog {
+    shared: Arc<EmbeddedState>,
+    lineage: Mutex<Lineage>,
+    id: Identity,
+}
+
+impl StandbyLog {
+    pub(crate) fn new(shared: Arc<EmbeddedState>, lineage: Lineage, id: Identity) -> Self {
+        let _is_set = shared.read_only.set(STANDBY);
+        Self { shared, lineage: Mutex::new(lineage), id }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lineage> {
+        self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the identity of the standby.
+    pub fn id(&self) -> Identity {
+        self.id
+    }
+
+    /// Returns the log's identity and epochs.
+    pub fn lineage(&self) -> Lineage {
+        self.lock().clone()
+    }
+
+    /// Returns the last transaction that is on disk.
+    pub fn synced(&self) -> u64 {
+        self.shared.storage.upkeep.synced_through().get()
+    }
+
+    /// Continues in the epochs of the primary. The primary has found that its log continues the standby's.
+    pub fn adopt(&self, primary: &Lineage) -> Result<(), AppendError> {
+        let mut lineage = self.lock();
+        if primary.epochs == lineage.epochs {
+            return Ok(());
+        }
+        let is_known = |epoch: &Epoch| {
+            epoch.number > primary.epoch() || !primary.continues(epoch.number, Sequence::new(self.synced()))
+        };
+        if primary.log != lineage.log || lineage.epochs.last().is_some_and(is_known) {
+            return Err(FrameError::ORDER.into());
+        }
+        let adopted = Lineage { epochs: primary.epochs.clone(), ..lineage.clone() };
+        self.shared.folder().write_lineage(&adopted)?;
+        self.shared.storage.begin_epoch(adopted.epoch())?;
+        *lineage = adopted;
+        Ok(())
+    }
+
+    /// Appends transactions, makes them visible, and returns the last one that is on disk. After an error, the log may
+    /// contain a part of them; [`Self::synced`] tells which.
+    pub fn append(&self, batch: &RecordBatch) -> Result<u64, AppendError> {
+        let storage = &self.shared.storage;
+        if storage.refuses_writes() {
+            self.shared.resume()?;
+        }
+        if batch.first != storage.next_sequence().get() {
+            return Err(FrameError::ORDER.into());
+        }
+        let (mut group, mut last_stamp) = (Vec::new(), None);
+        batch.for_each(|record| {
+            let origin = Origin::try_from(record.header.origin).map_err(|()| FrameError::ORIGIN)?;
+            let (items, stamp) = decode(record).map_err(|_| FrameError::RECORD)?;
+            let encoded = encoded(record.payload.to_vec());
+            group.push(LoggedTransaction { encoded, origin, stamp, items });
+            last_stamp = stamp.or(last_stamp);
+            if origin == Origin::Catalog {
+                // The entities of a deleted table must not disappear before the table.
+                self.write(std::mem::take(&mut group), last_stamp.take())?;
+                self.shared.reload()?;
+            }
+            Ok::<(), AppendError>(())
+        })?;
+        if !group.is_empty() {
+            self.write(group, last_stamp)?;
+        }
+        Ok(self.synced())
+    }
+
+    fn write(&self, group: Vec<LoggedTransaction>, last_stamp: Option<DateTime>) -> Result<(), StorageError> {
+        if !self.shared.storage.tree.wait_for_room() {
+            return Err(StorageError::NO_ROOM);
+        }
+        self.shared.storage.write(group, last_stamp, true)
+    }
+}
