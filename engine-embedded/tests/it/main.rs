@@ -15,4 +15,5 @@ mod flipped_bits;
 mod format1;
 mod log_file;
 mod model_test;
+mod replication;
 mod snapshot;

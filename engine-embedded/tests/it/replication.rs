@@ -1,0 +1,510 @@
+//! A standby holds what its primary holds, and takes over from it.
+
+use engine::changes::{ChangeSelection, ChangedTransaction};
+use engine::{ChangesError, CommitError, Engine, Fault, KeepChanges};
+use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
+use engine_contract::support::*;
+use model::{StoredAccessPolicies, StoredAccessPolicy};
+use rowhouse_engine_embedded::{
+    AppendError, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal, Replication,
+    ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const TABLES: [&str; 3] = ["Cars", "Bikes", "Boats"];
+/// The variable that sets the number of steps of the random workload.
+const STEPS: &str = "ROWHOUSE_REPLICATION_STEPS";
+
+fn options() -> EmbeddedOptions {
+    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+    EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() }
+}
+
+fn waiting_options(timeout: Duration) -> EmbeddedOptions {
+    EmbeddedOptions { confirmation_timeout: Some(timeout), ..options() }
+}
+
+struct Primary {
+    engine: Embedded,
+    replication: Replication,
+}
+
+fn primary_with(folder: &Path, options: &EmbeddedOptions) -> Primary {
+    let engine = Embedded::open(folder, options, ManualClock::at(START_TICKS)).unwrap();
+    let replication = engine.replication().unwrap();
+    Primary { engine, replication }
+}
+
+fn primary(folder: &Path) -> Primary {
+    primary_with(folder, &options())
+}
+
+struct Standby {
+    engine: Embedded,
+    log: StandbyLog,
+}
+
+fn standby(folder: &Path) -> Standby {
+    let (engine, log) = Embedded::open_standby(folder, &options(), ManualClock::at(START_TICKS)).unwrap();
+    Standby { engine, log }
+}
+
+fn hello(standby: &StandbyLog) -> StandbyHello {
+    let lineage = standby.lineage();
+    let has = StandbyPosition { log: lineage.log, epoch: lineage.epoch(), last: standby.synced() };
+    StandbyHello { standby: standby.id(), has: Some(has), replaces: false }
+}
+
+fn new_hello(replaces: bool) -> StandbyHello {
+    StandbyHello { standby: Identity::random(), has: None, replaces }
+}
+
+/// Fills a new folder from a base copy, and opens it.
+fn begin_standby(primary: &Primary, folder: &Path) -> Standby {
+    let hello = new_hello(false);
+    let lineage = primary.replication.admit(&hello).unwrap();
+    let mut copy = primary.replication.base_copy().unwrap();
+    let mut filled = StandbyFolder::begin(folder, hello.standby, &lineage, copy.sequence()).unwrap();
+    while let Some(chunk) = copy.next_chunk().unwrap() {
+        filled.add(&chunk).unwrap();
+    }
+    filled.finish().unwrap();
+    standby(folder)
+}
+
+/// Sends at most about `bytes` bytes. Returns false if there is nothing to send.
+fn send(primary: &Primary, standby: &Standby, bytes: usize) -> bool {
+    let lineage = primary.replication.admit(&hello(&standby.log)).unwrap();
+    standby.log.adopt(&lineage).unwrap();
+    let Some(batch) = primary.replication.read(standby.log.synced() + 1, bytes).unwrap() else { return false };
+    let synced = standby.log.append(&batch).unwrap();
+    assert_eq!(synced, batch.last());
+    primary.replication.confirm(standby.log.id(), synced);
+    true
+}
+
+fn catch_up(primary: &Primary, standby: &Standby) {
+    while send(primary, standby, 10_000) {}
+}
+
+/// Returns all keys and values, those of the engine included, and the last transaction.
+fn contents(replication: &Replication) -> (u64, Vec<u8>) {
+    let mut copy = replication.base_copy().unwrap();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = copy.next_chunk().unwrap() {
+        bytes.extend(chunk);
+    }
+    (copy.sequence(), bytes)
+}
+
+/// Returns the transactions in the change log from a position on.
+async fn changes(engine: &Embedded, from: u64) -> Result<Vec<ChangedTransaction>, ChangesError> {
+    let log = engine.change_log().unwrap();
+    let (mut found, mut next) = (Vec::new(), from);
+    while next < log.kept().next {
+        let page = log.read(next, &ChangeSelection { account: None, table: None }, 1 << 20).await?;
+        next = page.next;
+        found.extend(page.transactions);
+    }
+    Ok(found)
+}
+
+async fn assert_same(primary: &Primary, standby: &Standby) {
+    let seen = standby.engine.replication().unwrap();
+    assert_eq!(contents(&seen), contents(&primary.replication));
+    let from = primary.engine.change_log().unwrap().kept().first.max(standby.engine.change_log().unwrap().kept().first);
+    let (mine, theirs) = (changes(&primary.engine, from).await, changes(&standby.engine, from).await);
+    assert_eq!(format!("{:?}", mine.unwrap()), format!("{:?}", theirs.unwrap()));
+    for name in TABLES {
+        let exists = primary.engine.table(&table(name)).await.unwrap();
+        assert_eq!(standby.engine.table(&table(name)).await.unwrap(), exists);
+        if exists.is_some() {
+            assert_eq!(all(&standby.engine, &table(name)).await, all(&primary.engine, &table(name)).await);
+            let indexes = primary.engine.indexes(&table(name)).await.unwrap();
+            assert_eq!(standby.engine.indexes(&table(name)).await.unwrap(), indexes);
+            let policies = primary.engine.policies(&table(name)).await.unwrap();
+            assert_eq!(standby.engine.policies(&table(name)).await.unwrap(), policies);
+        }
+    }
+    let account = table(TABLES[0]).account;
+    let properties = primary.engine.service_properties(&account).unwrap();
+    assert_eq!(standby.engine.service_properties(&account).unwrap(), properties);
+}
+
+/// Makes a random change, which may be refused.
+async fn change(engine: &Embedded, random: &mut Random) {
+    let table = table(TABLES[random.index(TABLES.len())]);
+    let row = format!("{:03}", random.below(200));
+    match random.below(20) {
+        0 => drop(engine.create_table(&table).await),
+        1 if random.below(4) == 0 => drop(engine.delete_table(&table).await),
+        2 if engine.table(&table).await.unwrap().is_some() => {
+            set_indexes(engine, &table, if random.below(2) == 0 { &["value"] } else { &[] }).await;
+        }
+        3 => {
+            let policies = StoredAccessPolicies::new(vec![StoredAccessPolicy::new(&row).unwrap()]).unwrap();
+            drop(engine.set_policies(&table, policies).await);
+        }
+        4 => {
+            let update = cors_update(&format!("https://{row}.example"));
+            engine.update_service_properties(&table.account, update).await.unwrap();
+        }
+        5..10 => drop(commit_one(engine, &table, delete("p", &row)).await),
+        _ => drop(commit_one(engine, &table, upsert("p", &row, i64::try_from(random.below(50)).unwrap())).await),
+    }
+}
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_follows_a_random_workload() {
+    let mut random = Random::from_environment(SEED);
+    let place = Place::new();
+    let mut first = primary(&place.at("first"));
+    for _ in 0..random.below(100) {
+        change(&first.engine, &mut random).await;
+    }
+    let mut second = begin_standby(&first, &place.at("second"));
+    for step in 0..setting(STEPS).unwrap_or(600) {
+        change(&first.engine, &mut random).await;
+        match random.below(40) {
+            0 => {
+                first.engine.close().await.unwrap();
+                drop(first);
+                first = primary(&place.at("first"));
+            }
+            1 => {
+                if random.below(2) == 0 {
+                    second.engine.close().await.unwrap();
+                }
+                drop(second);
+                second = standby(&place.at("second"));
+            }
+            2..20 => drop(send(&first, &second, random.index(20_000))),
+            _ => {}
+        }
+        if step % 100 == 99 {
+            catch_up(&first, &second);
+            assert_eq!(second.log.synced(), first.replication.synced());
+        }
+    }
+    for name in TABLES {
+        if first.engine.table(&table(name)).await.unwrap().is_some() {
+            wait_until_ready(&first.engine, &table(name)).await;
+        }
+    }
+    // The removal of a deleted table's entities may still be in progress.
+    let began = Instant::now();
+    loop {
+        catch_up(&first, &second);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if first.replication.synced() == second.log.synced() {
+            break;
+        }
+        assert!(began.elapsed() < TIMEOUT, "the primary never becomes idle");
+    }
+    assert_same(&first, &second).await;
+    // The former primary stops, and the standby takes over.
+    let position = first.replication.synced();
+    let before = changes(&first.engine, position.saturating_sub(50)).await.unwrap();
+    let ids = contents(&first.replication).1;
+    first.engine.close().await.unwrap();
+    second.engine.close().await.unwrap();
+    drop((first, second));
+    let promotion = promote_folder(&place.at("second")).unwrap();
+    assert_eq!(promotion.last, position);
+    assert_eq!(promotion.lineage.epoch(), 2);
+    let second = primary(&place.at("second"));
+    assert_eq!(contents(&second.replication).1, ids);
+    let after = changes(&second.engine, position.saturating_sub(50)).await.unwrap();
+    assert_eq!(format!("{after:?}"), format!("{before:?}"), "positions are valid after the promotion");
+    drop(second.engine.create_table(&table("Later")).await);
+    let written = stamp(commit_one(&second.engine, &table("Later"), insert("p", "r", 1)).await.unwrap());
+    assert!(before.iter().all(|transaction| transaction.time < written), "the clock stands still");
+    let newer = changes(&second.engine, position + 1).await.unwrap();
+    assert_eq!(newer.iter().map(|transaction| transaction.position).collect::<Vec<_>>(), [position + 1, position + 2]);
+    // A new standby of the new primary.
+    let third = begin_standby(&second, &place.at("third"));
+    assert_same(&second, &third).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_copy_larger_than_memtables_is_received() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let text = "x".repeat(30_000);
+    for batch in 0..40 {
+        let mutations = (0..40).map(|row| {
+            let mut properties = properties(&[("value", row)]);
+            properties.push("text", model::EdmValue::String(&text));
+            model::Mutation::Insert { key: key("p", &format!("{batch:03}-{row:03}")), properties }
+        });
+        let transaction = model::Transaction::new(mutations.collect()).unwrap();
+        first.engine.commit(&table("Cars"), transaction).await.unwrap();
+    }
+    let second = begin_standby(&first, &place.at("second"));
+    assert_eq!(contents(&second.engine.replication().unwrap()), contents(&first.replication));
+    commit_one(&first.engine, &table("Cars"), insert("p", "later", 1)).await.unwrap();
+    catch_up(&first, &second);
+    second.engine.close().await.unwrap();
+    drop(second);
+    let second = standby(&place.at("second"));
+    assert_eq!(all(&second.engine, &table("Cars")).await.len(), 1601);
+}
+
+#[tokio::test]
+async fn a_folder_is_opened_only_in_its_role() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    // A copy that is not finished is no data folder yet.
+    let hello = new_hello(false);
+    let lineage = first.replication.admit(&hello).unwrap();
+    let copy = first.replication.base_copy().unwrap();
+    drop(StandbyFolder::begin(&place.at("second"), hello.standby, &lineage, copy.sequence()).unwrap());
+    let open = |name: &str| Embedded::open(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
+    let open_standby =
+        |name: &str| Embedded::open_standby(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
+    assert!(matches!(open("second"), Err(OpenError::Restoring { .. })));
+    assert!(matches!(open_standby("second"), Err(OpenError::NotStandby { .. })));
+    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::NotStandby { .. })));
+    let second = begin_standby(&first, &place.at("second"));
+    let refused = commit_one(&second.engine, &table("Cars"), insert("p", "r", 1)).await;
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
+    assert!(second.engine.create_table(&table("Bikes")).await.is_err());
+    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::Locked { .. })));
+    drop(second);
+    assert!(matches!(open("second"), Err(OpenError::Standby { .. })));
+    assert!(matches!(open_standby("first"), Err(OpenError::NotStandby { .. })));
+    assert!(matches!(open_standby("missing"), Err(OpenError::NotStandby { .. })));
+    assert!(!place.at("missing").exists());
+    let in_use = StandbyFolder::begin(&place.at("first"), hello.standby, &lineage, 0).map(drop);
+    assert!(matches!(in_use, Err(OpenError::InUse { .. })));
+    promote_folder(&place.at("second")).unwrap();
+    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::NotStandby { .. })));
+    assert!(matches!(open_standby("second"), Err(OpenError::NotStandby { .. })));
+    open("second").unwrap();
+}
+
+#[tokio::test]
+async fn a_former_primary_that_is_told_refuses_writes_forever() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    drop(begin_standby(&first, &place.at("second")));
+    let promotion = promote_folder(&place.at("second")).unwrap();
+    commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
+    let log = promotion.lineage.log;
+    assert!(matches!(
+        first.replication.fence(Identity::random(), 9),
+        Err(ReplicationError::Refused(Refusal::OtherLog))
+    ));
+    assert!(!first.replication.fence(log, 1).unwrap(), "its own epoch does not fence it");
+    commit_one(&first.engine, &table("Cars"), insert("p", "also lost", 1)).await.unwrap();
+    assert!(first.replication.fence(log, 2).unwrap());
+    let refused = commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await;
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
+    assert_eq!(all(&first.engine, &table("Cars")).await.len(), 2, "reads continue");
+    assert!(matches!(first.replication.admit(&new_hello(false)), Err(ReplicationError::Refused(Refusal::Fenced))));
+    drop(first);
+    let again = Embedded::open(&place.at("first"), &options(), ManualClock::at(START_TICKS)).map(drop);
+    assert!(matches!(again, Err(OpenError::Fenced { by: 2, .. })), "{again:?}");
+    assert_eq!(lineage_of(&place.at("first")).unwrap().unwrap().role, Role::Fenced { by: 2 });
+}
+
+#[tokio::test]
+async fn a_standby_of_a_later_epoch_fences_a_former_primary() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    drop(begin_standby(&first, &place.at("second")));
+    promote_folder(&place.at("second")).unwrap();
+    let second = primary(&place.at("second"));
+    let third = begin_standby(&second, &place.at("third"));
+    let refused = first.replication.admit(&hello(&third.log));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Fenced))), "{:?}", refused.map(drop));
+    assert!(first.engine.create_table(&table("Cars")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let second = begin_standby(&first, &place.at("second"));
+    let behind = begin_standby(&first, &place.at("behind"));
+    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
+    catch_up(&first, &second);
+    drop(second);
+    commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
+    let ahead = begin_standby(&first, &place.at("ahead"));
+    let promotion = promote_folder(&place.at("second")).unwrap();
+    let second = primary(&place.at("second"));
+    commit_one(&second.engine, &table("Cars"), insert("p", "new", 1)).await.unwrap();
+    commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
+    catch_up(&second, &behind);
+    assert_eq!(names(&all(&behind.engine, &table("Cars")).await), ["p/both", "p/new", "p/newer"]);
+    assert_eq!(behind.log.lineage().epochs, promotion.lineage.epochs);
+    assert_eq!(
+        promotion.lineage.epochs,
+        [Epoch { number: 1, first: 1 }, Epoch { number: 2, first: promotion.last + 1 }]
+    );
+    let refused = second.replication.admit(&hello(&ahead.log));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
+    // A standby of another log, and one that is ahead of a primary that was restored from a copy.
+    let other = primary(&place.at("other"));
+    let refused = other.replication.admit(&hello(&behind.log));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherLog))), "{:?}", refused.map(drop));
+    // After a restart, the standby is in the new epoch.
+    drop(behind);
+    assert_eq!(standby(&place.at("behind")).log.lineage().epoch(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_is_acknowledged_after_the_standby_has_it() {
+    let place = Place::new();
+    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
+    let second = begin_standby(&first, &place.at("second"));
+    let cars = table("Cars");
+    let created = first.engine.create_table(&cars);
+    let mut synced = first.replication.watch();
+    let confirm = async {
+        synced.wait_for(|synced| *synced >= 1).await.unwrap();
+        assert_eq!(first.engine.table(&table("Cars")).await.unwrap(), None, "it is not visible before");
+        // Another standby's confirmation does not count.
+        first.replication.confirm(Identity::random(), 1);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(first.engine.table(&table("Cars")).await.unwrap(), None);
+        catch_up(&first, &second);
+    };
+    let (created, ()) = tokio::join!(created, confirm);
+    created.unwrap();
+    assert!(second.engine.table(&table("Cars")).await.unwrap().is_some());
+    let refused = first.replication.admit(&new_hello(false));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))));
+    first.replication.admit(&new_hello(true)).unwrap();
+    let refused = first.replication.admit(&hello(&second.log));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))), "it was replaced");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_standby_writes_are_refused_until_it_is_back() {
+    let place = Place::new();
+    let timeout = Duration::from_millis(200);
+    let first = primary_with(&place.at("first"), &waiting_options(timeout));
+    let second = begin_standby(&first, &place.at("second"));
+    let created = first.engine.create_table(&table("Cars")).await;
+    assert!(created.is_err(), "no standby confirms");
+    assert_eq!(first.engine.table(&table("Cars")).await.unwrap(), None, "what is not confirmed is not shown");
+    let began = Instant::now();
+    let refused = commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await;
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
+    assert!(began.elapsed() < timeout, "it is refused at once");
+    catch_up(&first, &second);
+    let began = Instant::now();
+    while first.engine.table(&table("Cars")).await.unwrap().is_none() {
+        assert!(began.elapsed() < TIMEOUT, "writes do not resume");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The next write fails too unless the standby follows.
+    let first = std::sync::Arc::new(first);
+    let follower = std::sync::Arc::clone(&first);
+    let follows = tokio::task::spawn_blocking(move || {
+        let until = Instant::now() + TIMEOUT;
+        while second.log.synced() < 2 && Instant::now() < until {
+            catch_up(&follower, &second);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        second
+    });
+    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    let second = follows.await.unwrap();
+    assert_eq!(names(&all(&second.engine, &table("Cars")).await), ["p/r"]);
+}
+
+#[tokio::test]
+async fn damaged_batches_and_chunks_are_refused() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let second = begin_standby(&first, &place.at("second"));
+    for row in ["a", "b", "c"] {
+        commit_one(&first.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+    }
+    let from = second.log.synced() + 1;
+    let good = first.replication.read(from, 1 << 20).unwrap().unwrap();
+    assert_eq!((good.first, good.count, good.last()), (from, 3, from + 2));
+    let mut bad = vec![
+        RecordBatch { first: from + 1, ..good.clone() },
+        RecordBatch { count: 4, ..good.clone() },
+        RecordBatch { count: 2, ..good.clone() },
+        RecordBatch { records: good.records[..good.records.len() - 1].to_vec(), ..good.clone() },
+    ];
+    for at in [0, 4, 9, 25, 33, good.records.len() - 1] {
+        let mut damaged = good.clone();
+        damaged.records[at] ^= 0x40;
+        bad.push(damaged);
+    }
+    for batch in bad {
+        let refused = second.log.append(&batch);
+        assert!(matches!(refused, Err(AppendError::Frame(_))), "{refused:?}");
+        assert_eq!(second.log.synced(), from - 1, "nothing of it was written");
+    }
+    assert_eq!(second.log.append(&good).unwrap(), from + 2);
+    let repeated = second.log.append(&good);
+    assert!(matches!(repeated, Err(AppendError::Frame(_))), "{repeated:?}");
+    let copy = contents(&first.replication).1;
+    for end in 1..copy.len().min(200) {
+        let lineage = first.replication.lineage();
+        let mut filled = StandbyFolder::begin(&place.at("third"), Identity::random(), &lineage, from).unwrap();
+        let added = filled.add(&copy[..end]);
+        assert!(matches!(added, Err(AppendError::Frame(_))) || added.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn what_the_primary_dropped_needs_a_new_copy() {
+    let place = Place::new();
+    let options = EmbeddedOptions { kept_log: KeptLog::Nothing, ..options() };
+    let first = primary_with(&place.at("first"), &options);
+    let second = begin_standby(&first, &place.at("second"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let began = Instant::now();
+    loop {
+        commit_one(&first.engine, &table("Cars"), upsert("p", "r", 1)).await.unwrap();
+        match first.replication.admit(&hello(&second.log)) {
+            Err(ReplicationError::Refused(Refusal::Dropped)) => break,
+            other => drop(other.unwrap()),
+        }
+        assert!(began.elapsed() < TIMEOUT, "the log is never released");
+        fill_log(&first).await;
+    }
+}
+
+/// Writes as much as a segment of the log contains.
+async fn fill_log(primary: &Primary) {
+    let text = "x".repeat(32_000);
+    for _ in 0..70 {
+        let mutations = (0..30).map(|row| {
+            let mut properties = properties(&[]);
+            properties.push("text", model::EdmValue::String(&text));
+            model::Mutation::InsertOrReplace { key: key("p", &format!("{row:03}")), properties }
+        });
+        let transaction = model::Transaction::new(mutations.collect()).unwrap();
+        primary.engine.commit(&table("Cars"), transaction).await.unwrap();
+    }
+}
