@@ -59,6 +59,7 @@ pub(crate) fn figures(
         tree: Some(tree(scans, shared)),
         database: None,
         change_log: changes.map(EmbeddedChanges::figures),
+        replication: None,
     }
 }
 

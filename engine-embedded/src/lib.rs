@@ -262,7 +262,7 @@ impl Embedded {
             queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
             scans: Scans::new(options.concurrent_scans),
             disk,
-            changes: options.keep_changes.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            changes: bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
             confirmations,
             shared,
             threads: Arc::new(Mutex::new(threads)),

@@ -25,6 +25,22 @@ pub struct Figures {
     pub database: Option<DatabaseFigures>,
     /// The change log, if the engine keeps one.
     pub change_log: Option<ChangeLogFigures>,
+    /// `None` without replication.
+    pub replication: Option<ReplicationFigures>,
+}
+
+/// The replication of a primary or of a standby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplicationFigures {
+    /// The number of the epoch, which increases with each promotion.
+    pub epoch: u64,
+    /// The number of standbys that are connected to this primary; `None` on a standby.
+    pub standbys: Option<u64>,
+    /// The number of transactions that a standby does not have yet: this one, or the last of the connected ones. `None`
+    /// if there is no connection.
+    pub lag_transactions: Option<u64>,
+    /// The time since a standby last had everything, in milliseconds; `None` on a primary, and if it never had.
+    pub lag_milliseconds: Option<u64>,
 }
 
 /// The change log.

@@ -107,6 +107,11 @@ impl From<Fault> for Failure {
             // The engine logs when it becomes full or suspended, and being busy is no error; logging every request
             // would add nothing.
             Fault::Full | Fault::Suspended | Fault::Busy => Self::service(ErrorCode::ServerBusy),
+            // The server logs once that it is a standby or was fenced. The secondary endpoint refuses writes alike.
+            Fault::ReadOnly(reason) => {
+                let code = ErrorCode::InsufficientAccountPermissions;
+                Self::service(ServiceError::new(code, reason))
+            }
             // The engine has already logged the error of the write, because many requests share it.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
             // The write may have been executed, and clients that receive this code expect that.

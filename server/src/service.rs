@@ -17,6 +17,7 @@ use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
 use crate::reload::Live;
+use crate::replication::REPLICATION_PATH;
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
     ConnectionInfo, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind, RequestContext,
@@ -224,6 +225,16 @@ impl<E: Engine> Service<E> {
             let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
             return Ok((response, MemoryPermit::default()));
         }
+        if let Some(replication) = &self.settings.replication
+            && incoming.parts.uri.path() == REPLICATION_PATH
+        {
+            // Like the explorer, replication belongs to no account.
+            context.operation = OperationKind::Explorer;
+            let (status, body) = replication.respond(&incoming.parts.headers).await;
+            let content = Some(("application/octet-stream".into(), vec![body]));
+            let response = OperationResponse { status, content, ..OperationResponse::default() };
+            return Ok((response, MemoryPermit::default()));
+        }
         let account = incoming.target.account.as_ref();
         context.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
         if incoming.parts.method == Method::OPTIONS {
@@ -374,6 +385,7 @@ impl<E: Engine> Service<E> {
             preference: context.preference,
             memory: &memory,
             offered: self.offered(),
+            replication: self.settings.replication.as_deref(),
             query_deadline: incoming.started + timeout.min(self.settings.query_time),
         };
         let run = pin!(operations::run(tables, &operation));

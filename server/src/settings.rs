@@ -5,11 +5,13 @@ use crate::authorization::bearer::BearerTokens;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
+use crate::replication::Replicated;
 use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
 use rustls::ServerConfig;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the secondary endpoint serves. There is no second copy of the data.
@@ -55,6 +57,8 @@ pub struct Settings {
     pub rehearsal: Option<RehearsalSettings>,
     /// The quota of accounts without their own quota.
     pub quota: Quota,
+    /// Replication, if this server is a primary with standbys or a standby.
+    pub replication: Option<Arc<dyn Replicated>>,
     /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
     /// Whether every response names the same version as the emulator.
@@ -82,6 +86,7 @@ impl Default for Settings {
             targets: None,
             rehearsal: None,
             quota: Quota::default(),
+            replication: None,
             has_analytics: false,
             names_emulator_version: false,
             shutdown_time: Duration::from_secs(10),

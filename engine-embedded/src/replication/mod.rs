@@ -238,10 +238,13 @@ impl Replication {
             if confirming.is_some() && !hello.replaces {
                 return Err(Refusal::OtherStandby.into());
             }
-            let role = Role::Primary { confirming: Some(hello.standby) };
-            let changed = Lineage { role, ..lineage.clone() };
-            self.0.shared.folder().write_lineage(&changed).map_err(ReplicationError::State)?;
-            *lineage = changed;
+            // A base copy may be interrupted, so its standby does not count yet.
+            if hello.has.is_some() {
+                let role = Role::Primary { confirming: Some(hello.standby) };
+                let changed = Lineage { role, ..lineage.clone() };
+                self.0.shared.folder().write_lineage(&changed).map_err(ReplicationError::State)?;
+                *lineage = changed;
+            }
         }
         Ok(lineage.clone())
     }

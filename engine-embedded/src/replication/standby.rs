@@ -121,6 +121,8 @@ pub enum AppendError {
     Storage(StorageError),
     /// The folder could not be changed.
     Open(OpenError),
+    /// The engine is closed.
+    Closed,
 }
 
 impl From<FrameError> for AppendError {
@@ -153,6 +155,7 @@ impl fmt::Display for AppendError {
             Self::Frame(error) => error.fmt(f),
             Self::Storage(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
+            Self::Closed => f.write_str("the engine is closed"),
         }
     }
 }
@@ -213,6 +216,7 @@ impl StandbyLog {
     /// Appends transactions, makes them visible, and returns the last one that is on disk. After an error, the log may
     /// contain a part of them; [`Self::synced`] tells which.
     pub fn append(&self, batch: &RecordBatch) -> Result<u64, AppendError> {
+        self.shared.check_open().map_err(|_| AppendError::Closed)?;
         let storage = &self.shared.storage;
         if storage.refuses_writes() {
             self.shared.resume()?;

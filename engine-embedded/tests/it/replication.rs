@@ -89,7 +89,7 @@ fn catch_up(primary: &Primary, standby: &Standby) {
     while send(primary, standby, 10_000) {}
 }
 
-/// Returns all keys and values, those of the engine included, and the last transaction.
+/// Returns all keys and values, including the keys of the engine itself, and the last transaction.
 fn contents(replication: &Replication) -> (u64, Vec<u8>) {
     let mut copy = replication.base_copy().unwrap();
     let mut bytes = Vec::new();
@@ -396,7 +396,10 @@ async fn a_write_is_acknowledged_after_the_standby_has_it() {
     assert!(second.engine.table(&table("Cars")).await.unwrap().is_some());
     let refused = first.replication.admit(&new_hello(false));
     assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))));
+    // A new standby takes over when it has its copy.
     first.replication.admit(&new_hello(true)).unwrap();
+    first.replication.admit(&hello(&second.log)).unwrap();
+    first.replication.admit(&StandbyHello { has: hello(&second.log).has, ..new_hello(true) }).unwrap();
     let refused = first.replication.admit(&hello(&second.log));
     assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))), "it was replaced");
 }

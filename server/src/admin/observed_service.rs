@@ -18,7 +18,8 @@ impl<E: Engine> ObservedService for Service<E> {
             memory_bytes: self.memory.figures(),
             streams: self.changes.as_ref().map(|feed| (feed.streams.figures(), feed.log.kept().next)),
         };
-        (self.engine.figures(), limits)
+        let replication = self.settings.replication.as_ref().map(|replication| replication.figures());
+        (Figures { replication, ..self.engine.figures() }, limits)
     }
 
     fn now(&self) -> SystemTime {

@@ -3,6 +3,7 @@
 use super::{Offered, OperationKind, RequestContext, VirtualTable};
 use crate::failure::{Failure, Layer};
 use crate::limits::memory::RequestMemory;
+use crate::replication::Replicated;
 use model::etag::ConditionError;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
@@ -27,6 +28,7 @@ pub(crate) struct OperationContext<'a> {
     /// What the name in the URL means, if it is not the name of a table.
     pub(crate) virtual_table: VirtualTable,
     pub(crate) headers: Headers<'a>,
+    pub(crate) replication: Option<&'a dyn Replicated>,
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,

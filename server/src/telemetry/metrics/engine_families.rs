@@ -2,7 +2,7 @@
 
 use super::metrics_page::MetricsPage;
 use engine::Figures;
-use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refusal, TreeFigures};
+use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refusal, ReplicationFigures, TreeFigures};
 use std::fmt;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
@@ -28,6 +28,9 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
     if let Some(figures) = &figures.change_log {
         change_log(page, figures)?;
     }
+    if let Some(figures) = &figures.replication {
+        replication(page, figures)?;
+    }
     if let Some(figures) = &figures.committer {
         committer(page, figures)?;
     }
@@ -52,6 +55,19 @@ fn change_log(page: &mut MetricsPage<'_, '_>, figures: &ChangeLogFigures) -> fmt
     let Some(oldest) = figures.oldest else { return Ok(()) };
     let help = "Unix time of the oldest change that is kept only for readers; it is missing as long as there is none";
     page.gauge("change_log_oldest_seconds", help, oldest.unix_seconds().unsigned_abs())
+}
+
+fn replication(page: &mut MetricsPage<'_, '_>, figures: &ReplicationFigures) -> fmt::Result {
+    page.gauge("replication_epoch", "Number of the epoch, which increases with each promotion", figures.epoch)?;
+    if let Some(standbys) = figures.standbys {
+        page.gauge("replication_standbys", "Standbys that are connected to this primary", standbys)?;
+    }
+    if let Some(lag) = figures.lag_transactions {
+        let help = "Transactions that the standby does not have yet; on a primary, the standby that lacks most";
+        page.gauge("replication_lag_transactions", help, lag)?;
+    }
+    let Some(lag) = figures.lag_milliseconds else { return Ok(()) };
+    page.gauge("replication_lag_seconds", "Time since this standby had all writes of its primary", lag / 1000)
 }
 
 fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt::Result {

@@ -7,7 +7,7 @@ use crate::request::EntityCounts;
 use engine::Figures;
 use engine::figures::{
     ChangeLogFigures, CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, ReadFigures,
-    TreeFigures, TreeMemory,
+    ReplicationFigures, TreeFigures, TreeMemory,
 };
 use model::{AccountName, DateTime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +110,12 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         committer: Some(committer),
         tree: Some(tree),
         database: Some(database),
+        replication: Some(ReplicationFigures {
+            epoch: 1,
+            standbys: Some(1),
+            lag_transactions: Some(0),
+            lag_milliseconds: Some(0),
+        }),
         change_log: Some(ChangeLogFigures {
             bytes: 0,
             first: 1,
