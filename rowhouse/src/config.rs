@@ -2,8 +2,9 @@
 //!
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
-use crate::cli::{DurabilityArg, ServeArgs};
+use crate::cli::{AcknowledgeArg, DurabilityArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
+use crate::standby::{FollowerSettings, Token};
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
@@ -26,6 +27,8 @@ const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
 const MIB: usize = 1024 * 1024;
 /// The default of `--store-connections`.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
+/// The default of `--acknowledge-seconds`.
+const ACKNOWLEDGE_SECONDS_DEFAULT: u64 = 10;
 /// The address of the admin listener that `--test-controls` implies.
 const TEST_CONTROLS_ADMIN: &str = "127.0.0.1:0";
 /// The maximum of `--store-connections`. Too many connections slow down a database.
@@ -81,6 +84,12 @@ pub struct ProcessSettings {
     pub metrics_per_table: bool,
     /// How much of the change log is kept; `None` keeps none.
     pub keep_changes: Option<KeepChanges>,
+    /// The token of the standbys that may follow; `None` if none may.
+    pub(crate) standbys: Option<Token>,
+    /// The time after which a write that no standby confirms is refused; `None` if writes do not wait for a standby.
+    pub confirmation_timeout: Option<Duration>,
+    /// The primary that this server follows as a standby.
+    pub(crate) primary: Option<FollowerSettings>,
     /// The folder with the initial tables.
     pub seed: Option<PathBuf>,
     /// Whether tests may control the server through the admin listener.
@@ -141,6 +150,7 @@ impl Config {
         let check_accounts = Box::new(move |accounts: &_| exposure.check_accounts(accounts));
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
+        secret_files.extend(args.standby_token_file.clone());
         let server = server_settings(&args, exposure, has_explorer_by_default)?;
         let process = process_settings(args, secret_files, &storage)?;
         let access = Access { accounts, account_file, check_accounts, tokens, tls };
@@ -150,6 +160,24 @@ impl Config {
     /// Like [`Self::new`], with the secrets from the environment.
     pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
         Self::new(args, account_keys().as_deref().map(AccountKeys::from_server_variable)).map(Self::with_password)
+    }
+
+    /// Returns the configuration of a standby.
+    pub(crate) fn of_standby(args: StandbyArgs) -> anyhow::Result<Self> {
+        let StandbyArgs { of, token_file, replace, serve } = args;
+        let mut config = Self::from_environment(serve)?;
+        ensure!(
+            matches!(config.storage, Storage::Folder { .. }),
+            "a standby keeps its data in a folder: pass --data DIR"
+        );
+        ensure!(
+            config.process.standbys.is_none() && config.process.seed.is_none() && !config.server.has_analytics,
+            "a standby is not written and has no standbys: remove --standby-token-file, --seed and --analytics"
+        );
+        config.process.primary =
+            Some(FollowerSettings { primary: of, token: Token::read(&token_file)?, replaces: replace });
+        config.process.secret_files.push(token_file);
+        Ok(config)
     }
 
     /// Adds the database password from the environment if there is no other.
@@ -193,6 +221,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         targets: args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?,
         rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
         quota: args.quota.quota(),
+        replication: default.replication,
         has_analytics: args.analytics.unwrap_or(default.has_analytics),
         names_emulator_version: default.names_emulator_version,
         shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),
@@ -207,6 +236,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
          add --in-memory"
     );
     let admin = args.admin.as_deref().or(test_controls.then_some(TEST_CONTROLS_ADMIN));
+    let (standbys, confirmation_timeout) = standbys(&args, storage)?;
     Ok(ProcessSettings {
         secret_files,
         stop_with_stdin: args.stop_with_stdin.unwrap_or(false),
@@ -216,9 +246,39 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
         metrics_per_table: args.metrics_per_table.unwrap_or(true),
         keep_changes: keep_changes(args.keep_log.as_deref(), args.keep_log_mib)?,
+        standbys,
+        confirmation_timeout,
+        primary: None,
         seed: args.seed,
         test_controls,
     })
+}
+
+/// Returns the token of the standbys, and the time for which a write waits for one.
+fn standbys(args: &ServeArgs, storage: &Storage) -> anyhow::Result<(Option<Token>, Option<Duration>)> {
+    let is_waiting = args.acknowledge == Some(AcknowledgeArg::Standby);
+    ensure!(
+        is_waiting || args.acknowledge_seconds.is_none(),
+        "--acknowledge-seconds has no effect without --acknowledge standby"
+    );
+    let Some(file) = &args.standby_token_file else {
+        ensure!(
+            !is_waiting,
+            "--acknowledge standby waits for a standby that cannot connect: add --standby-token-file FILE"
+        );
+        return Ok((None, None));
+    };
+    ensure!(
+        matches!(storage, Storage::Folder { .. }),
+        "--standby-token-file applies only to a data folder; a database has its own standbys"
+    );
+    ensure!(
+        args.keep_log.is_some(),
+        "--standby-token-file requires the log that a standby reads: add --keep-log DURATION, for example --keep-log 24h"
+    );
+    ensure!(args.acknowledge_seconds != Some(0), "--acknowledge-seconds is 0: pass at least 1");
+    let timeout = Duration::from_secs(args.acknowledge_seconds.unwrap_or(ACKNOWLEDGE_SECONDS_DEFAULT));
+    Ok((Some(Token::read(file)?), is_waiting.then_some(timeout)))
 }
 
 fn keep_changes(age: Option<&str>, mib: Option<u64>) -> anyhow::Result<Option<KeepChanges>> {

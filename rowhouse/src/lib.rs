@@ -13,3 +13,4 @@ pub mod log;
 mod process;
 pub mod run;
 mod serve;
+mod standby;

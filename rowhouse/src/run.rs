@@ -5,7 +5,7 @@ use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
 use crate::log::LogFormat;
 use crate::process::memory;
-use crate::{accounts, certificate, health, serve};
+use crate::{accounts, certificate, health, serve, standby};
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -18,7 +18,7 @@ use tools::{backup, check, commands, copy, export, follow, import, print, report
 pub fn run() -> ExitCode {
     platform::process::make_new_files_private();
     let command = Cli::parse_from(command_line(std::env::args_os())).command;
-    if matches!(command, Command::Serve(_) | Command::Azurite(_)) {
+    if matches!(command, Command::Serve(_) | Command::Standby(_) | Command::Azurite(_)) {
         // Must run before any file is read: a pipe can be read only once.
         memory::configure_allocator();
     }
@@ -46,6 +46,8 @@ fn command_line(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn run_command(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
+        Command::Standby(args) => Config::of_standby(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
+        Command::Promote(args) => standby::promote(args).and_then(|text| printed(&text)),
         Command::Azurite(args) => azurite::run(*args),
         Command::Sas(args) => create_sas(*args),
         Command::Accounts(args) => accounts::run(*args).and_then(|text| printed(&text)),

@@ -6,13 +6,14 @@ use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
+use crate::standby::{self, Follower, FollowerSettings, PrimaryService, Token};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use engine_postgres::{Postgres, PostgresOptions};
 use model::clock::{Clock, SystemClock};
 use platform::files::exposure_warning;
-use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings, TestHooks};
+use server::{LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,7 +24,7 @@ use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
 use tools::import::{self, SeedSummary};
 use tools::stop_signal;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -114,11 +115,21 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
+            let path = &path.clone();
             let kept_log = config.process.keep_changes.map_or(KeptLog::Nothing, KeptLog::Within);
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
-            let options = EmbeddedOptions { kept_log, ..options };
-            let engine = Embedded::open(path, &options, SystemClock)?;
+            let confirmation_timeout = config.process.confirmation_timeout;
+            let options = EmbeddedOptions { kept_log, confirmation_timeout, ..options };
+            let (engine, replication) = match config.process.primary.clone() {
+                None => open_primary(path, &options, config.process.standbys.clone())?,
+                Some(primary) => {
+                    let ready = standby::prepare_folder(path, &primary);
+                    or_input_ended(input.clone(), ready).await?;
+                    open_standby(path, &options, primary)?
+                }
+            };
             info!("data is kept in {}", path.display());
+            let config = Config { server: Settings { replication, ..config.server }, ..config };
             // Without the control socket, the server works but cannot be backed up while it runs.
             let changes = engine.change_log();
             let control = ControlSocket::start(path, engine.snapshots(), changes.clone());
@@ -144,6 +155,28 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }
     }
+}
+
+type Opened = (Embedded, Option<Arc<dyn Replicated>>);
+
+fn open_primary(path: &Path, options: &EmbeddedOptions, standbys: Option<Token>) -> anyhow::Result<Opened> {
+    let engine = Embedded::open(path, options, SystemClock)?;
+    let Some(token) = standbys else { return Ok((engine, None)) };
+    let service = PrimaryService::new(engine.replication()?, token);
+    Ok((engine, Some(Arc::new(service))))
+}
+
+fn open_standby(path: &Path, options: &EmbeddedOptions, primary: FollowerSettings) -> anyhow::Result<Opened> {
+    let (engine, log) = Embedded::open_standby(path, options, SystemClock)?;
+    let follower = Arc::new(Follower::new(log));
+    let following = Arc::clone(&follower);
+    // It only appends what the primary has, so it may be stopped at any time.
+    tokio::spawn(async move {
+        if let Err(error) = following.follow(primary).await {
+            error!("the standby does not follow its primary: {error:#}");
+        }
+    });
+    Ok((engine, Some(follower)))
 }
 
 fn keep_in_memory<C: Clock>(engine: Memory<C>, config: &Config) -> Memory<C> {

@@ -15,6 +15,7 @@ use crate::accounts::{self, AccountsArgs};
 use crate::certificate::{self, CertificateArgs};
 use crate::health::{self, HealthArgs};
 use crate::log::LogFormat;
+use crate::standby::{PROMOTE_EXAMPLES, PromoteArgs};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};
@@ -109,6 +110,17 @@ pub enum Command {
     /// The command reports each problem with its location, and the number of items that it has checked.
     #[command(after_long_help = check::CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
+
+    /// Follow a running server, and serve its data for reading
+    ///
+    /// A standby begins with a copy of the data, and then receives each change. It refuses writes. If the server that
+    /// it follows is lost, the standby can become the new server (rowhouse promote). All options of serve apply.
+    #[command(after_long_help = STANDBY_EXAMPLES)]
+    Standby(Box<StandbyArgs>),
+
+    /// Make a standby the primary
+    #[command(after_long_help = PROMOTE_EXAMPLES)]
+    Promote(PromoteArgs),
 
     /// Check whether a running server is ready, for container health checks
     ///
@@ -279,6 +291,21 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_KEEP_LOG_MIB", value_name = "MIB")]
     pub keep_log_mib: Option<u64>,
 
+    /// Let standbys follow this server, with the token in this file; requires --keep-log
+    ///
+    /// A standby that was away finds what it missed in the log, if that was not longer than --keep-log.
+    #[arg(long, env = "ROWHOUSE_STANDBY_TOKEN_FILE", value_name = "FILE")]
+    pub standby_token_file: Option<PathBuf>,
+
+    /// Where a write must be before it is acknowledged [default: primary]
+    #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE", value_enum)]
+    pub acknowledge: Option<AcknowledgeArg>,
+
+    /// Time after which writes are refused if the standby does not confirm them, in seconds, with --acknowledge standby
+    /// [default: 10]
+    #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE_SECONDS", value_name = "SECONDS")]
+    pub acknowledge_seconds: Option<u64>,
+
     /// Maximum number of streams of changes that are open at the same time [default: 64]
     #[arg(long, env = "ROWHOUSE_MAX_CHANGE_STREAMS", value_name = "COUNT")]
     pub max_change_streams: Option<usize>,
@@ -447,6 +474,51 @@ pub enum DurabilityArg {
     /// Immediately; the write reaches the disk within 100 ms. A power loss may lose the last 100 ms of writes; a crash
     /// of the server loses none
     Interval,
+}
+
+/// Where a write must be before it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcknowledgeArg {
+    /// On this server; a standby receives it soon afterwards
+    Primary,
+    /// On the disks of this server and of its standby, so that the promotion of the standby loses nothing; while the
+    /// standby is away, writes are refused
+    Standby,
+}
+
+/// The examples at the end of the help of `standby`.
+const STANDBY_EXAMPLES: &str = "\
+Examples:
+  openssl rand -hex 32 > token
+  rowhouse serve --data ./primary --keep-log 24h --standby-token-file token
+      the primary
+  rowhouse standby --of http://127.0.0.1:10002 --token-file token --data ./standby --listen 127.0.0.1:10012
+      a standby on the same machine, for a try
+  rowhouse serve --data ./primary --keep-log 24h --standby-token-file token --acknowledge standby
+      a primary that acknowledges a write when its standby has it, too
+
+A standby needs a missing or empty folder. It serves the same accounts as its primary, so give it the same account file. \
+Its statistics (?restype=service&comp=stats) show the time up to which it has all writes.";
+
+/// The options of `standby`.
+#[derive(Debug, Args)]
+pub struct StandbyArgs {
+    /// Address of the server to follow, without an account
+    #[arg(long, env = "ROWHOUSE_STANDBY_OF", value_name = "URL")]
+    pub of: String,
+
+    /// File with the token that the primary has in its --standby-token-file
+    #[arg(long, env = "ROWHOUSE_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: PathBuf,
+
+    /// Become the standby for which a primary with --acknowledge standby waits; the previous one no longer counts
+    #[arg(long)]
+    pub replace: bool,
+
+    /// The options of the server.
+    #[command(flatten)]
+    pub serve: ServeArgs,
 }
 
 /// What the secondary endpoint serves. There is no second copy of the data, but client libraries that read from the

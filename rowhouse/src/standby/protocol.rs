@@ -1,0 +1,196 @@
+//! The requests of a standby, and the responses of its primary.
+//!
+//! A request is a GET request with a bearer token, and an [`Ask`] as JSON in a header. A response consists of the
+//! length of its head (4 bytes, big-endian), the head as JSON (an [`Answer`]), and the records or the entries.
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use engine_embedded::{Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use http_client::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+const ASK: HeaderName = HeaderName::from_static("x-rowhouse-ask");
+/// The minimum length of a token, in characters.
+const TOKEN_MIN: usize = 16;
+/// A response contains at most a batch, and one transaction more.
+const BODY_BYTES_MAX: usize = 512 * 1024 * 1024;
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// The time for which a primary holds a request for records until there are some.
+pub(super) const HELD: Duration = Duration::from_secs(1);
+/// The size at which a batch of records is complete, in bytes.
+pub(super) const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// The secret with which standbys prove their identity.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let token = text.trim();
+        let is_good = token.len() >= TOKEN_MIN && token.bytes().all(|byte| byte.is_ascii_graphic());
+        ensure!(
+            is_good,
+            "{} must contain one line with a token of at least {TOKEN_MIN} printable characters without spaces, for \
+             example from `openssl rand -hex 32`",
+            path.display()
+        );
+        Ok(Self(token.to_owned()))
+    }
+
+    fn header(&self) -> HeaderValue {
+        HeaderValue::from_str(&format!("Bearer {}", self.0)).expect("a token is printable")
+    }
+
+    /// Compares in a time that does not depend on where the tokens differ.
+    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let expected = self.header();
+        let Some(given) = headers.get(AUTHORIZATION) else { return false };
+        let (given, expected) = (given.as_bytes(), expected.as_bytes());
+        let differs = given.iter().zip(expected).fold(0, |differs, (one, other)| differs | (one ^ other));
+        given.len() == expected.len() && differs == 0
+    }
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ask")]
+pub(super) enum Ask {
+    /// Begins a base copy.
+    Begin { standby: String, replaces: bool },
+    /// Asks for a chunk of the base copy; the first one is 0.
+    Chunk { standby: String, number: u64 },
+    /// Asks for the records that follow the last one that the standby has on disk.
+    Records { standby: String, replaces: bool, log: String, epoch: u64, last: u64 },
+    /// Says that a standby was promoted.
+    Fence { log: String, epoch: u64 },
+}
+
+/// The head of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) log: String,
+    /// The number and the first transaction of each epoch.
+    pub(super) epochs: Vec<(u64, u64)>,
+    /// The time of the primary, in milliseconds since 1970. It was read before `last`.
+    pub(super) time: u64,
+    /// The last transaction that is on disk.
+    pub(super) last: u64,
+    pub(super) content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub(super) enum Content {
+    /// The base copy contains the transactions up to this one.
+    Copy { sequence: u64 },
+    /// The body is a chunk of the base copy.
+    Chunk,
+    /// The base copy is complete.
+    CopyEnd,
+    /// The body contains records; none if the count is 0.
+    Records { first: u64, count: u32 },
+    /// Whether the server refuses writes because a standby was promoted.
+    Fenced { is_fenced: bool },
+    /// The request is refused.
+    Refused { reason: String },
+}
+
+impl Answer {
+    pub(super) fn new(lineage: &Lineage, (time, last): (u64, u64), content: Content) -> Self {
+        let epochs = lineage.epochs.iter().map(|epoch| (epoch.number, epoch.first)).collect();
+        Self { log: lineage.log.to_string(), epochs, time, last, content }
+    }
+
+    pub(super) fn lineage(&self) -> anyhow::Result<Lineage> {
+        let log = identity(&self.log)?;
+        let epochs: Vec<Epoch> = self.epochs.iter().map(|&(number, first)| Epoch { number, first }).collect();
+        ensure!(!epochs.is_empty(), "the response names no epoch");
+        Ok(Lineage { log, epochs, role: Role::Primary { confirming: None } })
+    }
+
+    pub(super) fn encode(&self, body: &[u8]) -> Bytes {
+        let head = serde_json::to_vec(self).expect("the head consists of texts and numbers");
+        let bytes = u32::try_from(head.len()).expect("the head is short");
+        [&bytes.to_be_bytes(), head.as_slice(), body].concat().into()
+    }
+
+    pub(super) fn decode(bytes: &Bytes) -> anyhow::Result<(Self, Bytes)> {
+        let (length, rest) = bytes.split_first_chunk().context("the response is too short")?;
+        let length = usize::try_from(u32::from_be_bytes(*length))?;
+        let head = rest.get(..length).context("the response is too short")?;
+        Ok((serde_json::from_slice(head).context("the response is malformed")?, bytes.slice(4 + length..)))
+    }
+}
+
+pub(super) fn identity(text: &str) -> anyhow::Result<Identity> {
+    Identity::parse(text).context("an identity is malformed")
+}
+
+impl Ask {
+    pub(super) fn records(hello: &StandbyHello, has: StandbyPosition) -> Self {
+        Self::Records {
+            standby: hello.standby.to_string(),
+            replaces: hello.replaces,
+            log: has.log.to_string(),
+            epoch: has.epoch,
+            last: has.last,
+        }
+    }
+
+    pub(super) fn read(headers: &HeaderMap) -> anyhow::Result<Self> {
+        let ask = headers.get(ASK).context("the request asks for nothing")?;
+        serde_json::from_slice(ask.as_bytes()).context("the request is malformed")
+    }
+}
+
+/// Sends requests to a primary.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    http: HttpClient,
+    url: Uri,
+    token: Token,
+}
+
+impl Link {
+    /// `primary` is the address of the primary without an account, for example `https://tables.example.org`.
+    pub(super) fn new(primary: &str, token: Token) -> anyhow::Result<Self> {
+        let url = format!("{}{}", primary.trim_end_matches('/'), server::REPLICATION_PATH);
+        let uri: Uri = url.parse().with_context(|| format!("'{primary}' is not the address of a server"))?;
+        let is_server = uri.scheme_str().is_some_and(|scheme| scheme == "http" || scheme == "https");
+        ensure!(is_server, "'{primary}' is not the address of a server, such as https://tables.example.org:10002");
+        let options = HttpOptions {
+            request_time_max: REQUEST_TIME_MAX,
+            body_bytes_max: BODY_BYTES_MAX,
+            ..HttpOptions::default()
+        };
+        let tls = tls_config(system_roots()).context("choosing the TLS versions")?;
+        let proxies = Proxies::from_environment().context("reading the proxies from the environment")?;
+        Ok(Self { http: HttpClient::with_proxies(options, tls, &proxies), url: uri, token })
+    }
+
+    pub(super) async fn ask(&self, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
+        let json = serde_json::to_string(ask).context("writing the request")?;
+        let request = Request::get(self.url.clone()).header(ASK, json).header(AUTHORIZATION, self.token.header());
+        let mut response = self.http.send(request.body(Bytes::new())?).await?;
+        let body = response.read_body().await?;
+        match response.status.as_u16() {
+            200 | 409 => Answer::decode(&body),
+            401 => bail!("the primary does not accept the token"),
+            404 | 403 => bail!("the server offers nothing to standbys: start it with --standby-token-file"),
+            status => bail!("the primary answered with the status {status}"),
+        }
+    }
+}
