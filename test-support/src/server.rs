@@ -50,6 +50,12 @@ impl Program {
         Server::spawn(&mut command, arguments.contains(&"--admin") || arguments.contains(&"--test-controls"))
     }
 
+    /// Starts `rowhouse standby` on a free port, and waits until it is ready.
+    pub fn start_standby(self, arguments: &[&str]) -> Server {
+        let mut command = self.command(&[&["standby", "--listen", "127.0.0.1:0"], arguments].concat());
+        Server::spawn(&mut command, arguments.contains(&"--admin"))
+    }
+
     /// Creates a folder in which the program runs.
     pub fn folder(self) -> command::Folder {
         command::Folder::new(self.0)

@@ -39,6 +39,7 @@ mod sandbox;
 mod secondary;
 mod slow_senders;
 mod soak;
+mod standby;
 mod structure;
 mod test_controls;
 mod throttling;

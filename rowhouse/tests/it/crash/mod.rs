@@ -17,6 +17,7 @@ mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
 mod slow_reads;
+mod standby;
 mod timeline;
 
 use crate::PROGRAM;

@@ -1,0 +1,173 @@
+//! Tests of warm standbys: following, promotion, and a former primary that is told.
+
+use crate::PROGRAM;
+use std::time::{Duration, Instant, SystemTime};
+use tempfile::TempDir;
+use test_support::content::{create_table, exact_snapshot, fill, put};
+use test_support::{Client, Server, TIMEOUT};
+
+const STATS: &str = "-secondary/?restype=service&comp=stats";
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.at("token"), "0123456789abcdef0123456789abcdef\n").unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn primary(&self, name: &str, more: &[&str]) -> Server {
+        let (data, token) = (self.at(name), self.at("token"));
+        let arguments = ["--data", &data, "--keep-log", "1h", "--standby-token-file", &token];
+        PROGRAM.start(&[&arguments[..], more].concat())
+    }
+
+    fn standby(&self, of: &Server, name: &str) -> Server {
+        let (data, token, of) = (self.at(name), self.at("token"), format!("http://{}", of.address));
+        PROGRAM.start_standby(&["--of", &of, "--token-file", &token, "--data", &data, "--admin", "127.0.0.1:0"])
+    }
+
+    /// Runs `promote`, and returns its exit code and its output.
+    fn promote(&self, name: &str, former: Option<&Server>) -> (Option<i32>, String) {
+        let (data, token) = (self.at(name), self.at("token"));
+        let former = former.map(|server| format!("http://{}", server.address));
+        let mut arguments = vec!["--data", &data];
+        if let Some(former) = &former {
+            arguments.extend(["--former", former, "--token-file", &token]);
+        }
+        let result = PROGRAM.folder().run("promote", &arguments, &[]);
+        (result.code, format!("{}{}", result.stdout, result.stderr))
+    }
+}
+
+fn wait_until_same(primary: &Server, standby: &Server) {
+    let began = Instant::now();
+    while exact_snapshot(primary) != exact_snapshot(standby) {
+        assert!(began.elapsed() < TIMEOUT, "the standby does not follow");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn code(client: &mut Client, method: &str, path: &str, body: &str) -> (u16, String) {
+    let answer = client.request(method, path, &[], body.as_bytes());
+    (answer.status, answer.header("x-ms-error-code").unwrap_or_default().to_owned())
+}
+
+/// Returns the Last Sync Time in the statistics.
+fn last_sync(client: &mut Client) -> Option<SystemTime> {
+    let text = String::from_utf8(client.request("GET", STATS, &[], b"").body).unwrap();
+    let time = text.split_once("<LastSyncTime>")?.1.split_once("</LastSyncTime>")?.0;
+    httpdate::parse_http_date(time).ok()
+}
+
+#[test]
+fn a_standby_follows_and_takes_over() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    fill(&first, "early", 3, 50);
+    let second = place.standby(&first, "second");
+    wait_until_same(&first, &second);
+    create_table(&mut first.client(), "late");
+    put(&mut first.client(), "late", "p", "r", &serde_json::json!({ "Number": 1 }));
+    wait_until_same(&first, &second);
+
+    let mut client = second.client();
+    assert_eq!(code(&mut client, "GET", "-secondary/late()", "").0, 200);
+    let refused = (403, "InsufficientAccountPermissions".to_owned());
+    assert_eq!(code(&mut client, "POST", "/Tables", r#"{"TableName":"mine"}"#), refused);
+    assert_eq!(code(&mut client, "POST", "/late", r#"{"PartitionKey":"a","RowKey":"b"}"#), refused);
+    let began = Instant::now();
+    let synced = loop {
+        if let Some(time) = last_sync(&mut client) {
+            break time;
+        }
+        assert!(began.elapsed() < TIMEOUT, "the standby never has everything");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(synced.elapsed().unwrap() < TIMEOUT);
+    let mut admin = Client::connect(&second.admin).unwrap();
+    admin.send(format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", second.admin).as_bytes()).unwrap();
+    let metrics = String::from_utf8(admin.receive().unwrap().body).unwrap();
+    assert!(metrics.contains("rowhouse_replication_epoch 1"), "{metrics}");
+    assert!(metrics.contains("rowhouse_replication_lag_transactions 0"), "{metrics}");
+
+    // The primary crashes. Its standby continues to serve, and its Last Sync Time no longer advances.
+    let before = exact_snapshot(&first);
+    drop(first.kill9());
+    second.wait_for_log("cannot follow");
+    assert!(exact_snapshot(&second) == before);
+    let (one, _) = (last_sync(&mut client), std::thread::sleep(Duration::from_millis(1100)));
+    assert_eq!(last_sync(&mut client), one);
+    assert!(second.stop().0.success());
+    let (status, report) = place.promote("second", None);
+    assert_eq!(status, Some(0), "{report}");
+    assert!(report.contains("promoted: epoch 2"), "{report}");
+    let second = place.primary("second", &[]);
+    assert!(exact_snapshot(&second) == before);
+    put(&mut second.client(), "late", "p", "new", &serde_json::json!({ "Number": 2 }));
+
+    // The former primary comes back, and is told.
+    let first = place.primary("first", &[]);
+    let (status, report) = place.promote("second", Some(&first));
+    assert_eq!(status, Some(0), "{report}");
+    assert_eq!(code(&mut first.client(), "POST", "/late", r#"{"PartitionKey":"a","RowKey":"b"}"#), refused);
+    assert_eq!(code(&mut first.client(), "GET", "/late()", "").0, 200);
+    first.stop();
+    let again = PROGRAM.folder().run("serve", &["--data", &place.at("first"), "--listen", "127.0.0.1:0"], &[]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("a standby was promoted in epoch 2"), "{}", again.stderr);
+    // The promoted server is no former primary.
+    let (status, report) = place.promote("second", Some(&second));
+    assert_eq!(status, Some(1), "{report}");
+}
+
+#[test]
+fn without_its_standby_a_waiting_primary_refuses_writes() {
+    let place = Place::new();
+    let first = place.primary("first", &["--acknowledge", "standby", "--acknowledge-seconds", "1"]);
+    let second = place.standby(&first, "second");
+    create_table(&mut first.client(), "table1");
+    put(&mut first.client(), "table1", "p", "one", &serde_json::json!({}));
+    assert_eq!(exact_snapshot(&second), exact_snapshot(&first), "what is acknowledged is on the standby");
+    drop(second.kill9());
+    let insert = r#"{"PartitionKey":"p","RowKey":"two"}"#;
+    assert_eq!(code(&mut first.client(), "POST", "/table1", insert).0, 500);
+    assert_eq!(code(&mut first.client(), "GET", "/table1(PartitionKey='p',RowKey='two')", "").0, 404);
+    let busy = (503, "ServerBusy".to_owned());
+    assert_eq!(code(&mut first.client(), "POST", "/table1", r#"{"PartitionKey":"p","RowKey":"three"}"#), busy);
+    first.wait_for_log("the standby has not confirmed the last write");
+    let second = place.standby(&first, "second");
+    let began = Instant::now();
+    while code(&mut first.client(), "POST", "/table1", r#"{"PartitionKey":"p","RowKey":"four"}"#).0 != 201 {
+        assert!(began.elapsed() < TIMEOUT, "writes do not resume");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    wait_until_same(&first, &second);
+}
+
+#[test]
+fn a_standby_needs_the_token_and_the_right_folder() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    std::fs::write(place.at("other"), "another token, which is wrong").unwrap();
+    let of = format!("http://{}", first.address);
+    let run = |data: &str, token: &str| {
+        let (data, token) = (place.at(data), place.at(token));
+        let arguments = ["--of", &of, "--token-file", &token, "--data", &data, "--listen", "127.0.0.1:0"];
+        let result = PROGRAM.folder().run("standby", &arguments, &[]);
+        assert_eq!(result.code, Some(1), "{result:?}");
+        result.stderr
+    };
+    assert!(run("new", "other").contains("must contain one line with a token"));
+    std::fs::write(place.at("other"), "another-token-which-is-wrong").unwrap();
+    assert!(run("new", "other").contains("the primary does not accept the token"));
+    assert!(run("first", "token").contains("is not a standby"));
+    let (status, report) = place.promote("first", None);
+    assert_eq!(status, Some(1));
+    assert!(report.contains("is not a standby"), "{report}");
+}
