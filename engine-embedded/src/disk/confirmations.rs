@@ -39,6 +39,11 @@ impl Confirmations {
         }
     }
 
+    /// Returns the last confirmed transaction.
+    pub(crate) fn through(&self) -> Sequence {
+        self.lock().through
+    }
+
     /// Ends all waits, now and in the future. Nothing more is confirmed.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;

@@ -234,12 +234,17 @@ impl Replication {
                 return Err(Refusal::Dropped.into());
             }
         }
-        if self.waits_for_confirmations() && confirming != Some(hello.standby) {
+        if let Some(confirmations) = &self.0.confirmations
+            && confirming != Some(hello.standby)
+        {
             if confirming.is_some() && !hello.replaces {
                 return Err(Refusal::OtherStandby.into());
             }
-            // A base copy may be interrupted, so its standby does not count yet.
-            if hello.has.is_some() {
+            // Only a standby with everything that was acknowledged counts. Nothing is confirmed while the lineage is
+            // locked, so nothing is acknowledged in the meantime.
+            let acknowledged = self.0.shared.storage.tree.published().max(confirmations.through());
+            if hello.has.is_some_and(|has| has.last >= acknowledged.get()) {
+                tracing::info!(standby = %hello.standby, "writes wait for this standby from now on");
                 let role = Role::Primary { confirming: Some(hello.standby) };
                 let changed = Lineage { role, ..lineage.clone() };
                 self.0.shared.folder().write_lineage(&changed).map_err(ReplicationError::State)?;

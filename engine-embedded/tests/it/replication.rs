@@ -405,6 +405,20 @@ async fn a_write_is_acknowledged_after_the_standby_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_primary_does_not_wait_for_a_standby_that_is_behind() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    let behind = begin_standby(&first, &place.at("behind"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    drop(first);
+    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
+    first.replication.admit(&hello(&behind.log)).unwrap();
+    assert_eq!(first.replication.lineage().role, Role::Primary { confirming: None });
+    catch_up(&first, &behind);
+    assert_eq!(first.replication.lineage().role, Role::Primary { confirming: Some(behind.log.id()) });
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_standby_writes_are_refused_until_it_is_back() {
     let place = Place::new();
     let timeout = Duration::from_millis(200);

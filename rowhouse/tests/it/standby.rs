@@ -101,8 +101,9 @@ fn a_standby_follows_and_takes_over() {
     drop(first.kill9());
     second.wait_for_log("cannot follow");
     assert!(exact_snapshot(&second) == before);
-    let (one, _) = (last_sync(&mut client), std::thread::sleep(Duration::from_millis(1100)));
-    assert_eq!(last_sync(&mut client), one);
+    let stopped_at = last_sync(&mut client);
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(last_sync(&mut client), stopped_at);
     assert!(second.stop().0.success());
     let (status, report) = place.promote("second", None);
     assert_eq!(status, Some(0), "{report}");

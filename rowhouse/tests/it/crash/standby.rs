@@ -28,9 +28,9 @@ fn nothing_acknowledged_is_lost_when_standbys_take_over() {
         run.run_and_crash(primary, 400);
         // It is killed too, in half of the rounds.
         if round % 2 == 0 {
-            drop(standby.kill9())
+            drop(standby.kill9());
         } else {
-            assert!(standby.stop().0.success())
+            assert!(standby.stop().0.success());
         }
         let promoted = PROGRAM.folder().run("promote", &["--data", &next], &[]);
         assert_eq!(promoted.code, Some(0), "{promoted:?}");
