@@ -17,3 +17,4 @@ mod log_file;
 mod model_test;
 mod replication;
 mod snapshot;
+mod takeover_model;
