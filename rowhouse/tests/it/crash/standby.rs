@@ -24,6 +24,11 @@ fn nothing_acknowledged_is_lost_when_standbys_take_over() {
         let address = format!("http://{}", primary.address);
         let follow = ["--of", &address, "--token-file", &token, "--data", &next, "--extensions", "--keep-log", "1h"];
         let standby = PROGRAM.start_standby(&follow);
+        // The log of the standby begins after its copy, so the reader of the changes must have read something later.
+        let created = format!(r#"{{"TableName":"round{round}"}}"#);
+        assert_eq!(primary.client().request("POST", "/Tables", &[], created.as_bytes()).status, 201);
+        let deleted = format!("/Tables('round{round}')");
+        assert_eq!(primary.client().request("DELETE", &deleted, &[], b"").status, 204);
         run.check(&primary, round);
         run.run_and_crash(primary, 400);
         // It is killed too, in half of the rounds.
