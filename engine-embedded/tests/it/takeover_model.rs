@@ -1,8 +1,8 @@
 //! A model of confirmations, promotions and fencing, all of whose states are visited.
 //!
 //! Three folders begin as a primary that waits for its standby, a standby, and an empty folder. Messages arrive late or
-//! never, processes crash and lose what they have not synced, and standbys are promoted at any time. Rounds are limited,
-//! so that there are finitely many states.
+//! never, processes crash and lose what they have not synced, and standbys are promoted at any time. The numbers of
+//! epochs, transactions and crashes are limited.
 //!
 //! In every state, the primary with the highest epoch has every transaction that any primary ever acknowledged. It
 //! follows that no two primaries acknowledge different transactions at the same position of the log.
