@@ -141,6 +141,7 @@ fn reason_phrase(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         409 => "Conflict",
         411 => "Length Required",
+        410 => "Gone",
         412 => "Precondition Failed",
         413 => "Request Entity Too Large",
         415 => "Unsupported Media Type",
