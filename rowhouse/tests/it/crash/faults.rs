@@ -72,7 +72,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     const ROUNDS: u64 = 40;
     let disk = SimulatedDisk::new();
     let mut run = Run::new();
-    let mut server = disk.start();
+    let mut server = disk.start_with(&["--keep-log", "1h"]);
     run.check(&server, 0);
     let (mut reads_during_faults, mut outages) = (0, 0);
     for round in 1..=ROUNDS {
@@ -116,7 +116,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             }
             _ => continue,
         }
-        server = disk.start();
+        server = disk.start_with(&["--keep-log", "1h"]);
         run.check(&server, round);
     }
     println!("{outages} outages, {reads_during_faults} pages read during them");
