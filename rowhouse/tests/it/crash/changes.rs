@@ -105,7 +105,7 @@ fn rows(answer: &Response) -> Vec<Map<String, Value>> {
 fn next(answer: &Response) -> Option<String> {
     let mut options = String::new();
     for name in ["NextPartitionKey", "NextRowKey", "NextTableName"] {
-        if let Some(value) = answer.header(&format!("x-ms-continuation-{name}")) {
+        if let Some(value) = answer.header(&format!("x-ms-continuation-{name}").to_ascii_lowercase()) {
             options = format!("{options}&{name}={value}");
         }
     }
