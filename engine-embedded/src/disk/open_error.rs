@@ -117,8 +117,8 @@ impl fmt::Display for OpenError {
             ),
             Self::Restoring { folder } => write!(
                 f,
-                "a backup is being restored into {}, or a restore or the base copy of a standby was interrupted; restart \
-                 it with the same folder, or delete the folder",
+                "a backup is being restored into {}, or a restore or the base copy of a standby was interrupted; repeat \
+                 it into the same folder, or delete the folder",
                 folder.display()
             ),
             Self::Standby { folder } => write!(
