@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// The estimated size of a change apart from its key and its record, in bytes.
+pub(crate) const CHANGE_BYTES: usize = 128;
+
 /// How much of the change log an engine keeps. Whichever bound is reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepChanges {
@@ -26,6 +29,9 @@ pub struct KeepChanges {
     /// The maximum size of the log that is kept only for readers, in bytes.
     pub bytes: u64,
 }
+
+/// The future that the methods of a change log return.
+pub type ChangesFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChangesError>> + Send + 'a>>;
 
 /// A change log that can be read while the engine is open.
 pub trait ChangeLog: Send + Sync {
@@ -36,16 +42,11 @@ pub trait ChangeLog: Send + Sync {
     /// bytes. A single transaction may exceed it.
     ///
     /// Reads a bounded part of the log, so a page without transactions may be followed by others.
-    fn read<'a>(
-        &'a self,
-        from: u64,
-        selection: &'a ChangeSelection,
-        bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>>;
+    fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage>;
 
     /// Returns the position of the first kept transaction whose time is at or after the given one, or the position
     /// after the last transaction.
-    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>>;
+    fn find(&self, time: DateTime) -> ChangesFuture<'_, u64>;
 
     /// Returns a receiver of the position after the last transaction that can be read.
     fn watch(&self) -> watch::Receiver<u64>;
@@ -74,6 +75,20 @@ impl ChangeSelection {
     pub fn contains(&self, table: &TableKey) -> bool {
         self.account.as_ref().is_none_or(|account| *account == table.account)
             && self.table.as_ref().is_none_or(|selected| selected == table)
+    }
+
+    /// Returns whether a change is selected. Service properties belong to no table.
+    pub fn selects(&self, effect: &ChangeEffect) -> bool {
+        match effect {
+            ChangeEffect::Put { table, .. }
+            | ChangeEffect::Delete { table, .. }
+            | ChangeEffect::CreateTable { table, .. }
+            | ChangeEffect::DeleteTable { table }
+            | ChangeEffect::SetTable { table, .. } => self.contains(table),
+            ChangeEffect::SetProperties { account, .. } => {
+                self.table.is_none() && self.account.as_ref().is_none_or(|selected| selected == account)
+            }
+        }
     }
 }
 
@@ -155,6 +170,21 @@ pub enum ChangeEffect {
         /// The service properties.
         properties: Box<ServiceProperties>,
     },
+}
+
+impl ChangeEffect {
+    /// Returns the approximate size in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        CHANGE_BYTES
+            + match self {
+                Self::Put { key, record, .. } => key.len() + record.as_bytes().len(),
+                Self::Delete { key, .. } => key.len(),
+                Self::CreateTable { .. }
+                | Self::DeleteTable { .. }
+                | Self::SetTable { .. }
+                | Self::SetProperties { .. } => 0,
+            }
+    }
 }
 
 /// The reason why the change log could not be read.

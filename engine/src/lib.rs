@@ -16,8 +16,8 @@ pub mod parts;
 pub mod snapshot;
 
 pub use changes::{
-    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, KeepChanges,
-    KeptChanges,
+    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture,
+    KeepChanges, KeptChanges,
 };
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{

@@ -9,9 +9,6 @@ use engine::{Fault, TableKey};
 use model::{DateTime, Record, record};
 use std::sync::Arc;
 
-/// The size of a change without its key and record, in bytes.
-const CHANGE_BYTES: usize = 128;
-
 pub(super) struct Decoder<'s, F> {
     pub(super) selection: &'s ChangeSelection,
     /// Returns the name of a table.
@@ -35,7 +32,7 @@ impl<F: Fn(TableId) -> Result<Option<Arc<TableKey>>, Fault>> Decoder<'_, F> {
             Origin::Catalog => self.catalog_change(record.payload).ok_or_else(damaged)?,
             _ => self.entity_changes(record.payload, time, origin == Origin::Expiry, damaged)?,
         };
-        let bytes = changes.iter().map(|change| change_bytes(&change.effect)).sum();
+        let bytes = changes.iter().map(|change| change.effect.bytes()).sum();
         Ok((!changes.is_empty()).then_some((ChangedTransaction { position, time, changes }, bytes)))
     }
 
@@ -112,26 +109,7 @@ impl<F: Fn(TableId) -> Result<Option<Arc<TableKey>>, Fault>> Decoder<'_, F> {
             }
             (effect, _) => effect,
         };
-        let is_selected = match &effect {
-            ChangeEffect::SetProperties { account, .. } => {
-                self.selection.table.is_none() && self.selection.account.as_ref().is_none_or(|only| only == account)
-            }
-            ChangeEffect::Put { table, .. }
-            | ChangeEffect::Delete { table, .. }
-            | ChangeEffect::CreateTable { table, .. }
-            | ChangeEffect::DeleteTable { table }
-            | ChangeEffect::SetTable { table, .. } => self.selection.contains(table),
-        };
+        let is_selected = self.selection.selects(&effect);
         Some(is_selected.then_some(Change { index: 0, effect }).into_iter().collect())
     }
-}
-
-/// Returns the approximate size of a change in memory, in bytes.
-fn change_bytes(effect: &ChangeEffect) -> usize {
-    CHANGE_BYTES
-        + match effect {
-            ChangeEffect::Put { key, record, .. } => key.len() + record.as_bytes().len(),
-            ChangeEffect::Delete { key, .. } => key.len(),
-            _ => 0,
-        }
 }

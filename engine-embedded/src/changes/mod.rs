@@ -14,14 +14,12 @@ use crate::log::real_disk::RealDisk;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
 use decoding::Decoder;
-use engine::changes::{ChangeLog, ChangePage, ChangeSelection, ChangesError, KeptChanges};
+use engine::changes::{ChangeLog, ChangePage, ChangeSelection, ChangesError, ChangesFuture, KeptChanges};
 use engine::figures::ChangeLogFigures;
 use engine::{Fault, TableKey};
 use model::DateTime;
 use std::collections::HashMap;
-use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -58,7 +56,7 @@ impl EmbeddedChanges {
     fn on_blocking_thread<'a, T: Send + 'static>(
         &self,
         read: impl FnOnce(&Inner) -> Result<T, ChangesError> + Send + 'static,
-    ) -> Pin<Box<dyn Future<Output = Result<T, ChangesError>> + Send + 'a>> {
+    ) -> ChangesFuture<'a, T> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             inner.shared.check_open().map_err(ChangesError::Fault)?;
@@ -73,17 +71,12 @@ impl ChangeLog for EmbeddedChanges {
         self.0.kept()
     }
 
-    fn read<'a>(
-        &'a self,
-        from: u64,
-        selection: &'a ChangeSelection,
-        bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>> {
+    fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         let selection = selection.clone();
         self.on_blocking_thread(move |inner| inner.read(Sequence::new(from), &selection, bytes))
     }
 
-    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>> {
+    fn find(&self, time: DateTime) -> ChangesFuture<'_, u64> {
         self.on_blocking_thread(move |inner| inner.find(time).map(Sequence::get))
     }
 

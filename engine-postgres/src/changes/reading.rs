@@ -6,10 +6,10 @@ use crate::connections::rows::column;
 use crate::log_state::LogState;
 use crate::state::PostgresState;
 use engine::{
-    Change, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, Fault, KeptChanges, TableKey,
+    Change, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture, Fault,
+    KeptChanges, TableKey,
 };
 use model::{AccountName, Clock, DateTime, TableName};
-use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_postgres::Row;
@@ -47,16 +47,11 @@ impl<C: Clock> ChangeLog for PostgresChanges<C> {
         self.log.kept()
     }
 
-    fn read<'a>(
-        &'a self,
-        from: u64,
-        selection: &'a ChangeSelection,
-        bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>> {
+    fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(self.shared.read_changes(from, selection, bytes))
     }
 
-    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>> {
+    fn find(&self, time: DateTime) -> ChangesFuture<'_, u64> {
         Box::pin(async move { self.shared.find_change(time).await.map_err(ChangesError::Fault) })
     }
 

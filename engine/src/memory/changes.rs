@@ -8,19 +8,16 @@
 
 use super::MemoryState;
 use crate::changes::{
-    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, KeepChanges,
-    KeptChanges,
+    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture,
+    KeepChanges, KeptChanges,
 };
 use model::{AccountName, Clock, DateTime};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::PoisonError;
 use tokio::sync::watch;
 
 /// The maximum number of transactions that one read visits.
 const READ_TRANSACTIONS_MAX: usize = 4096;
-/// The estimated size of a change apart from its key and its record, in bytes.
-const CHANGE_BYTES: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct MemoryChanges {
@@ -44,7 +41,7 @@ impl MemoryChanges {
         self.last_time = self.last_time.max(time);
         let changes: Vec<Change> =
             (0..).zip(effects).map(|(index, effect): (u32, _)| Change { index, effect }).collect();
-        let bytes = changes.iter().map(|change| bytes_of(&change.effect) as u64).sum();
+        let bytes = changes.iter().map(|change| change.effect.bytes() as u64).sum();
         let position = *self.next.borrow();
         self.transactions.push_back((ChangedTransaction { position, time: self.last_time, changes }, bytes));
         self.bytes += bytes;
@@ -74,7 +71,7 @@ impl MemoryChanges {
     pub(super) fn clear_account(&mut self, account: &AccountName) {
         let of_account = ChangeSelection { account: Some(account.clone()), table: None };
         for (transaction, _) in &mut self.transactions {
-            transaction.changes.retain(|change| !selects(&of_account, &change.effect));
+            transaction.changes.retain(|change| !of_account.selects(&change.effect));
         }
     }
 
@@ -94,8 +91,8 @@ impl MemoryChanges {
         let mut bytes = 0;
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         for (transaction, _) in self.transactions.iter().skip(skipped).take(READ_TRANSACTIONS_MAX) {
-            let is_selected = |change: &&Change| selects(selection, &change.effect);
-            let bytes_of = |change: &Change| bytes_of(&change.effect);
+            let is_selected = |change: &&Change| selection.selects(&change.effect);
+            let bytes_of = |change: &Change| change.effect.bytes();
             let more: usize = transaction.changes.iter().filter(is_selected).map(bytes_of).sum();
             if more > 0 {
                 bytes += more;
@@ -116,31 +113,6 @@ impl MemoryChanges {
     }
 }
 
-fn selects(selection: &ChangeSelection, effect: &ChangeEffect) -> bool {
-    match effect {
-        ChangeEffect::Put { table, .. }
-        | ChangeEffect::Delete { table, .. }
-        | ChangeEffect::CreateTable { table, .. }
-        | ChangeEffect::DeleteTable { table }
-        | ChangeEffect::SetTable { table, .. } => selection.contains(table),
-        ChangeEffect::SetProperties { account, .. } => {
-            selection.table.is_none() && selection.account.as_ref().is_none_or(|selected| selected == account)
-        }
-    }
-}
-
-fn bytes_of(effect: &ChangeEffect) -> usize {
-    CHANGE_BYTES
-        + match effect {
-            ChangeEffect::Put { key, record, .. } => key.len() + record.as_bytes().len(),
-            ChangeEffect::Delete { key, .. } => key.len(),
-            ChangeEffect::CreateTable { .. }
-            | ChangeEffect::DeleteTable { .. }
-            | ChangeEffect::SetTable { .. }
-            | ChangeEffect::SetProperties { .. } => 0,
-        }
-}
-
 impl<C: Clock> MemoryState<C> {
     /// Only called if the engine keeps a change log.
     fn changes<R>(&self, read: impl FnOnce(&MemoryChanges) -> R) -> R {
@@ -154,19 +126,14 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
         self.changes(MemoryChanges::kept)
     }
 
-    fn read<'a>(
-        &'a self,
-        from: u64,
-        selection: &'a ChangeSelection,
-        bytes: usize,
-    ) -> Pin<Box<dyn Future<Output = Result<ChangePage, ChangesError>> + Send + 'a>> {
+    fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(async move {
             self.check_open().map_err(ChangesError::Fault)?;
             self.changes(|changes| changes.read(from, selection, bytes))
         })
     }
 
-    fn find<'a>(&'a self, time: DateTime) -> Pin<Box<dyn Future<Output = Result<u64, ChangesError>> + Send + 'a>> {
+    fn find(&self, time: DateTime) -> ChangesFuture<'_, u64> {
         Box::pin(async move {
             self.check_open().map_err(ChangesError::Fault)?;
             Ok(self.changes(|changes| changes.find(time)))
@@ -181,6 +148,7 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::CHANGE_BYTES;
     use crate::contract::{Engine, TableKey};
     use crate::memory::Memory;
     use model::clock::SystemClock;
