@@ -376,43 +376,56 @@ impl<D: Disk> Archive<D> {
         unfinished: &str,
         pause: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Option<ArchivedSegment>, OpenLogError> {
-        let mut footer = summarize(log, id, next)?;
-        let name = Name::Live(id).to_string();
-        let source = log.open_to_read(&name).map_err(|error| DiskError::new("open", &name, error))?;
+        let mut reader = SegmentReader::open(log, id, READ_BYTES)?;
+        let header = reader.header(id)?;
+        let length = next.previous.offset;
         let failed = |doing, error| DiskError::new(doing, unfinished, error);
-        let target = self.disk.create(unfinished).map_err(|error| failed("create", error))?;
-        let (mut read, mut at) = (0, 0);
-        for block in &mut footer.blocks {
-            let length = usize::try_from((footer.length - read).min(BLOCK_BYTES as u64)).unwrap_or(BLOCK_BYTES);
-            let mut bytes = vec![0; length];
-            let count = source.read_at(&mut bytes, read).map_err(|error| DiskError::new("read", &name, error))?;
-            if count < length {
-                return Err(OpenLogError::damaged(&name, "it became shorter while it was read"));
+        let file = self.disk.create(unfinished).map_err(|error| failed("create", error))?;
+        let mut target = Target { file, name: unfinished, end: 0, blocks: Vec::new() };
+        let (mut oldest, mut newest, mut groups) = (0, 0, Vec::new());
+        // What was read and is not written yet.
+        let mut pending = header.encode().to_vec();
+        let mut at = Position { end: header.beginning(), last: header.first.previous() };
+        while at.end.offset < length {
+            let Some(group) = reader.group(&header, at)? else {
+                let what =
+                    format!("it cannot be read at byte {}, so it is not archived and not released", at.end.offset);
+                return Err(OpenLogError::damaged(&Name::Live(id).to_string(), what));
+            };
+            groups.push((at.end.offset, group.header.first));
+            for record in format::records(group.body(), group.header.count) {
+                newest = newest.max(record.header.stamp);
+                if oldest == 0 {
+                    oldest = record.header.stamp;
+                }
             }
-            let compressed = lz4_flex::block::compress(&bytes);
-            let stored = if compressed.len() < length { &compressed } else { &bytes };
-            target.write_all_at(stored, at).map_err(|error| failed("write", error))?;
-            // A sync of the whole file at the end would delay the syncs of groups.
-            if !planted(Mutant::ArchiveWithoutSync) {
-                target.sync_data().map_err(|error| failed("sync", error))?;
-            }
-            block.bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
-            block.at = at;
-            (read, at) = (read + length as u64, at + stored.len() as u64);
-            let nanoseconds = (length as u64).saturating_mul(1_000_000_000) / BYTES_PER_SECOND;
-            if !pause(Duration::from_nanos(nanoseconds)) {
-                return Ok(None);
+            pending.extend_from_slice(group.bytes);
+            at = group.end(at);
+            let whole = pending.len() - pending.len() % BLOCK_BYTES;
+            for block in pending.drain(..whole).as_slice().chunks_exact(BLOCK_BYTES) {
+                if !target.write(block, pause)? {
+                    return Ok(None);
+                }
             }
         }
+        if !pending.is_empty() && !target.write(&pending, pause)? {
+            return Ok(None);
+        }
+        let Target { file, end, mut blocks, .. } = target;
+        for (offset, first) in groups {
+            let block = usize::try_from(offset).unwrap_or(usize::MAX) / BLOCK_BYTES;
+            if let Some(block) = blocks.get_mut(block) {
+                block.group.get_or_insert((offset, first));
+            }
+        }
+        let footer = Footer { id, length, first: header.first, end: at.last.next(), oldest, newest, blocks };
         let encoded = footer.encode();
-        target.write_all_at(&encoded, at).map_err(|error| failed("write", error))?;
-        if !planted(Mutant::ArchiveWithoutSync) {
-            target.sync_data().map_err(|error| failed("sync", error))?;
-        }
+        file.write_all_at(&encoded, end).map_err(|error| failed("write", error))?;
+        sync(&file).map_err(|error| failed("sync", error))?;
         let archived = archived_name(id);
         self.disk.rename(unfinished, &archived).map_err(|error| failed("rename", error))?;
         self.disk.sync_folder().map_err(|error| failed("sync the folder of", error))?;
-        Ok(Some(footer.segment(at + encoded.len() as u64)))
+        Ok(Some(footer.segment(end + encoded.len() as u64)))
     }
 
     /// Drops the oldest segment. Returns it, or `None` if there is none.
@@ -430,33 +443,34 @@ impl<D: Disk> Archive<D> {
     }
 }
 
-/// Reads a sealed segment and describes it. The blocks have no place in the archived file yet.
-fn summarize<D: Disk>(log: &D, id: u64, next: &SegmentHeader) -> Result<Footer, OpenLogError> {
-    let mut reader = SegmentReader::open(log, id, READ_BYTES)?;
-    let header = reader.header(id)?;
-    let length = next.previous.offset;
-    let blocks = usize::try_from(length).unwrap_or(usize::MAX).div_ceil(BLOCK_BYTES);
-    let mut blocks = vec![Block { at: 0, bytes: 0, group: None }; blocks];
-    let (mut oldest, mut newest) = (0, 0);
-    let mut at = Position { end: header.beginning(), last: header.first.previous() };
-    while at.end.offset < length {
-        let Some(group) = reader.group(&header, at)? else {
-            let what = format!("it cannot be read at byte {}, so it is not archived and not released", at.end.offset);
-            return Err(OpenLogError::damaged(&Name::Live(id).to_string(), what));
-        };
-        let block = usize::try_from(at.end.offset).unwrap_or(usize::MAX) / BLOCK_BYTES;
-        if let Some(block) = blocks.get_mut(block) {
-            block.group.get_or_insert((at.end.offset, group.header.first));
-        }
-        for record in format::records(group.body(), group.header.count) {
-            newest = newest.max(record.header.stamp);
-            if oldest == 0 {
-                oldest = record.header.stamp;
-            }
-        }
-        at = group.end(at);
+/// A file to which blocks are written.
+struct Target<'n, F> {
+    file: F,
+    name: &'n str,
+    end: u64,
+    /// The blocks so far, without their groups.
+    blocks: Vec<Block>,
+}
+
+impl<F: DiskFile> Target<'_, F> {
+    /// Compresses a block and writes it. Returns false if the caller must stop.
+    fn write(&mut self, block: &[u8], pause: &mut dyn FnMut(Duration) -> bool) -> Result<bool, DiskError> {
+        let compressed = lz4_flex::block::compress(block);
+        let stored = if compressed.len() < block.len() { &compressed } else { block };
+        let failed = |doing, error| DiskError::new(doing, self.name, error);
+        self.file.write_all_at(stored, self.end).map_err(|error| failed("write", error))?;
+        // A sync of the whole file at the end would delay the syncs of groups.
+        sync(&self.file).map_err(|error| failed("sync", error))?;
+        let bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
+        self.blocks.push(Block { at: self.end, bytes, group: None });
+        self.end += stored.len() as u64;
+        let nanoseconds = (block.len() as u64).saturating_mul(1_000_000_000) / BYTES_PER_SECOND;
+        Ok(pause(Duration::from_nanos(nanoseconds)))
     }
-    Ok(Footer { id, length, first: header.first, end: at.last.next(), oldest, newest, blocks })
+}
+
+fn sync(file: &impl DiskFile) -> io::Result<()> {
+    if planted(Mutant::ArchiveWithoutSync) { Ok(()) } else { file.sync_data() }
 }
 
 fn read_footer<D: Disk>(disk: &D, name: &str) -> Result<(Footer, u64), OpenLogError> {

@@ -3,7 +3,7 @@
 //! A reader takes no lock while it reads. A segment may therefore be archived, reused or dropped under it; the reader
 //! notices, because a group is only valid in the segment in which it was written, and looks for the segment again.
 
-use crate::log::archive::{Archive, ArchivedFile};
+use crate::log::archive::{Archive, ArchivedFile, ArchivedSegment};
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, Record, SegmentEnd};
@@ -124,7 +124,8 @@ struct Found {
     first: Sequence,
     /// The first transaction of the next segment; `None` in the current one.
     end: Option<Sequence>,
-    is_live: bool,
+    /// `None` if the segment is live.
+    archived: Option<ArchivedSegment>,
 }
 
 impl<D: Disk> LogReader<D> {
@@ -180,7 +181,7 @@ impl<D: Disk> LogReader<D> {
         let after = files.live.partition_point(|segment| segment.first <= sequence);
         if let Some(live) = after.checked_sub(1).and_then(|index| files.live.get(index)) {
             let end = files.live.get(after).map(|next| next.first);
-            return Ok(Found { id: live.id, first: live.first, end, is_live: true });
+            return Ok(Found { id: live.id, first: live.first, end, archived: None });
         }
         drop(files);
         let archived = self.archive().and_then(|archive| archive.find(sequence));
@@ -188,7 +189,7 @@ impl<D: Disk> LogReader<D> {
             id: segment.id,
             first: segment.first,
             end: Some(segment.end),
-            is_live: false,
+            archived: Some(segment),
         });
         found.ok_or_else(|| ReadLogError::Dropped(self.first()))
     }
@@ -207,15 +208,13 @@ impl<D: Disk> LogReader<D> {
         let found = self.find(*next)?;
         let name = Name::Live(found.id).to_string();
         let mut place = self.places().find(found.id, *next);
-        let source = if found.is_live {
-            let file = self.shared.segments.disk.open_to_read(&name);
-            Source::Live(file.map_err(|error| DiskError::new("open", &name, error))?)
-        } else {
-            let archived = self.archive().and_then(|archive| Some((archive, archive.find(*next)?)));
-            let Some((archive, segment)) = archived else { return Ok(ControlFlow::Continue(())) };
+        let source = if let Some((archive, segment)) = self.archive().zip(found.archived) {
             let file = archive.read(segment)?;
             place = place.max(file.place(*next));
             Source::Archived(Box::new(file))
+        } else {
+            let file = self.shared.segments.disk.open_to_read(&name);
+            Source::Live(file.map_err(|error| DiskError::new("open", &name, error))?)
         };
         let mut reader = SegmentReader::new(name, source, READ_BYTES)?;
         let header = reader.header(found.id)?;
