@@ -189,10 +189,7 @@ impl Folder {
     }
 
     pub(crate) fn write_lineage(&self, lineage: &Lineage) -> Result<(), OpenError> {
-        let new = self.path.join(NEW_LINEAGE);
-        write_synced(&new, &lineage.encode())
-            .and_then(|()| rename(&new, &self.path.join(LINEAGE)))
-            .and_then(|()| sync_folder(&self.path))
+        self.replace_file(LINEAGE, NEW_LINEAGE, &lineage.encode())
             .map_err(|error| OpenError::io("write the state of the replication in", &self.path, error))
     }
 
@@ -307,11 +304,16 @@ impl Folder {
     }
 
     fn replace_marker(&self, text: &str) -> Result<(), OpenError> {
-        let new = self.path.join(NEW_MARKER);
-        write_synced(&new, text)
-            .and_then(|()| rename(&new, &self.path.join(MARKER)))
-            .and_then(|()| sync_folder(&self.path))
+        self.replace_file(MARKER, NEW_MARKER, text)
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))
+    }
+
+    /// Replaces a file as a whole, so that a crash leaves the old or the new one.
+    fn replace_file(&self, name: &str, new_name: &str, text: &str) -> io::Result<()> {
+        let new = self.path.join(new_name);
+        write_synced(&new, text)?;
+        rename(&new, &self.path.join(name))?;
+        sync_folder(&self.path)
     }
 
     /// Marks the log and the tree as completely created.
