@@ -39,8 +39,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
-/// The cache size for a database that is read once, in bytes.
-const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// The cache size for a database that serves no requests, in bytes.
+pub(crate) const SMALL_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenSettings {
@@ -53,12 +53,31 @@ pub(crate) struct Storage {
     pub(crate) upkeep: Upkeep<RealDisk>,
     appender: Mutex<Appender>,
     durability: Durability,
-    /// The transaction after the last one that is visible and on disk. It is changed only while there are receivers.
-    readable: watch::Sender<u64>,
-    /// The last transaction that is on disk. It is changed only while there are receivers.
-    synced: watch::Sender<u64>,
+    /// The transaction after the last one that is visible and on disk.
+    readable: Announced,
+    /// The last transaction that is on disk.
+    synced: Announced,
     /// Set if writes wait for a standby.
     confirmations: OnceLock<Arc<Confirmations>>,
+}
+
+/// A sequence that never decreases, for those who wait for it. It is updated only while there are receivers.
+#[derive(Debug, Default)]
+struct Announced(watch::Sender<u64>);
+
+impl Announced {
+    fn update(&self, current: impl FnOnce() -> Sequence) {
+        if self.0.receiver_count() > 0 {
+            let current = current().get();
+            self.0.send_if_modified(|known| std::mem::replace(known, current.max(*known)) < current);
+        }
+    }
+
+    fn watch(&self, current: impl FnOnce() -> Sequence) -> watch::Receiver<u64> {
+        let receiver = self.0.subscribe();
+        self.update(current);
+        receiver
+    }
 }
 
 /// The end of the log. Whoever holds it determines the serial order.
@@ -152,15 +171,15 @@ impl Storage {
             upkeep,
             appender: Mutex::new(Appender { writer, group, step: Step::Idle, unconfirmed: None }),
             durability: settings.durability,
-            readable: watch::Sender::default(),
-            synced: watch::Sender::default(),
+            readable: Announced::default(),
+            synced: Announced::default(),
             confirmations: OnceLock::new(),
         })
     }
 
     /// Opens a copy of a folder's tree for reading only, with the transactions of the log that are not in its files.
     pub(crate) fn open_read_only(tree: &Path, log: &Path) -> Result<Tree, OpenError> {
-        let opened = guarded_tree(tree, || Tree::open(tree, TreeSettings { cache_bytes: CHECK_CACHE_BYTES }))?;
+        let opened = guarded_tree(tree, || Tree::open(tree, TreeSettings { cache_bytes: SMALL_CACHE_BYTES }))?;
         let persisted = opened.persisted();
         let inspected = inspect(&RealDisk::new(log), READ_BYTES, Some(persisted), &mut |record| apply(&opened, record))
             .map_err(|error| log_error(log, error))?;
@@ -235,17 +254,12 @@ impl Storage {
 
     /// Returns a receiver of [`Self::readable`].
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        let receiver = self.readable.subscribe();
-        self.signal();
-        receiver
+        self.readable.watch(|| self.readable())
     }
 
     /// Wakes those who wait for transactions that have become readable.
     fn signal(&self) {
-        if self.readable.receiver_count() > 0 {
-            let readable = self.readable().get();
-            self.readable.send_if_modified(|known| std::mem::replace(known, readable.max(*known)) < readable);
-        }
+        self.readable.update(|| self.readable());
     }
 
     /// Makes writes wait for a standby from now on. Requires [`Durability::Sync`].
@@ -256,16 +270,11 @@ impl Storage {
 
     /// Returns a receiver of the last transaction that is on disk.
     pub(crate) fn watch_synced(&self) -> watch::Receiver<u64> {
-        let receiver = self.synced.subscribe();
-        self.signal_synced();
-        receiver
+        self.synced.watch(|| self.upkeep.synced_through())
     }
 
     fn signal_synced(&self) {
-        if self.synced.receiver_count() > 0 {
-            let synced = self.upkeep.synced_through().get();
-            self.synced.send_if_modified(|known| std::mem::replace(known, synced.max(*known)) < synced);
-        }
+        self.synced.update(|| self.upkeep.synced_through());
     }
 
     /// Returns whether writes are refused because a standby has not confirmed the last one.

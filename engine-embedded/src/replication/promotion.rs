@@ -4,11 +4,9 @@ use crate::disk::folder::{self, Folder};
 use crate::disk::lineage::{Epoch, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::opening;
-use crate::disk::storage::OpenSettings;
+use crate::disk::storage::{OpenSettings, SMALL_CACHE_BYTES};
 use crate::log::options::Durability;
 use std::path::Path;
-
-const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The result of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +26,8 @@ pub fn lineage_of(path: &Path) -> Result<Option<Lineage>, OpenError> {
 /// is interrupted, the folder is still a standby, and the promotion can be repeated.
 pub fn promote_folder(path: &Path) -> Result<Promotion, OpenError> {
     let (mut folder, lineage, _) = Folder::acquire_standby(path)?;
-    let storage = opening::open(&mut folder, OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Sync })?;
+    let storage =
+        opening::open(&mut folder, OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync })?;
     let storage_error = |error| OpenError::storage(path, error);
     storage.recover().map_err(storage_error)?;
     let number = lineage.epoch() + 1;

@@ -6,7 +6,7 @@ use crate::disk::folder::Folder;
 use crate::disk::lineage::{Epoch, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
-use crate::disk::storage::{Items, OpenSettings, Storage, decode, guarded_tree};
+use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
 use crate::disk::storage_error::StorageError;
 use crate::log::options::Durability;
 use crate::sequence::Sequence;
@@ -18,8 +18,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The cache size for a folder that is only written to, in bytes.
-const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// The size at which entries of a base copy are applied, in bytes. It exceeds what a transaction can add, so that there
 /// are fewer batches than transactions.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -46,7 +44,8 @@ impl StandbyFolder {
         let folder = Folder::acquire_to_restore(path)?;
         folder.create_parts()?;
         let tree_path = folder.tree();
-        let tree = guarded_tree(&tree_path, || Tree::create(&tree_path, TreeSettings { cache_bytes: CACHE_BYTES }))?;
+        let tree =
+            guarded_tree(&tree_path, || Tree::create(&tree_path, TreeSettings { cache_bytes: SMALL_CACHE_BYTES }))?;
         let lineage = Lineage { role: Role::Standby { id: standby }, ..primary.clone() };
         let (sequence, applied) = (Sequence::new(sequence), Sequence::ZERO);
         Ok(Self { tree, sequence, applied, items: Vec::new(), item_bytes: 0, lineage, folder })
@@ -101,7 +100,7 @@ impl StandbyFolder {
             return Err(FrameError::ENTRY.into());
         }
         let Self { tree, lineage, mut folder, .. } = self;
-        let settings = OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Sync };
+        let settings = OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync };
         let storage = Storage::open_log(&folder, tree, settings, true)?;
         storage.begin_epoch(lineage.epoch())?;
         storage.recover()?;

@@ -6,7 +6,7 @@ use crate::disk::folder::Folder;
 use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{Operations, Origin};
-use crate::disk::storage::{OpenSettings, Storage};
+use crate::disk::storage::{OpenSettings, SMALL_CACHE_BYTES, Storage};
 use crate::disk::storage_error::StorageError;
 use crate::log::options::Durability;
 use crate::tree::Merge;
@@ -16,8 +16,6 @@ use model::{AccountName, DateTime, ServiceProperties};
 use std::path::Path;
 use std::time::Duration;
 
-/// The cache size for a folder that is only written to, in bytes.
-const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// A data folder that is being filled.
@@ -36,7 +34,7 @@ impl RestoredFolder {
     /// Creates the folder, which must be missing, empty, or left by an interrupted restore.
     pub fn begin(path: &Path) -> Result<Self, OpenError> {
         let folder = Folder::acquire_to_restore(path)?;
-        let settings = OpenSettings { cache_bytes: CACHE_BYTES, durability: Durability::Interval };
+        let settings = OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Interval };
         let storage = Storage::create(&folder, settings)?;
         let operations = Operations::default();
         Ok(Self {
