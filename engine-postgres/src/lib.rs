@@ -68,6 +68,13 @@ pub struct PostgresOptions {
     pub keep_changes: Option<KeepChanges>,
 }
 
+impl PostgresOptions {
+    /// Returns the options for a database that is not distributed, without a password and without a change log.
+    pub fn new(url: impl Into<String>, connections_max: usize) -> Self {
+        Self { url: url.into(), password: None, connections_max, distribute: false, keep_changes: None }
+    }
+}
+
 impl std::fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresOptions").field("connections_max", &self.connections_max).finish_non_exhaustive()

@@ -14,7 +14,7 @@ type TestEngine = Postgres<SystemClock>;
 
 async fn open(url: String, distribute: bool) -> TestEngine {
     // The number of connections that may wait for an unresponsive node.
-    let options = PostgresOptions { url, password: None, connections_max: 30, distribute, keep_changes: None };
+    let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 30) };
     Postgres::open(&options, SystemClock).await.unwrap()
 }
 
@@ -137,13 +137,7 @@ async fn connections_are_shared_fairly_among_equal_nodes() {
     let settings = Settings::new(&url, None).unwrap();
     assert_eq!(settings.nodes.len(), 2, "{url}");
     for (connections_max, each) in [(1, 1), (4, 2), (5, 3)] {
-        let options = PostgresOptions {
-            url: url.clone(),
-            password: None,
-            connections_max,
-            distribute: false,
-            keep_changes: None,
-        };
+        let options = PostgresOptions::new(url.clone(), connections_max);
         let engine = Postgres::open(&options, SystemClock).await.unwrap();
         let mut leases = Vec::new();
         for _ in 0..each {

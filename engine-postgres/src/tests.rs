@@ -28,13 +28,7 @@ impl Clock for StoppedClock {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slots_differ() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Slots").unwrap() };
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
     let insert = || {
@@ -60,13 +54,7 @@ async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slot
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have_given_out() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let first = Postgres::open(&options, StoppedClock).await.unwrap();
     let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
     let number = cluster.sql(&options.url, held);
@@ -98,13 +86,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Kept").unwrap() };
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     engine.create_table(&table).await.unwrap();
@@ -158,13 +140,7 @@ const PARTITION: &str = r"'\x000000000000000170'::bytea";
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Planned").unwrap() };
     engine.create_table(&table).await.unwrap();
@@ -219,13 +195,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 4,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 4);
     let engine = Arc::new(Postgres::open(&options, SystemClock).await.unwrap());
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Left").unwrap() };
     engine.create_table(&table).await.unwrap();
@@ -259,13 +229,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 1,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 1);
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     let lease = engine.shared.pool.take().await.ok().unwrap();
     let account = AccountName::new("account1").unwrap();
@@ -287,13 +251,7 @@ async fn an_unreachable_database_is_named_without_the_password() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_loss_of_another_node_is_no_internal_error() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     let lease = engine.shared.pool.take().await.unwrap();
     // Citus forwards the message of libpq, which has further lines.

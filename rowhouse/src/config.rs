@@ -337,11 +337,9 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
     };
     let distribute = args.distribute.unwrap_or(false);
     Ok(Storage::Database(PostgresOptions {
-        url: url.0.clone(),
         password,
-        connections_max,
         distribute,
-        keep_changes: None,
+        ..PostgresOptions::new(url.0.clone(), connections_max)
     }))
 }
 

@@ -24,8 +24,7 @@ const READER: &str =
     "SELECT pid FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE datname = current_database()";
 
 async fn try_open(url: &str, keep_changes: Option<KeepChanges>) -> Result<Server, StoreError> {
-    let options =
-        PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute: false, keep_changes };
+    let options = PostgresOptions { keep_changes, ..PostgresOptions::new(url.to_owned(), 6) };
     Postgres::open(&options, SystemClock).await
 }
 

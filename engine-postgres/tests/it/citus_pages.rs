@@ -22,7 +22,7 @@ const PAGES_MIN: u32 = 400;
 type TestEngine = Postgres<ManualClock>;
 
 async fn open(url: String) -> TestEngine {
-    let options = PostgresOptions { url, password: None, connections_max: 16, distribute: false, keep_changes: None };
+    let options = PostgresOptions::new(url, 16);
     Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
 }
 
@@ -128,13 +128,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     let mut random = Random::from_environment(SEED);
     let database = cluster.database();
     let table = table("Pages");
-    let options = PostgresOptions {
-        url: cluster.workers(&database),
-        password: None,
-        connections_max: 16,
-        distribute: true,
-        keep_changes: None,
-    };
+    let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.workers(&database), 16) };
     let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     let memory = Memory::new(ManualClock::at(START_TICKS));
     engine.create_table(&table).await.unwrap();
@@ -192,13 +186,7 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
     let Some(cluster) = CitusCluster::start(2) else { return };
     let database = cluster.database();
     let table = table("Silent");
-    let options = PostgresOptions {
-        url: cluster.workers(&database),
-        password: None,
-        connections_max: 16,
-        distribute: true,
-        keep_changes: None,
-    };
+    let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.workers(&database), 16) };
     let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     engine.create_table(&table).await.unwrap();
     let partitions = (0..40).map(|n| n.to_string()).collect::<Vec<_>>();

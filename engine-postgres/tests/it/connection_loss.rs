@@ -97,13 +97,7 @@ fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
 async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_unknown() {
     let Some(cluster) = Cluster::shared() else { return };
     let proxy = Proxy::start(&cluster.database());
-    let options = PostgresOptions {
-        url: proxy.url.clone(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(proxy.url.clone(), 2);
     let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     let (table, marked) = (table("Broken"), key("p", MARK));
     engine.create_table(&table).await.unwrap();

@@ -21,7 +21,7 @@ fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
 fn open_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
     let url = Cluster::shared()?.database();
     let keep_changes = Some(KeepChanges { age: Duration::from_secs(86400), bytes: 1 << 30 });
-    let options = PostgresOptions { url, password: None, connections_max: 8, distribute: false, keep_changes };
+    let options = PostgresOptions { keep_changes, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
     let engine = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap();
     let log = engine.change_log().unwrap();
@@ -29,7 +29,7 @@ fn open_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<d
 }
 
 fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
-    let options = PostgresOptions { url, password: None, connections_max: 8, distribute, keep_changes: None };
+    let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
     (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
@@ -44,7 +44,7 @@ every_case_of_changes!(changes_on_postgres, open_with_changes);
 async fn service_properties_survive_a_restart() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
-    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false, keep_changes: None };
+    let options = PostgresOptions::new(url, 4);
     let open = async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     restart::survives_a_restart(open).await;
 }

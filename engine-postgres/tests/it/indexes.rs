@@ -20,13 +20,7 @@ const ENTRIES: &str = "SELECT count(*) FROM rowhouse_index_entries";
 const INDEXES: &str = "SELECT count(*) FROM rowhouse_indexes";
 
 async fn open(url: &str) -> Server {
-    let options = PostgresOptions {
-        url: url.to_owned(),
-        password: None,
-        connections_max: 6,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(url.to_owned(), 6);
     Arc::new(Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap())
 }
 

@@ -20,7 +20,7 @@ impl EngineOpener for DatabaseOpener {
 
     async fn open(&self, clock: ManualClock, _: bool) -> Postgres<ManualClock> {
         let (url, distribute) = (self.url.clone(), self.distribute);
-        let options = PostgresOptions { url, password: None, connections_max: 4, distribute, keep_changes: None };
+        let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 4) };
         Postgres::open(&options, clock).await.unwrap()
     }
 

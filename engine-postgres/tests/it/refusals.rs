@@ -18,8 +18,7 @@ const WAITING: &str =
 async fn a_refusal_after_a_wait_for_a_lock_does_not_mix_two_states() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
-    let options =
-        PostgresOptions { url: url.clone(), password: None, connections_max: 2, distribute: false, keep_changes: None };
+    let options = PostgresOptions::new(url.clone(), 2);
     let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
     let table = table("Exchanged");
     engine.create_table(&table).await.unwrap();

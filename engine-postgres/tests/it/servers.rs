@@ -23,8 +23,7 @@ type Server = Arc<Postgres<ManualClock>>;
 
 async fn open(url: &str, ticks: i64) -> Server {
     let distribute = url.contains("load_balance_hosts");
-    let options =
-        PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute, keep_changes: None };
+    let options = PostgresOptions { distribute, ..PostgresOptions::new(url.to_owned(), 6) };
     Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
 }
 
@@ -277,13 +276,7 @@ async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_w
 #[tokio::test(flavor = "multi_thread")]
 async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and_again() {
     let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions {
-        url: cluster.database(),
-        password: None,
-        connections_max: 2,
-        distribute: false,
-        keep_changes: None,
-    };
+    let options = PostgresOptions::new(cluster.database(), 2);
     let clock = ManualClock::at(START_TICKS);
     let engine = Postgres::open(&options, clock.clone()).await.unwrap();
     let table = table("Brief");
@@ -399,13 +392,7 @@ async fn nodes_that_are_no_cluster_yet_get_no_tables_of_their_own() {
     let Some(cluster) = CitusCluster::shared() else { return };
     let database = cluster.database();
     cluster.sql(0, &database, "SELECT citus_remove_node(nodename, nodeport) FROM pg_dist_node WHERE groupid <> 0");
-    let options = PostgresOptions {
-        url: cluster.all(&database),
-        password: None,
-        connections_max: 2,
-        distribute: true,
-        keep_changes: None,
-    };
+    let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.all(&database), 2) };
     let refused = Postgres::open(&options, ManualClock::at(START_TICKS)).await;
     let refused = refused.expect_err("the tables cannot be distributed").to_string();
     assert!(refused.contains("citus_add_node"), "{refused}");

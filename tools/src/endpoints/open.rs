@@ -106,7 +106,7 @@ pub(crate) async fn open_endpoint(
     Ok(match location {
         Location::Database { url, password } => {
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
-            let options = PostgresOptions { url, password, connections_max, distribute: false, keep_changes: None };
+            let options = PostgresOptions { password, ..PostgresOptions::new(url, connections_max) };
             Arc::new(EngineEndpoint(
                 Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {option}"))?,
             ))
