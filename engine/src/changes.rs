@@ -38,6 +38,11 @@ pub trait ChangeLog: Send + Sync {
     /// Returns which transactions can be read now.
     fn kept(&self) -> KeptChanges;
 
+    /// Like [`Self::kept`], but includes what other servers of the same database may have read already.
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+        Box::pin(async { Ok(self.kept()) })
+    }
+
     /// Returns transactions from a position on, in order, as far as they can be read now and do not exceed a size in
     /// bytes. A single transaction may exceed it.
     ///

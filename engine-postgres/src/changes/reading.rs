@@ -47,6 +47,14 @@ impl<C: Clock> ChangeLog for PostgresChanges<C> {
         self.log.kept()
     }
 
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+        Box::pin(async move {
+            let kept = self.shared.kept_changes().await.map_err(ChangesError::Fault)?;
+            self.log.note(kept);
+            Ok(self.log.kept())
+        })
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(self.shared.read_changes(from, selection, bytes))
     }
@@ -95,9 +103,13 @@ impl<C: Clock> PostgresState<C> {
         Ok(page)
     }
 
-    async fn find_change(&self, time: DateTime) -> Result<u64, Fault> {
+    async fn kept_changes(&self) -> Result<KeptChanges, Fault> {
         let rows = self.persist(async || self.pool.read(KEPT, &[]).await).await?;
-        let kept = kept(rows.first().ok_or_else(|| Fault::Unavailable(NO_LOG.into()))?)?;
+        kept(rows.first().ok_or_else(|| Fault::Unavailable(NO_LOG.into()))?)
+    }
+
+    async fn find_change(&self, time: DateTime) -> Result<u64, Fault> {
+        let kept = self.kept_changes().await?;
         let (mut low, mut high) = (kept.first, kept.next);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -309,6 +309,21 @@ async fn a_slot_that_is_lost_while_the_server_runs_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_log_includes_what_this_server_was_not_told() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let server = open(&url).await;
+    let (log, begin) = (log_of(&server), log_of(&server).kept().next);
+    server.create_table(&table("Known")).await.unwrap();
+    wait_for(&log, begin, 1).await;
+    // A server that stores transactions tells the others only after that.
+    let next = cluster.sql(&url, "UPDATE rowhouse_change_log SET next = next + 5 RETURNING next");
+    let next = next.trim().parse::<u64>().unwrap();
+    assert_eq!(log.latest().await.unwrap().next, next);
+    assert_eq!(log.kept().next, next);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_no_server_uses_is_removed_and_another_one_has_later_positions() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();

@@ -53,9 +53,15 @@ impl ChangeFeed {
 
     /// Returns the position from which a query reads.
     pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
-        let KeptChanges { first, next } = self.log.kept();
-        if bounds.position.is_some_and(|position| position.transaction > next) {
-            return Err(ahead(next));
+        let is_ahead = |next| bounds.position.is_some_and(|position| position.transaction > next);
+        let KeptChanges { mut first, next } = self.log.kept();
+        if is_ahead(next) {
+            // The reader may have the position from a server that knows more of the log.
+            let latest = self.log.latest().await?;
+            if is_ahead(latest.next) {
+                return Err(ahead(latest.next));
+            }
+            first = latest.first;
         }
         let oldest = ChangePosition::start_of(first);
         let at_minute = match bounds.minute {
