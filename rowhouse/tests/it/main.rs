@@ -20,6 +20,7 @@ mod consistency;
 mod copy;
 mod crash;
 mod database;
+mod database_recovery;
 mod dependency_direction;
 mod documents;
 mod explorer;

@@ -8,7 +8,7 @@ pub use citus::{CitusCluster, WITH_CITUS};
 pub use processes::FrozenServer;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -82,6 +82,11 @@ impl Cluster {
         Self::start_as(&["--standby"], Some(clocks))
     }
 
+    /// Starts a separate server with additional settings, which is not restarted if it dies.
+    pub fn start_once(settings: &str) -> Option<Self> {
+        Self::start_as(&["--once", settings], None)
+    }
+
     #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn start_as(arguments: &[&str], clocks: Option<&Path>) -> Option<Self> {
         let mut script = script("postgres.sh", arguments, clocks);
@@ -133,6 +138,17 @@ impl Cluster {
     /// Like [`Self::freeze`], but for the standby.
     pub fn freeze_standby(&self) -> FrozenServer {
         processes::freeze(&self.process(self.standby()))
+    }
+
+    /// Returns the folder with the programs of PostgreSQL.
+    pub fn programs(&self) -> &str {
+        &self.programs
+    }
+
+    /// Returns the folder that contains the server's data folder.
+    pub fn folder(&self) -> PathBuf {
+        let data = self.sql("postgres", "SHOW data_directory");
+        Path::new(data.trim()).parent().unwrap().to_owned()
     }
 
     /// Returns the ID of a server process, given a database on it. It changes when the server restarts.

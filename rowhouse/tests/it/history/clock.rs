@@ -12,13 +12,13 @@ use test_support::{Random, Server};
 const OFFSETS: [i64; 3] = [-3600, 0, 3600];
 
 /// The compiled library, and the folder for the offsets of all clocks.
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     folder: tempfile::TempDir,
     library: PathBuf,
 }
 
 /// The clock of one server or database node. It outlives the process, which may start again with the same clock.
-pub(super) struct ShiftedClock {
+pub(crate) struct ShiftedClock {
     path: PathBuf,
     file: File,
     seconds: AtomicI64,
@@ -27,7 +27,7 @@ pub(super) struct ShiftedClock {
 }
 
 impl Clocks {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/history/clock.c");
         let library = compile_library(&source, folder.path());
@@ -42,7 +42,7 @@ impl Clocks {
 
     /// Creates a clock that shows the real time. A database node needs a clock with the name of the node's
     /// data folder.
-    pub(super) fn clock(&self, name: &str) -> ShiftedClock {
+    pub(crate) fn clock(&self, name: &str) -> ShiftedClock {
         let path = self.folder.path().join(name);
         let mut options = OpenOptions::new();
         let file = options.create_new(true).read(true).write(true).open(&path).unwrap();
@@ -50,7 +50,7 @@ impl Clocks {
         ShiftedClock { path, file, seconds: AtomicI64::new(0), version: AtomicU64::new(0) }
     }
 
-    pub(super) fn start(&self, clock: &ShiftedClock, arguments: &[&str]) -> Server {
+    pub(crate) fn start(&self, clock: &ShiftedClock, arguments: &[&str]) -> Server {
         PROGRAM.start_with(arguments, |command| {
             command.env("LD_PRELOAD", &self.library).env("CLOCK_FILE", &clock.path);
         })
@@ -65,7 +65,7 @@ impl ShiftedClock {
     }
 
     /// Sets the offset from the real time.
-    pub(super) fn set(&self, seconds: i64) {
+    pub(crate) fn set(&self, seconds: i64) {
         self.version.fetch_add(1, Ordering::SeqCst);
         self.file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
         self.seconds.store(seconds, Ordering::SeqCst);

@@ -6,7 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod citus;
-mod clock;
+pub(crate) mod clock;
 mod database;
 mod embedded;
 mod faults;
