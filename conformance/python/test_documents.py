@@ -2,17 +2,22 @@
 
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
-import uuid
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from azure.data.tables import TableClient
 
 from issuer import write_certificate
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "docs/getting-started.md"]
+DOCUMENTS = ["README.md", "docs/getting-started.md", "docs/change-feed.md"]
 LOCAL = "http://127.0.0.1:10002/devstoreaccount1"
 # Some snippets start their own server.
 BINARY = os.environ.get("ROWHOUSE_BINARY")
@@ -43,8 +48,9 @@ def run(arguments, folder, **environment):
 
 
 def test_every_kind_of_snippet_is_there():
-    kinds = [snippets(kind) for kind in ("", "tls")]
-    assert [len(found) for found in kinds] == [2, 1]
+    kinds = [snippets(kind) for kind in ("", "tls", "webhook", "feed")]
+    assert [len(found) for found in kinds] == [2, 1, 1, 1]
+    assert len(snippets("events", "sh")) == 1
 
 
 @pytest.mark.parametrize(("note", "body"), snippets(""))
@@ -72,3 +78,79 @@ def test_script_over_tls(tmp_path, note, body):
             assert run(["snippet.py"], tmp_path) == "[]\n"
         finally:
             server.kill()
+
+
+@pytest.fixture
+def orders():
+    """Starts a server with a change feed, and returns its URL and a client of its table `orders`."""
+    command = [BINARY, "serve", "--in-memory", "--keep-log", "1h", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = server.stdout.readline().removeprefix("listening on ").strip()
+            connection = server.stdout.readline().removeprefix("connection string: ").strip()
+            with TableClient.from_connection_string(connection, "orders") as table:
+                table.create_table()
+                table.create_entity({"PartitionKey": "p", "RowKey": "1"})
+                yield address, connection, table
+        finally:
+            server.kill()
+
+
+@contextmanager
+def lines(arguments, folder, **environment):
+    """Starts a program that does not end, and yields an iterator over the lines that it prints."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
+    with subprocess.Popen(arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
+        watchdog = threading.Timer(60, os.killpg, (program.pid, signal.SIGKILL))
+        watchdog.start()
+        try:
+            yield (line.strip() for line in program.stdout)
+        finally:
+            watchdog.cancel()
+            os.killpg(program.pid, signal.SIGKILL)
+
+
+@needs_binary
+@pytest.mark.parametrize(("note", "body"), snippets("feed"))
+def test_reader_of_the_change_feed(orders, tmp_path, note, body):
+    _, connection, table = orders
+    local = "UseDevelopmentStorage=true"
+    assert local in body
+    assert TableClient.from_connection_string(local, "orders").url == LOCAL
+    (tmp_path / "snippet.py").write_text(body.replace(local, connection), encoding="utf-8")
+    with lines([sys.executable, "snippet.py"], tmp_path) as printed:
+        assert [next(printed), next(printed)] == ["CreateTable None", "Put 1"]
+        table.create_entity({"PartitionKey": "p", "RowKey": "2"})
+        table.delete_entity("p", "1")
+        assert [next(printed), next(printed)] == ["Put 2", "Delete 1"]
+
+
+@needs_binary
+@pytest.mark.parametrize(("note", "body"), snippets("webhook"))
+def test_receiver_of_changes(orders, tmp_path, note, body):
+    address, _, _ = orders
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert "7071" in body
+    (tmp_path / "snippet.py").write_text(body.replace("7071", str(port)), encoding="utf-8")
+    with lines([sys.executable, "snippet.py"], tmp_path) as printed:
+        follow = [BINARY, "follow", "--table", "orders", "--from", "start", "--until-end", "--webhook", f"http://127.0.0.1:{port}/"]
+        environment = {**os.environ, "ROWHOUSE_ENDPOINT": f"{address}/devstoreaccount1"}
+        subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=60)
+        assert [next(printed), next(printed)] == ["CreateTable orders None", "Put orders 1"]
+
+
+@needs_binary
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+@pytest.mark.parametrize(("note", "body"), snippets("events", "sh"))
+def test_events(orders, tmp_path, note, body):
+    address, _, table = orders
+    assert "http://127.0.0.1:10002" in body
+    (tmp_path / "rowhouse").symlink_to(Path(BINARY).absolute())
+    body = "set -e\n" + body.replace("http://127.0.0.1:10002", address)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    with lines(["bash", "-c", body], tmp_path, PATH=path, ROWHOUSE_ENDPOINT=f"{address}/devstoreaccount1") as printed:
+        assert [next(printed), next(printed)[:4]] == ["retry: 1000", "id: "]
+        table.create_entity({"PartitionKey": "p", "RowKey": "2"})
+        data = next(line for line in printed if line.startswith("data: "))
+        assert '"Operation":"Put"' in data and '"Entity_RowKey":"2"' in data

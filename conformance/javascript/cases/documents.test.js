@@ -9,11 +9,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
+import { TableClient } from "@azure/data-tables";
 import { ACCOUNT, ENDPOINT, KEY, tableClient, uniqueName } from "../support/target.js";
 
 const root = new URL("../../../", import.meta.url);
 const packages = new URL("../node_modules", import.meta.url);
-const documents = ["docs/getting-started.md"];
+const documents = ["docs/getting-started.md", "docs/change-feed.md"];
 const local = "http://127.0.0.1:10002/devstoreaccount1";
 // Some snippets start their own server.
 const binary = process.env.ROWHOUSE_BINARY;
@@ -45,7 +46,7 @@ async function run(args, environment = {}) {
 }
 
 test("every kind of snippet exists", () => {
-  assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls"]);
+  assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls", "feed"]);
 });
 
 test("a script", async () => {
@@ -81,6 +82,36 @@ test("a script over TLS", { skip }, async () => {
     // Without the certificate authority, the connection fails. The script therefore depends on the authority.
     await assert.rejects(run(["tls.js"]), /certificate/);
   } finally {
+    server.kill();
+  }
+});
+
+test("a reader of the change feed", { skip, timeout: 60_000 }, async () => {
+  const { body } = snippets.find(({ kind }) => kind === "feed");
+  const options = ["serve", "--in-memory", "--keep-log", "1h", "--listen", "127.0.0.1:0"];
+  const server = spawn(binary, options, { stdio: ["ignore", "pipe", "ignore"] });
+  const linesOf = ({ stdout }) => createInterface({ input: stdout })[Symbol.asyncIterator]();
+  const next = async (lines) => (await lines.next()).value;
+  let reader;
+  try {
+    const announced = linesOf(server);
+    await next(announced);
+    const connection = (await next(announced)).replace("connection string: ", "");
+    const table = TableClient.fromConnectionString(connection, "orders", { allowInsecureConnection: true });
+    await table.createTable();
+    await table.createEntity({ partitionKey: "p", rowKey: "1" });
+    const development = "UseDevelopmentStorage=true";
+    assert.ok(body.includes(development));
+    assert.strictEqual(TableClient.fromConnectionString(development, "orders").url, local);
+    await writeFile(join(folder, "feed.js"), body.replace(development, connection));
+    reader = spawn(process.execPath, ["feed.js"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+    const printed = linesOf(reader);
+    assert.deepStrictEqual([await next(printed), await next(printed)], ["CreateTable undefined", "Put 1"]);
+    await table.createEntity({ partitionKey: "p", rowKey: "2" });
+    await table.deleteEntity("p", "1");
+    assert.deepStrictEqual([await next(printed), await next(printed)], ["Put 2", "Delete 1"]);
+  } finally {
+    reader?.kill();
     server.kill();
   }
 });
