@@ -125,7 +125,8 @@ pub struct RestoreArgs {
     /// Restore the state at this time, such as 2031-03-01T09:30:00Z, or after the transaction with this position
     ///
     /// Uses the newest backup before it, and the log that rowhouse backup --follow added. With a time, all transactions
-    /// with this Timestamp or an earlier one are restored.
+    /// with this Timestamp or an earlier one are restored. A position is one of the change feed, such as
+    /// 00000000000000004711-002, or the number of a transaction, such as 4711.
     #[arg(long, value_name = "TIME|POSITION", conflicts_with_all = ["backup", "at"])]
     pub(super) to: Option<String>,
 

@@ -3,7 +3,7 @@
 use super::repository::{BackupManifest, LogPosition, PartName, PartRange, Repository, name_of_time, seven_digits};
 use anyhow::{Context, anyhow, bail};
 use engine::ChangedTransaction;
-use model::DateTime;
+use model::{ChangePosition, DateTime};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -22,10 +22,13 @@ impl Target {
             let position = text.parse().map_err(|_| anyhow!("the position {text} is too large"))?;
             return Ok(Self::Position(position));
         }
+        if let Some(position) = ChangePosition::parse(text) {
+            return Ok(Self::Position(position.transaction));
+        }
         DateTime::parse(text).map(Self::Time).map_err(|_| {
             anyhow!(
-                "'{text}' is neither a time nor a position: write a time like 2031-03-01T09:30:00Z, or the number of the \
-                 last transaction to restore, like 4711"
+                "'{text}' is neither a time nor a position: write a time like 2031-03-01T09:30:00Z, or the position or \
+                 number of the last transaction to restore, like 00000000000000004711-000 or 4711"
             )
         })
     }

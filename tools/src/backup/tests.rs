@@ -329,6 +329,9 @@ fn a_target_outside_of_the_repository_is_refused_with_what_it_covers() {
     for (text, told) in [("yesterday", "neither a time nor a position"), ("99999999999999999999", "too large")] {
         assert!(Target::parse(text).unwrap_err().to_string().contains(told));
     }
+    for text in ["4711", "00000000000000004711-002"] {
+        assert_eq!(Target::parse(text).unwrap(), Target::Position(4711));
+    }
 }
 
 #[test]
