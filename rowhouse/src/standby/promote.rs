@@ -17,7 +17,7 @@ Examples:
   rowhouse serve --data /var/lib/rowhouse-standby
       serves the promoted folder
 
-Stop the standby before. If the former primary is started again later, repeat the command with --former: it does not \
+Stop the standby first. If the former primary is started again later, repeat the command with --former: it does not \
 change a folder that is promoted already.
 
 The exit code is 1 if the folder was not promoted, or if the former primary was not told.";

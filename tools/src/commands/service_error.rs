@@ -47,6 +47,8 @@ impl ServiceError {
             "AuthenticationFailed" => {
                 "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"
             }
+            // The message says why the server cannot be written.
+            "InsufficientAccountPermissions" => return None,
             _ if refusal.status == 403 => {
                 "the shared access signature or the address of this machine does not allow it"
             }

@@ -35,7 +35,8 @@ impl FollowState {
         Self::read_or_new(COMMAND, path, FollowedService { service: service.to_owned() }, |known, given| {
             ensure!(
                 known == given,
-                "the state file {shown} belongs to {}, not to {}; choose a different file with --state",
+                "the state file {shown} belongs to {}, not to {}; choose a different file with --state, or, if \
+                 the service has moved, change the address in the file",
                 known.service,
                 given.service
             );
