@@ -122,7 +122,7 @@ impl<E: Engine> Handler for Service<E> {
         }
         let is_last = match &result {
             Err(BodyFailure::FailedAndClose(_)) => true,
-            Ok(_) if context.operation != OperationKind::Explorer || body.is_end_stream() => false,
+            Ok(_) if context.operation.has_account() || body.is_end_stream() => false,
             Ok(_) | Err(BodyFailure::Failed(_)) => {
                 let waiting = clock::instant();
                 // After a refusal, a client that sent `Expect: 100-continue` does not send its body.
@@ -167,8 +167,7 @@ impl<E: Engine> Handler for Service<E> {
             response
         });
         if trace.is_some() || self.records_every_request() {
-            // The explorer belongs to no account, even if the host names one.
-            let account = incoming.target.account.as_ref().filter(|_| context.operation != OperationKind::Explorer);
+            let account = incoming.target.account.as_ref().filter(|_| context.operation.has_account());
             let account = account.filter(|account| accounts.keys(account).is_some());
             // A response to `HEAD` is sent without its body.
             let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
@@ -228,8 +227,7 @@ impl<E: Engine> Service<E> {
         if let Some(replication) = &self.settings.replication
             && incoming.parts.uri.path() == REPLICATION_PATH
         {
-            // Like the explorer, replication belongs to no account.
-            context.operation = OperationKind::Explorer;
+            context.operation = OperationKind::Replication;
             let (status, body) = replication.respond(&incoming.parts.headers).await;
             let content = Some(("application/octet-stream".into(), vec![body]));
             let response = OperationResponse { status, content, ..OperationResponse::default() };

@@ -25,6 +25,7 @@ pub(crate) struct PrimaryService {
     token: Token,
     /// Only one base copy is sent at a time.
     copy: Arc<Mutex<Option<CopyInProgress>>>,
+    /// The standbys that are connected, and some that were.
     standbys: Mutex<HashMap<Identity, Seen>>,
 }
 
@@ -151,8 +152,12 @@ impl PrimaryService {
             return Err(error.into());
         }
         self.replication.confirm(standby, last);
-        let seen = Seen { last, at: Instant::now() };
-        if lock(&self.standbys).insert(standby, seen).is_none_or(|before| before.at.elapsed() >= CONNECTED) {
+        let is_new = {
+            let mut standbys = lock(&self.standbys);
+            standbys.retain(|_, seen| seen.at.elapsed() < CONNECTED);
+            standbys.insert(standby, Seen { last, at: Instant::now() }).is_none()
+        };
+        if is_new {
             info!(%standby, last, "a standby is connected");
         }
         let mut synced = self.replication.watch();

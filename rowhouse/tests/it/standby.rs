@@ -24,7 +24,7 @@ impl Place {
     fn primary(&self, name: &str, more: &[&str]) -> Server {
         let (data, token) = (self.at(name), self.at("token"));
         let arguments = ["--data", &data, "--keep-log", "1h", "--standby-token-file", &token];
-        PROGRAM.start(&[&arguments[..], more].concat())
+        PROGRAM.start(&[&arguments[..], &["--admin", "127.0.0.1:0"], more].concat())
     }
 
     fn standby(&self, of: &Server, name: &str) -> Server {
@@ -43,6 +43,13 @@ impl Place {
         let result = PROGRAM.folder().run("promote", &arguments, &[]);
         (result.code, format!("{}{}", result.stdout, result.stderr))
     }
+}
+
+fn ask_admin(server: &Server, path: &str) -> (u16, String) {
+    let mut admin = Client::connect(&server.admin).unwrap();
+    admin.send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.admin).as_bytes()).unwrap();
+    let answer = admin.receive().unwrap();
+    (answer.status, String::from_utf8(answer.body).unwrap())
 }
 
 fn wait_until_same(primary: &Server, standby: &Server) {
@@ -90,12 +97,13 @@ fn a_standby_follows_and_takes_over() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(synced.elapsed().unwrap() < TIMEOUT);
-    let mut admin = Client::connect(&second.admin).unwrap();
-    admin.send(format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", second.admin).as_bytes()).unwrap();
-    let metrics = String::from_utf8(admin.receive().unwrap().body).unwrap();
+    let (_, metrics) = ask_admin(&second, "/metrics");
     assert!(metrics.contains("rowhouse_replication_epoch 1"), "{metrics}");
     assert!(metrics.contains("rowhouse_replication_lag_transactions 0"), "{metrics}");
 
+    let (_, metrics) = ask_admin(&first, "/metrics");
+    assert!(metrics.contains(r#"rowhouse_requests_total{operation="Replication",status="200",code=""}"#), "{metrics}");
+    assert!(!metrics.contains("Explorer"), "{metrics}");
     // The primary crashes. Its standby continues to serve, and its Last Sync Time no longer advances.
     let before = exact_snapshot(&first);
     drop(first.kill9());

@@ -54,9 +54,10 @@ macro_rules! define_run {
             }
             match context.kind {
                 $(OperationKind::$kind => $module::run(tables, context).await,)+
-                OperationKind::Unknown | OperationKind::PreflightRequest | OperationKind::Explorer => {
-                    Err(Failure::service(ErrorCode::NotImplemented))
-                }
+                OperationKind::Unknown
+                | OperationKind::PreflightRequest
+                | OperationKind::Explorer
+                | OperationKind::Replication => Err(Failure::service(ErrorCode::NotImplemented)),
             }
         }
     };

@@ -234,18 +234,27 @@ macro_rules! define_operations {
             PreflightRequest,
             /// A file of the explorer, which is not an operation of the service.
             Explorer,
+            /// A request of a standby, which is not an operation of the service.
+            Replication,
             $(#[doc = concat!("`", $name, "`")] $kind,)+
         }
 
         impl OperationKind {
             /// All kinds, in the order of [`Self::index`].
-            pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, Self::Explorer, $(Self::$kind),+];
+            pub(crate) const ALL: &'static [Self] = &[
+                Self::Unknown,
+                Self::PreflightRequest,
+                Self::Explorer,
+                Self::Replication,
+                $(Self::$kind),+
+            ];
 
             pub(crate) fn info(self) -> &'static OperationInfo {
                 match self {
                     Self::Unknown => const { &without_route("Unknown") },
                     Self::PreflightRequest => const { &without_route("TablePreflightRequest") },
                     Self::Explorer => const { &without_route("Explorer") },
+                    Self::Replication => const { &without_route("Replication") },
                     $(Self::$kind => const {
                         &OperationInfo {
                             name: $name,
@@ -277,6 +286,11 @@ impl OperationKind {
 
     pub(crate) fn name(self) -> &'static str {
         self.info().name
+    }
+
+    /// Returns false for requests that belong to no account, even if the host names one.
+    pub(crate) fn has_account(self) -> bool {
+        !matches!(self, Self::Explorer | Self::Replication)
     }
 
     /// Returns the operations with a form of URL.
