@@ -103,11 +103,14 @@ impl Folder {
         let standby = || {
             let lineage = lineage(path)?;
             let standby = lineage.and_then(|lineage| match lineage.role {
-                Role::Standby { id } => Some((lineage, id)),
+                Role::Standby { id, .. } => Some((lineage, id)),
                 Role::Primary { .. } | Role::Fenced { .. } => None,
             });
             standby.ok_or_else(|| OpenError::NotStandby { folder: path.to_owned() })
         };
+        if path.join(RESTORING).exists() {
+            return Err(OpenError::Restoring { folder: path.to_owned() });
+        }
         // Do not create a folder.
         standby()?;
         let folder = Self::acquire(path)?;

@@ -59,12 +59,25 @@ pub enum Role {
     Standby {
         /// Identifies the standby to its primary.
         id: Identity,
+        /// What the primary has last said.
+        awaited: Awaited,
     },
     /// The folder was a primary until a standby was promoted. It may never be written again.
     Fenced {
         /// The number of the epoch that began with the promotion.
         by: u64,
     },
+}
+
+/// Whose confirmation a primary waits for before it acknowledges a write, as one of its standbys sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The primary waits for no standby.
+    None,
+    /// The primary waits for this standby, which has everything that was acknowledged.
+    This,
+    /// The primary waits, but not for this standby, or this standby does not have everything yet.
+    Other,
 }
 
 /// The log in a folder, and the role of the folder.
@@ -102,7 +115,9 @@ impl Lineage {
         let role = match self.role {
             Role::Primary { confirming: None } => "primary".to_owned(),
             Role::Primary { confirming: Some(id) } => format!("primary {id}"),
-            Role::Standby { id } => format!("standby {id}"),
+            Role::Standby { id, awaited: Awaited::None } => format!("standby {id}"),
+            Role::Standby { id, awaited: Awaited::This } => format!("standby {id} awaited"),
+            Role::Standby { id, awaited: Awaited::Other } => format!("standby {id} not-awaited"),
             Role::Fenced { by } => format!("fenced {by}"),
         };
         format!("{FIRST_LINE}\nlog {}\n{epochs}{role}\n", self.log)
@@ -126,7 +141,15 @@ impl Lineage {
         let role = match role.split_once(' ').unwrap_or((role, "")) {
             ("primary", "") => Role::Primary { confirming: None },
             ("primary", id) => Role::Primary { confirming: Some(Identity::parse(id)?) },
-            ("standby", id) => Role::Standby { id: Identity::parse(id)? },
+            ("standby", standby) => {
+                let (id, awaited) = match standby.split_once(' ') {
+                    None => (standby, Awaited::None),
+                    Some((id, "awaited")) => (id, Awaited::This),
+                    Some((id, "not-awaited")) => (id, Awaited::Other),
+                    Some(_) => return None,
+                };
+                Role::Standby { id: Identity::parse(id)?, awaited }
+            }
             ("fenced", by) => Role::Fenced { by: by.parse().ok()? },
             _ => return None,
         };
@@ -149,7 +172,9 @@ mod tests {
         let roles = [
             Role::Primary { confirming: None },
             Role::Primary { confirming: Some(id) },
-            Role::Standby { id },
+            Role::Standby { id, awaited: Awaited::None },
+            Role::Standby { id, awaited: Awaited::This },
+            Role::Standby { id, awaited: Awaited::Other },
             Role::Fenced { by: 4 },
         ];
         for role in roles {
@@ -165,7 +190,9 @@ mod tests {
         let expected =
             "rowhouse replication 1\nlog 0000000000000000000000000000001f\nepoch 1 1\nepoch 3 40\nfenced 4\n";
         assert_eq!(text, expected);
-        for (from, to) in [("epoch 3", "epoch 1"), ("1f", "+f"), ("fenced", "other"), ("40", "0")] {
+        for (from, to) in
+            [("epoch 3", "epoch 1"), ("1f", "+f"), ("fenced", "other"), ("fenced 4", "standby 4 other"), ("40", "0")]
+        {
             assert_eq!(Lineage::decode(&text.replace(from, to)), None, "{from} -> {to}");
         }
     }

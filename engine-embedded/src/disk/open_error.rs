@@ -39,6 +39,11 @@ pub enum OpenError {
         /// The data folder.
         folder: PathBuf,
     },
+    /// The folder is a standby that its primary did not wait for, although it waited.
+    NotAwaited {
+        /// The data folder.
+        folder: PathBuf,
+    },
     /// The folder was a primary until a standby was promoted.
     Fenced {
         /// The data folder.
@@ -130,6 +135,13 @@ impl fmt::Display for OpenError {
             Self::NotStandby { folder } => write!(
                 f,
                 "the data folder {} is not a standby; a standby begins with a missing or empty folder",
+                folder.display()
+            ),
+            Self::NotAwaited { folder } => write!(
+                f,
+                "the standby in {} may lack writes that were acknowledged, because its primary waited for another \
+                 standby, or this one did not have everything yet; promote the other standby, or if there is none, \
+                 accept the loss with --despite-loss",
                 folder.display()
             ),
             Self::Fenced { folder, by } => write!(

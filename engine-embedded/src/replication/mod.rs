@@ -17,11 +17,11 @@ mod promotion;
 mod standby;
 
 pub use frames::{BASE_COPY_BYTES, FrameError, RecordBatch};
-pub use promotion::{Promotion, lineage_of, promote_folder};
+pub use promotion::{Promotion, lineage_of, promote_folder, promote_folder_despite_loss};
 pub use standby::{AppendError, StandbyFolder, StandbyLog};
 
 use crate::disk::confirmations::Confirmations;
-use crate::disk::lineage::{Identity, Lineage, Role};
+use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::storage_fault;
 use crate::log::reader::{LogReader, ReadLogError};
@@ -242,8 +242,7 @@ impl Replication {
             }
             // Only a standby with everything that was acknowledged counts. Nothing is confirmed while the lineage is
             // locked, so nothing is acknowledged in the meantime.
-            let acknowledged = self.0.shared.storage.tree.published().max(confirmations.through());
-            if hello.has.is_some_and(|has| has.last >= acknowledged.get()) {
+            if hello.has.is_some_and(|has| has.last >= self.acknowledged(confirmations)) {
                 tracing::info!(standby = %hello.standby, "writes wait for this standby from now on");
                 let role = Role::Primary { confirming: Some(hello.standby) };
                 let changed = Lineage { role, ..lineage.clone() };
@@ -252,6 +251,20 @@ impl Replication {
             }
         }
         Ok(lineage.clone())
+    }
+
+    /// Returns the last transaction that may have been acknowledged.
+    fn acknowledged(&self, confirmations: &Confirmations) -> u64 {
+        self.0.shared.storage.tree.published().max(confirmations.through()).get()
+    }
+
+    /// Returns whether writes wait for a standby that has everything up to `last`.
+    pub fn awaited(&self, standby: Identity, last: u64) -> Awaited {
+        let lineage = self.lock();
+        let Some(confirmations) = &self.0.confirmations else { return Awaited::None };
+        // A primary that did not wait for a while may have acknowledged what the standby does not have yet.
+        let counts = lineage.role == (Role::Primary { confirming: Some(standby) });
+        if counts && last >= self.acknowledged(confirmations) { Awaited::This } else { Awaited::Other }
     }
 
     /// Copies the contents of the tree. Everything in the copy is on disk.

@@ -1,7 +1,7 @@
 //! The promotion of a standby: its folder becomes the folder of a primary.
 
 use crate::disk::folder::{self, Folder};
-use crate::disk::lineage::{Epoch, Lineage, Role};
+use crate::disk::lineage::{Awaited, Epoch, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::opening;
 use crate::disk::storage::{OpenSettings, SMALL_CACHE_BYTES};
@@ -23,9 +23,22 @@ pub fn lineage_of(path: &Path) -> Result<Option<Lineage>, OpenError> {
 }
 
 /// Makes a standby's folder the folder of a primary, in a new epoch. The standby must have been stopped. If the attempt
-/// is interrupted, the folder is still a standby, and the promotion can be repeated.
+/// is interrupted, the folder is still a standby, and the promotion can be repeated. If the primary waited, but not for
+/// this standby, the folder is refused.
 pub fn promote_folder(path: &Path) -> Result<Promotion, OpenError> {
+    promote(path, false)
+}
+
+/// The same, but also promotes a standby that may lack acknowledged writes.
+pub fn promote_folder_despite_loss(path: &Path) -> Result<Promotion, OpenError> {
+    promote(path, true)
+}
+
+fn promote(path: &Path, accepts_loss: bool) -> Result<Promotion, OpenError> {
     let (mut folder, lineage, _) = Folder::acquire_standby(path)?;
+    if matches!(lineage.role, Role::Standby { awaited: Awaited::Other, .. }) && !accepts_loss {
+        return Err(OpenError::NotAwaited { folder: path.to_owned() });
+    }
     let storage =
         opening::open(&mut folder, OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync })?;
     let storage_error = |error| OpenError::storage(path, error);

@@ -3,7 +3,7 @@
 use super::STANDBY;
 use super::frames::{FrameError, RecordBatch, take_entry};
 use crate::disk::folder::Folder;
-use crate::disk::lineage::{Epoch, Identity, Lineage, Role};
+use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
@@ -17,6 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tracing::{info, warn};
 
 /// The size at which entries of a base copy are applied, in bytes. It exceeds what a transaction can add, so that there
 /// are fewer batches than transactions.
@@ -46,9 +47,17 @@ impl StandbyFolder {
         let tree_path = folder.tree();
         let tree =
             guarded_tree(&tree_path, || Tree::create(&tree_path, TreeSettings { cache_bytes: SMALL_CACHE_BYTES }))?;
-        let lineage = Lineage { role: Role::Standby { id: standby }, ..primary.clone() };
+        let role = Role::Standby { id: standby, awaited: Awaited::None };
+        let lineage = Lineage { role, ..primary.clone() };
         let (sequence, applied) = (Sequence::new(sequence), Sequence::ZERO);
         Ok(Self { tree, sequence, applied, items: Vec::new(), item_bytes: 0, lineage, folder })
+    }
+
+    /// Records what the primary said with the copy.
+    pub fn set_awaited(&mut self, awaited: Awaited) {
+        if let Role::Standby { id, .. } = self.lineage.role {
+            self.lineage.role = Role::Standby { id, awaited };
+        }
     }
 
     /// Adds a chunk of the copy.
@@ -209,6 +218,23 @@ impl StandbyLog {
         self.shared.folder().write_lineage(&adopted)?;
         self.shared.storage.begin_epoch(adopted.epoch())?;
         *lineage = adopted;
+        Ok(())
+    }
+
+    /// Records durably whether the primary waits for this standby. It must be called before the next confirmation.
+    pub fn set_awaited(&self, awaited: Awaited) -> Result<(), AppendError> {
+        let mut lineage = self.lock();
+        let role = Role::Standby { id: self.id, awaited };
+        if lineage.role != role {
+            match awaited {
+                Awaited::None => info!("the primary waits for no standby"),
+                Awaited::This => info!("the primary waits for this standby"),
+                Awaited::Other => warn!("the primary does not wait for this standby, so do not promote it"),
+            }
+            let changed = Lineage { role, ..lineage.clone() };
+            self.shared.folder().write_lineage(&changed)?;
+            *lineage = changed;
+        }
         Ok(())
     }
 

@@ -6,8 +6,9 @@ use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_engine_embedded::{
-    AppendError, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal, Replication,
-    ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
+    AppendError, Awaited, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal,
+    Replication, ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of,
+    promote_folder, promote_folder_despite_loss,
 };
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -281,8 +282,8 @@ async fn a_folder_is_opened_only_in_its_role() {
     let open_standby =
         |name: &str| Embedded::open_standby(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
     assert!(matches!(open("second"), Err(OpenError::Restoring { .. })));
-    assert!(matches!(open_standby("second"), Err(OpenError::NotStandby { .. })));
-    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::NotStandby { .. })));
+    assert!(matches!(open_standby("second"), Err(OpenError::Restoring { .. })));
+    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::Restoring { .. })));
     let second = begin_standby(&first, &place.at("second"));
     let refused = commit_one(&second.engine, &table("Cars"), insert("p", "r", 1)).await;
     assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
@@ -414,8 +415,42 @@ async fn a_primary_does_not_wait_for_a_standby_that_is_behind() {
     let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
     first.replication.admit(&hello(&behind.log)).unwrap();
     assert_eq!(first.replication.lineage().role, Role::Primary { confirming: None });
+    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::Other);
     catch_up(&first, &behind);
     assert_eq!(first.replication.lineage().role, Role::Primary { confirming: Some(behind.log.id()) });
+    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::This);
+    assert_eq!(first.replication.awaited(Identity::random(), behind.log.synced()), Awaited::Other);
+    // Without waiting, the primary acknowledges what the standby does not have.
+    drop(first);
+    let first = primary(&place.at("first"));
+    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::None);
+    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    drop(first);
+    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
+    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::Other);
+    catch_up(&first, &behind);
+    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::This);
+}
+
+#[tokio::test]
+async fn a_standby_that_does_not_count_is_promoted_only_despite_loss() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    for awaited in [Awaited::Other, Awaited::This, Awaited::None, Awaited::Other] {
+        let second = begin_standby(&first, &place.at("second"));
+        second.log.set_awaited(awaited).unwrap();
+        drop(second);
+        let promoted = promote_folder(&place.at("second"));
+        match awaited {
+            Awaited::Other => {
+                assert!(matches!(promoted, Err(OpenError::NotAwaited { .. })), "{promoted:?}");
+                assert_eq!(standby(&place.at("second")).log.lineage().epoch(), 1, "the folder is unchanged");
+                promote_folder_despite_loss(&place.at("second")).unwrap();
+            }
+            Awaited::This | Awaited::None => drop(promoted.unwrap()),
+        }
+        std::fs::remove_dir_all(place.at("second")).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

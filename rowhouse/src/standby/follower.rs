@@ -43,7 +43,7 @@ pub(crate) async fn prepare_folder(path: &Path, settings: &FollowerSettings) -> 
     let standby = Identity::random();
     let begin = Ask::Begin { standby: standby.to_string(), replaces: settings.replaces };
     let (answer, _) = ask(&link, &begin).await.with_context(|| format!("asking {} for a copy", settings.primary))?;
-    let Content::Copy { sequence } = answer.content else { bail!("the primary sent no base copy") };
+    let Content::Copy { sequence, waits } = answer.content else { bail!("the primary sent no base copy") };
     info!(sequence, "receiving a base copy from {}", settings.primary);
     let (folder, lineage) = (path.to_owned(), answer.lineage()?);
     let mut copy = blocking(move || Ok(StandbyFolder::begin(&folder, standby, &lineage, sequence)?)).await?;
@@ -63,6 +63,7 @@ pub(crate) async fn prepare_folder(path: &Path, settings: &FollowerSettings) -> 
             _ => bail!("the primary sent no base copy"),
         }
     }
+    copy.set_awaited(waits.into());
     blocking(move || Ok(copy.finish()?)).await?;
     info!(bytes, "the base copy is complete");
     Ok(())
@@ -76,7 +77,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> anyhow::Result<T> + 
 async fn ask(link: &Link, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
     let (answer, body) = link.ask(ask).await?;
     match answer.content {
-        Content::Refused { reason } => bail!("the primary refuses: {reason}"),
+        Content::Refused { reason, .. } => bail!("the primary refuses: {reason}"),
         content => Ok((Answer { content, ..answer }, body)),
     }
 }
@@ -161,13 +162,23 @@ impl Follower {
         let lineage = self.log.lineage();
         let has = StandbyPosition { log: lineage.log, epoch: lineage.epoch(), last: self.log.synced() };
         let hello = StandbyHello { standby: self.log.id(), has: Some(has), replaces };
-        let (answer, records) = ask(link, &Ask::records(&hello, has)).await?;
-        let Content::Records { first, count } = answer.content else { bail!("the primary sent no records") };
+        let (answer, records) = link.ask(&Ask::records(&hello, has)).await?;
         let primary = answer.lineage()?;
+        let log = Arc::clone(&self.log);
+        let (first, count, waits) = match answer.content {
+            Content::Records { first, count, waits } => (first, count, waits),
+            Content::Refused { reason, waits } => {
+                if let Some(waits) = waits.filter(|_| primary.log == lineage.log) {
+                    blocking(move || Ok(log.set_awaited(waits.into())?)).await?;
+                }
+                bail!("the primary refuses: {reason}")
+            }
+            _ => bail!("the primary sent no records"),
+        };
         ensure!(primary.log == lineage.log, "the server has a different log");
         self.progress().heard(UNIX_EPOCH + Duration::from_millis(answer.time), answer.last);
-        let log = Arc::clone(&self.log);
         let append = move || {
+            log.set_awaited(waits.into())?;
             log.adopt(&primary)?;
             if count > 0 {
                 log.append(&RecordBatch { first, count, records: records.into() })?;
@@ -183,7 +194,7 @@ impl Follower {
 impl Replicated for Follower {
     fn respond<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
         let reason = "the server is a standby itself".to_owned();
-        let answer = Answer::new(&self.log.lineage(), (0, 0), Content::Refused { reason });
+        let answer = Answer::new(&self.log.lineage(), (0, 0), Content::Refused { reason, waits: None });
         Box::pin(async move { (409, answer.encode(&[])) })
     }
 

@@ -1,10 +1,10 @@
 //! What a primary offers to its standbys.
 
-use super::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, identity};
+use super::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, identity};
 use anyhow::Context;
 use bytes::Bytes;
 use engine::figures::ReplicationFigures;
-use engine_embedded::{BaseCopy, Identity, Replication, ReplicationError, StandbyHello, StandbyPosition};
+use engine_embedded::{BaseCopy, Identity, Refusal, Replication, ReplicationError, StandbyHello, StandbyPosition};
 use http::HeaderMap;
 use server::{Replicated, StandbyState};
 use std::collections::HashMap;
@@ -88,7 +88,8 @@ impl PrimaryService {
                 info!(%standby, sequence, "a standby receives a base copy");
                 *lock(&self.copy) = Some(CopyInProgress { standby, copy, next: 0, used: Instant::now() });
                 self.watch_copy(standby);
-                Ok((Content::Copy { sequence }, Bytes::new()))
+                let waits = self.replication.awaited(standby, 0).into();
+                Ok((Content::Copy { sequence, waits }, Bytes::new()))
             }
             Ask::Chunk { standby, number } => self.chunk(identity(&standby)?, number).await,
             Ask::Records { standby, replaces, log, epoch, last } => {
@@ -164,9 +165,10 @@ impl PrimaryService {
         // A heartbeat follows if there is nothing in time.
         drop(timeout(HELD, synced.wait_for(|synced| *synced > last)).await);
         let read = self.blocking(move |replication| replication.read(last.saturating_add(1), BATCH_BYTES)).await??;
+        let waits = self.replication.awaited(standby, last).into();
         Ok(match read {
-            None => (Content::Records { first: last.saturating_add(1), count: 0 }, Bytes::new()),
-            Some(batch) => (Content::Records { first: batch.first, count: batch.count }, batch.records.into()),
+            None => (Content::Records { first: last.saturating_add(1), count: 0, waits }, Bytes::new()),
+            Some(batch) => (Content::Records { first: batch.first, count: batch.count, waits }, batch.records.into()),
         })
     }
 }
@@ -186,7 +188,10 @@ impl Replicated for PrimaryService {
                 Err(error) => {
                     let reason = format!("{error:#}");
                     warn!(reason, "a request of a standby was refused");
-                    (409, self.answer(Content::Refused { reason }, &[]))
+                    let refusal = error.downcast_ref::<ReplicationError>();
+                    let is_replaced = matches!(refusal, Some(ReplicationError::Refused(Refusal::OtherStandby)));
+                    let waits = is_replaced.then_some(Waits::ForAnother);
+                    (409, self.answer(Content::Refused { reason, waits }, &[]))
                 }
             }
         })

@@ -3,7 +3,7 @@
 use super::protocol::{Ask, Content, Link, Token};
 use anyhow::{Context, bail};
 use clap::Args;
-use engine_embedded::{Lineage, OpenError, Promotion, Role, lineage_of, promote_folder};
+use engine_embedded::{Awaited, Lineage, Promotion, Role, lineage_of, promote_folder, promote_folder_despite_loss};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ Examples:
       makes the standby a primary, and tells the former primary, so that it refuses writes
   rowhouse promote --data /var/lib/rowhouse-standby
       the same, if the former primary cannot be reached; make sure that it is stopped
+  rowhouse promote --data /var/lib/rowhouse-standby --despite-loss
+      promotes a standby that may lack acknowledged writes, because its primary waited for another one that is lost
   rowhouse serve --data /var/lib/rowhouse-standby
       serves the promoted folder
 
@@ -37,10 +39,14 @@ pub struct PromoteArgs {
     /// File with the token of the standbys
     #[arg(long, env = "ROWHOUSE_STANDBY_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// Promote the standby even if its primary waited for another one. Acknowledged writes may be lost
+    #[arg(long)]
+    despite_loss: bool,
 }
 
 pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
-    let PromoteArgs { data, former, token_file } = args;
+    let PromoteArgs { data, former, token_file, despite_loss } = args;
     let link = match (&former, &token_file) {
         (Some(former), Some(file)) => Some(Link::new(former, Token::read(file)?)?),
         _ => None,
@@ -51,12 +57,15 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
             writeln!(report, "{} is promoted already: epoch {}", data.display(), lineage.epoch())?;
             lineage
         }
-        Some(_) => {
-            let Promotion { lineage, last } = promote_folder(&data)?;
+        before => {
+            let promote = if despite_loss { promote_folder_despite_loss } else { promote_folder };
+            let Promotion { lineage, last } = promote(&data)?;
             writeln!(report, "promoted: epoch {} begins after transaction {last}", lineage.epoch())?;
+            if !before.is_some_and(|before| matches!(before.role, Role::Standby { awaited: Awaited::This, .. })) {
+                writeln!(report, "the former primary did not wait for this standby: its last writes may be missing")?;
+            }
             lineage
         }
-        None => return Err(OpenError::NotStandby { folder: data }.into()),
     };
     match link.zip(former) {
         None => writeln!(report, "the former primary was not told: make sure that it is stopped, or pass --former")?,
@@ -76,7 +85,7 @@ fn tell(link: &Link, lineage: &Lineage) -> anyhow::Result<()> {
     let (answer, _) = runtime.block_on(link.ask(&ask))?;
     match answer.content {
         Content::Fenced { is_fenced: true } => Ok(()),
-        Content::Refused { reason } => bail!("it refuses: {reason}"),
+        Content::Refused { reason, .. } => bail!("it refuses: {reason}"),
         _ => bail!("it is not fenced; it may be the promoted server itself"),
     }
 }

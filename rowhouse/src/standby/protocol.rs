@@ -5,7 +5,7 @@
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use engine_embedded::{Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
+use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_client::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
@@ -95,17 +95,46 @@ pub(super) struct Answer {
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub(super) enum Content {
     /// The base copy contains the transactions up to this one.
-    Copy { sequence: u64 },
+    Copy { sequence: u64, waits: Waits },
     /// The body is a chunk of the base copy.
     Chunk,
     /// The base copy is complete.
     CopyEnd,
     /// The body contains records; none if the count is 0.
-    Records { first: u64, count: u32 },
+    Records { first: u64, count: u32, waits: Waits },
     /// Whether the server refuses writes because a standby was promoted.
     Fenced { is_fenced: bool },
-    /// The request is refused.
-    Refused { reason: String },
+    /// The request is refused. If it is known for whom writes wait, the response says so.
+    Refused { reason: String, waits: Option<Waits> },
+}
+
+/// Whether the primary waits for the standby that asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Waits {
+    No,
+    ForThis,
+    ForAnother,
+}
+
+impl From<Awaited> for Waits {
+    fn from(awaited: Awaited) -> Self {
+        match awaited {
+            Awaited::None => Self::No,
+            Awaited::This => Self::ForThis,
+            Awaited::Other => Self::ForAnother,
+        }
+    }
+}
+
+impl From<Waits> for Awaited {
+    fn from(waits: Waits) -> Self {
+        match waits {
+            Waits::No => Self::None,
+            Waits::ForThis => Self::This,
+            Waits::ForAnother => Self::Other,
+        }
+    }
 }
 
 impl Answer {

@@ -28,8 +28,13 @@ impl Place {
     }
 
     fn standby(&self, of: &Server, name: &str) -> Server {
+        self.standby_with(of, name, &[])
+    }
+
+    fn standby_with(&self, of: &Server, name: &str, more: &[&str]) -> Server {
         let (data, token, of) = (self.at(name), self.at("token"), format!("http://{}", of.address));
-        PROGRAM.start_standby(&["--of", &of, "--token-file", &token, "--data", &data, "--admin", "127.0.0.1:0"])
+        let arguments = ["--of", &of, "--token-file", &token, "--data", &data, "--admin", "127.0.0.1:0"];
+        PROGRAM.start_standby(&[&arguments[..], more].concat())
     }
 
     /// Runs `promote`, and returns its exit code and its output.
@@ -157,6 +162,30 @@ fn without_its_standby_a_waiting_primary_refuses_writes() {
         std::thread::sleep(Duration::from_millis(20));
     }
     wait_until_same(&first, &second);
+}
+
+#[test]
+fn a_standby_that_was_replaced_is_not_promoted() {
+    let place = Place::new();
+    let first = place.primary("first", &["--acknowledge", "standby"]);
+    let second = place.standby(&first, "second");
+    create_table(&mut first.client(), "table1");
+    second.wait_for_log("the primary waits for this standby");
+    let third = place.standby_with(&first, "third", &["--replace"]);
+    third.wait_for_log("the primary waits for this standby");
+    put(&mut first.client(), "table1", "p", "one", &serde_json::json!({}));
+    second.wait_for_log("the primary does not wait for this standby");
+    for server in [first, second, third] {
+        assert!(server.stop().0.success());
+    }
+    let (status, report) = place.promote("second", None);
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("may lack writes that were acknowledged"), "{report}");
+    let (status, report) = place.promote("third", None);
+    assert_eq!(status, Some(0), "{report}");
+    let result = PROGRAM.folder().run("promote", &["--data", &place.at("second"), "--despite-loss"], &[]);
+    assert_eq!(result.code, Some(0), "{result:?}");
+    assert!(result.stdout.contains("its last writes may be missing"), "{result:?}");
 }
 
 #[test]
