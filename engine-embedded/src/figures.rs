@@ -5,6 +5,7 @@ use super::state::EmbeddedState;
 use crate::changes::EmbeddedChanges;
 use crate::disk::space::Disk;
 use crate::reading::scans::Scans;
+use crate::replication::FENCED;
 use crate::tree::TreeState;
 use crate::upkeep::background::purge_marks;
 use crate::writing::committer::Request;
@@ -45,8 +46,10 @@ pub(crate) fn figures(
     };
     let refusal = if shared.check_open().is_err() {
         Some(Refusal::Closed)
+    } else if shared.read_only.get() == Some(&FENCED) {
+        Some(Refusal::Fenced)
     } else if counts.is_in_outage.load(Ordering::Relaxed) {
-        Some(Refusal::Outage)
+        Some(if shared.storage.is_unconfirmed() { Refusal::Unconfirmed } else { Refusal::Outage })
     } else {
         disk.filter(|disk| disk.free_bytes < disk.reserve_bytes).map(|_| Refusal::DiskFull)
     };

@@ -41,6 +41,8 @@ pub struct ReplicationFigures {
     pub lag_transactions: Option<u64>,
     /// The time since a standby last had everything, in milliseconds; `None` on a primary, and if it never had.
     pub lag_milliseconds: Option<u64>,
+    /// Whether writes wait for a connected standby that has everything acknowledged; on a standby, for this one.
+    pub is_awaited: bool,
 }
 
 /// The change log.
@@ -65,8 +67,12 @@ pub enum Refusal {
     Closed,
     /// A write failed, and the storage has not recovered yet.
     Outage,
+    /// The standby has not confirmed the last write.
+    Unconfirmed,
     /// The disk's free space is below the reserve. Deletions are accepted.
     DiskFull,
+    /// A standby was promoted, so nothing may be written any more.
+    Fenced,
 }
 
 /// The disk that holds the data.

@@ -24,6 +24,8 @@ Examples:
       check the server that runs with the same environment, or with the defaults
   rowhouse health --admin 127.0.0.1:10003
       check whether that admin listener reports the server as ready
+  rowhouse health --admin 127.0.0.1:10003 --primary
+      the same, but fail on a standby, which cannot be written
   rowhouse health --listen 127.0.0.1:10002
       check whether a server responds at this address; for a server without an admin listener
 
@@ -38,6 +40,10 @@ pub struct HealthArgs {
     /// Address of the admin listener, as passed to the server; the command requests /readyz there
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,
+
+    /// Fail if the server is a standby; needs an admin listener
+    #[arg(long)]
+    primary: bool,
 
     /// Address of the server [default: 127.0.0.1:10002]; used only without an admin listener
     #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
@@ -75,10 +81,16 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
         }
     };
     if let Some(admin) = args.admin.or(file.admin) {
-        let response = request(&admin, "http", "/readyz", timeout)?;
-        ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
-        return Ok(format!("ready: reported by {admin}\n"));
+        let path = if args.primary { "/readyz?primary" } else { "/readyz" };
+        let response = request(&admin, "http", path, timeout)?;
+        let state = response.body.trim();
+        ensure!(response.status == 200, "not ready: {} {state}", response.status);
+        return Ok(match state {
+            "ok" => format!("ready: reported by {admin}\n"),
+            state => format!("ready: {admin} reports {state}\n"),
+        });
     }
+    ensure!(!args.primary, "--primary needs the address of the admin listener (--admin)");
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
     let response = request(&listen, scheme, "/", timeout)?;

@@ -5,7 +5,8 @@ use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use engine::figures::ReplicationFigures;
 use engine_embedded::{
-    Identity, OpenError, RecordBatch, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of,
+    Awaited, Identity, OpenError, RecordBatch, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition,
+    lineage_of,
 };
 use http::HeaderMap;
 use server::{Replicated, StandbyState};
@@ -199,11 +200,12 @@ impl Replicated for Follower {
     }
 
     fn figures(&self) -> ReplicationFigures {
-        let synced = self.log.synced();
+        let (synced, lineage) = (self.log.synced(), self.log.lineage());
         let progress = self.progress();
         let age = progress.last_sync.and_then(|time| SystemTime::now().duration_since(time).ok());
         ReplicationFigures {
-            epoch: self.log.lineage().epoch(),
+            epoch: lineage.epoch(),
+            is_awaited: matches!(lineage.role, Role::Standby { awaited: Awaited::This, .. }),
             standbys: None,
             lag_transactions: progress.last.map(|last| last.saturating_sub(synced)),
             lag_milliseconds: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),

@@ -4,7 +4,9 @@ use super::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, ide
 use anyhow::Context;
 use bytes::Bytes;
 use engine::figures::ReplicationFigures;
-use engine_embedded::{BaseCopy, Identity, Refusal, Replication, ReplicationError, StandbyHello, StandbyPosition};
+use engine_embedded::{
+    Awaited, BaseCopy, Identity, Refusal, Replication, ReplicationError, StandbyHello, StandbyPosition,
+};
 use http::HeaderMap;
 use server::{Replicated, StandbyState};
 use std::collections::HashMap;
@@ -200,10 +202,12 @@ impl Replicated for PrimaryService {
     fn figures(&self) -> ReplicationFigures {
         let synced = self.replication.synced();
         let standbys = lock(&self.standbys);
-        let connected = standbys.values().filter(|seen| seen.at.elapsed() < CONNECTED);
-        let lags: Vec<u64> = connected.map(|seen| synced.saturating_sub(seen.last)).collect();
+        let connected = standbys.iter().filter(|(_, seen)| seen.at.elapsed() < CONNECTED);
+        let lags: Vec<u64> = connected.clone().map(|(_, seen)| synced.saturating_sub(seen.last)).collect();
+        let is_awaited = |(id, seen): (&Identity, &Seen)| self.replication.awaited(*id, seen.last) == Awaited::This;
         ReplicationFigures {
             epoch: self.replication.lineage().epoch(),
+            is_awaited: connected.clone().any(is_awaited),
             standbys: Some(lags.len() as u64),
             lag_transactions: lags.into_iter().max(),
             lag_milliseconds: None,

@@ -106,13 +106,30 @@ fn a_standby_follows_and_takes_over() {
     assert!(metrics.contains("rowhouse_replication_epoch 1"), "{metrics}");
     assert!(metrics.contains("rowhouse_replication_lag_transactions 0"), "{metrics}");
 
+    let (status, state) = ask_admin(&second, "/readyz");
+    assert_eq!(status, 200, "it can be read");
+    assert!(state.starts_with("ok: this server is a standby: it lacks 0 transactions"), "{state}");
+    let (status, state) = ask_admin(&second, "/readyz?primary");
+    assert_eq!(status, 503, "it cannot be written");
+    assert!(state.starts_with("not ready: this server is a standby"), "{state}");
+    let result = PROGRAM.folder().run("health", &["--admin", &second.admin], &[]);
+    assert_eq!(result.code, Some(0), "{result:?}");
+    assert!(result.stdout.contains("this server is a standby"), "{result:?}");
+    let result = PROGRAM.folder().run("health", &["--admin", &second.admin, "--primary"], &[]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    let (status, state) = ask_admin(&first, "/readyz?primary");
+    assert_eq!((status, state.as_str()), (200, "ok: a standby is connected, and lacks 0 transactions\n"));
     let (_, metrics) = ask_admin(&first, "/metrics");
     assert!(metrics.contains(r#"rowhouse_requests_total{operation="Replication",status="200",code=""}"#), "{metrics}");
     assert!(!metrics.contains("Explorer"), "{metrics}");
+
     // The primary crashes. Its standby continues to serve, and its Last Sync Time no longer advances.
     let before = exact_snapshot(&first);
     drop(first.kill9());
     second.wait_for_log("cannot follow");
+    let (status, state) = ask_admin(&second, "/readyz");
+    assert_eq!(status, 200);
+    assert!(state.starts_with("ready, but: this server is a standby: it is not connected"), "{state}");
     assert!(exact_snapshot(&second) == before);
     let stopped_at = last_sync(&mut client);
     std::thread::sleep(Duration::from_millis(1100));
@@ -131,6 +148,8 @@ fn a_standby_follows_and_takes_over() {
     assert_eq!(status, Some(0), "{report}");
     assert_eq!(code(&mut first.client(), "POST", "/late", r#"{"PartitionKey":"a","RowKey":"b"}"#), refused);
     assert_eq!(code(&mut first.client(), "GET", "/late()", "").0, 200);
+    let (status, state) = ask_admin(&first, "/readyz");
+    assert_eq!((status, state.as_str()), (503, "not ready: a standby was promoted, so this server is out of date\n"));
     first.stop();
     let again = PROGRAM.folder().run("serve", &["--data", &place.at("first"), "--listen", "127.0.0.1:0"], &[]);
     assert_eq!(again.code, Some(1));
@@ -155,6 +174,10 @@ fn without_its_standby_a_waiting_primary_refuses_writes() {
     let busy = (503, "ServerBusy".to_owned());
     assert_eq!(code(&mut first.client(), "POST", "/table1", r#"{"PartitionKey":"p","RowKey":"three"}"#), busy);
     first.wait_for_log("the standby has not confirmed the last write");
+    let (status, state) = ask_admin(&first, "/readyz?primary");
+    assert_eq!(status, 200, "the standby must reach it: {state}");
+    assert!(state.starts_with("ready, but: the standby is away: no write is accepted"), "{state}");
+    assert!(ask_admin(&first, "/metrics").1.contains(r#"rowhouse_engine_refuses_writes{reason="unconfirmed"} 1"#));
     let second = place.standby(&first, "second");
     let began = Instant::now();
     while code(&mut first.client(), "POST", "/table1", r#"{"PartitionKey":"p","RowKey":"four"}"#).0 != 201 {

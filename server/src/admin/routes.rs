@@ -21,7 +21,8 @@ const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
 
 const INDEX: &str = "\
 /livez    whether the process works
-/readyz   whether it accepts requests: 200 or 503; add ?verbose or send Accept: application/json for the reasons
+/readyz   whether it accepts requests: 200 or 503; add ?verbose or send Accept: application/json for the reasons;
+          with ?primary, a standby is not ready
 /healthz  the same as /readyz
 /metrics  metrics for Prometheus
 /version  the version of this build
@@ -67,15 +68,16 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
 }
 
 async fn readiness(admin: &Admin, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let checks = ReadinessReport::collect(admin).await;
+    let has_option = |wanted: &str| {
+        let query = request.uri().query().unwrap_or_default();
+        query.split('&').any(|option| option.split_once('=').map_or(option, |(name, _)| name) == wanted)
+    };
+    let checks = ReadinessReport::collect(admin, has_option("primary")).await;
     let status = if checks.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(JSON));
-    let is_verbose = request.uri().query().is_some_and(|query| {
-        query.split('&').any(|option| matches!(option.split_once('=').map_or(option, |(name, _)| name), "verbose"))
-    });
     if request.headers().get_all(ACCEPT).iter().any(accepts) {
         json(status, &checks.json())
-    } else if is_verbose {
+    } else if has_option("verbose") {
         text(status, checks.verbose())
     } else {
         text(status, checks.brief())

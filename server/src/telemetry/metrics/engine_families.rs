@@ -6,9 +6,16 @@ use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refus
 use std::fmt;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
-    let help = "1 for the reason why writes are refused: outage (a write failed), disk_full (only deletions are accepted) or closed";
+    let help = "1 for the reason why writes are refused: outage (a write failed), unconfirmed (the standby is away), \
+                disk_full (only deletions are accepted), fenced (a standby was promoted) or closed";
     page.gauges("engine_refuses_writes", help, |family| {
-        let reasons = [("outage", Refusal::Outage), ("disk_full", Refusal::DiskFull), ("closed", Refusal::Closed)];
+        let reasons = [
+            ("outage", Refusal::Outage),
+            ("unconfirmed", Refusal::Unconfirmed),
+            ("disk_full", Refusal::DiskFull),
+            ("fenced", Refusal::Fenced),
+            ("closed", Refusal::Closed),
+        ];
         reasons.iter().try_for_each(|(name, reason)| {
             family.value(&[("reason", *name)], u64::from(figures.refusal == Some(*reason)))
         })
@@ -62,6 +69,8 @@ fn replication(page: &mut MetricsPage<'_, '_>, figures: &ReplicationFigures) -> 
     if let Some(standbys) = figures.standbys {
         page.gauge("replication_standbys", "Standbys that are connected to this primary", standbys)?;
     }
+    let help = "1 if writes wait for a connected standby with everything acknowledged; on a standby, for this one";
+    page.gauge("replication_awaited", help, u64::from(figures.is_awaited))?;
     if let Some(lag) = figures.lag_transactions {
         let help = "Transactions that the standby does not have yet; on a primary, the standby that lacks most";
         page.gauge("replication_lag_transactions", help, lag)?;

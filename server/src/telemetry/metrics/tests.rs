@@ -115,6 +115,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
             standbys: Some(1),
             lag_transactions: Some(0),
             lag_milliseconds: Some(0),
+            is_awaited: true,
         }),
         change_log: Some(ChangeLogFigures {
             bytes: 0,
