@@ -38,21 +38,28 @@ impl Program {
         self.command(&[&["serve"], arguments].concat())
     }
 
-    /// Starts a server on a free port, and waits until it is ready.
+    /// Starts a server on a free port unless `--listen` is given, and waits until it is ready.
     pub fn start(self, arguments: &[&str]) -> Server {
         self.start_with(arguments, |_| ())
     }
 
     /// Like [`Self::start`], but modifies the command first.
     pub fn start_with(self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Server {
-        let mut command = self.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
+        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let mut command = self.serve(&[listen, arguments].concat());
         change(&mut command);
         Server::spawn(&mut command, arguments.contains(&"--admin") || arguments.contains(&"--test-controls"))
     }
 
     /// Starts `rowhouse standby` on a free port, and waits until it is ready.
     pub fn start_standby(self, arguments: &[&str]) -> Server {
+        self.start_standby_with(arguments, |_| ())
+    }
+
+    /// Like [`Self::start_standby`], but modifies the command first.
+    pub fn start_standby_with(self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Server {
         let mut command = self.command(&[&["standby", "--listen", "127.0.0.1:0"], arguments].concat());
+        change(&mut command);
         Server::spawn(&mut command, arguments.contains(&"--admin"))
     }
 
@@ -84,7 +91,8 @@ impl Server {
         let mut ready = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut ready).unwrap();
-        let Some(address) = ready.trim().strip_prefix("listening on http://").map(str::to_owned) else {
+        let address = ready.trim().strip_prefix("listening on ").and_then(|endpoint| endpoint.split_once("://"));
+        let Some((_, address)) = address else {
             panic!("the server did not start: {} {:?}", child.wait().unwrap(), log.iter().collect::<Vec<_>>());
         };
         let mut lines = String::new();
@@ -93,6 +101,7 @@ impl Server {
         if has_admin {
             stdout.read_line(&mut lines).unwrap();
         }
+        let address = address.to_owned();
         let admin = lines.lines().find_map(|line| line.strip_prefix("admin on http://")).unwrap_or_default().to_owned();
         Self { child, address, admin, log, _stdout: stdout }
     }

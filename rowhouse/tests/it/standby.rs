@@ -211,6 +211,82 @@ fn a_standby_that_was_replaced_is_not_promoted() {
     assert!(result.stdout.contains("its last writes may be missing"), "{result:?}");
 }
 
+/// Writes `ca.pem`, the certificate of a private authority, and a certificate for `localhost` with its key.
+fn write_certificates(place: &Place) {
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(place.at("ca.pem"), authority.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = rcgen::Issuer::new(authority, key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let server = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    std::fs::write(place.at("good.pem"), server.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+    std::fs::write(place.at("good.key"), key.serialize_pem()).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(place.at("other.pem"), other.cert.pem()).unwrap();
+    std::fs::write(place.at("other.key"), other.signing_key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn a_standby_checks_the_certificate_of_its_primary() {
+    let place = Place::new();
+    write_certificates(&place);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (listen, of) = (format!("127.0.0.1:{free}"), format!("https://localhost:{free}"));
+    let primary = |name: &str| {
+        let (certificate, key) = (place.at(&format!("{name}.pem")), place.at(&format!("{name}.key")));
+        let (data, token) = (place.at("first"), place.at("token"));
+        let arguments = ["--listen", &listen, "--data", &data, "--keep-log", "1h", "--standby-token-file", &token];
+        PROGRAM.start(&[&arguments[..], &["--tls-cert", &certificate, "--tls-key", &key]].concat())
+    };
+    let authority = place.at("ca.pem");
+    let trusting = [("SSL_CERT_FILE", authority.as_str())];
+    let create = |name: &str| {
+        let endpoint = format!("{of}/devstoreaccount1");
+        let result = PROGRAM.folder().run("table", &["create", name, "--endpoint", &endpoint], &trusting);
+        assert_eq!(result.code, Some(0), "{result:?}");
+    };
+    let has = |standby: &Server, name: &str| code(&mut standby.client(), "GET", &format!("/{name}()"), "").0 == 200;
+
+    let first = primary("good");
+    let (data, token) = (place.at("second"), place.at("token"));
+    let arguments = |of| ["--of", of, "--token-file", &token, "--data", &data];
+    let by_ip = of.replace("localhost", "127.0.0.1");
+    for (of, trusted, told) in [
+        (&of, "other.pem", "does not trust the issuer of the server's certificate"),
+        (&by_ip, "ca.pem", "is for another host name"),
+    ] {
+        let trusted = place.at(trusted);
+        let arguments = [&arguments(of)[..], &["--listen", "127.0.0.1:0"]].concat();
+        let result = PROGRAM.folder().run("standby", &arguments, &[("SSL_CERT_FILE", trusted.as_str())]);
+        assert_eq!(result.code, Some(1), "{result:?}");
+        assert!(result.stderr.contains(told), "{result:?}");
+    }
+    let second = PROGRAM.start_standby_with(&arguments(&of), |command| {
+        command.envs(trusting);
+    });
+    create("early");
+    test_support::eventually("the table", || has(&second, "early").then_some(()));
+    first.stop();
+    let first = primary("other");
+    second.wait_for_log("does not trust the issuer of the server's certificate");
+    first.stop();
+    let first = primary("good");
+    create("late");
+    test_support::eventually("the other table", || has(&second, "late").then_some(()));
+
+    assert!(second.stop().0.success());
+    let promote = |trusted: &str| {
+        let arguments = ["--data", &data, "--former", &of, "--token-file", &token];
+        PROGRAM.folder().run("promote", &arguments, &[("SSL_CERT_FILE", &place.at(trusted))])
+    };
+    let result = promote("other.pem");
+    assert!(result.code == Some(1) && result.stderr.contains("does not trust the issuer"), "{result:?}");
+    let result = promote("ca.pem");
+    assert_eq!(result.code, Some(0), "{result:?}");
+    first.wait_for_log("nothing may be written to this server any more");
+}
+
 #[test]
 fn a_standby_needs_the_token_and_the_right_folder() {
     let place = Place::new();
