@@ -31,8 +31,9 @@ esac
 packaging_texts "$program" "$content/completions" "$content/man/man1"
 case $target in
     *-linux-*)
-        mkdir -p "$content/systemd" "$content/kubernetes"
+        mkdir -p "$content/systemd" "$content/kubernetes" "$content/failover"
         install -m 644 "$root"/deploy/systemd/* "$content/systemd/"
+        install -m 755 "$root"/deploy/failover/* "$content/failover/"
         cp -r "$root/deploy/kubernetes/." "$content/kubernetes/"
         ;;
 esac

@@ -11,6 +11,7 @@
 
 mod admin;
 mod analytics;
+mod automatic_failover;
 mod backup;
 mod black_box;
 mod citations;

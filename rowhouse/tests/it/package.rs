@@ -65,6 +65,7 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
         "man/man1/rowhouse-sas-table.1.gz",
         "systemd/rowhouse.service",
         "kubernetes/base/kustomization.yaml",
+        "failover/failover.sh",
         "monitoring/rowhouse-rules.yml",
         "docs/configuration.md",
     ] {
