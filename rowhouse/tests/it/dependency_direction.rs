@@ -1,8 +1,8 @@
 //! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
-//! `engine`, `http-client` on no other crate, `client` on `wire`, `model` and `http-client`, `tools` on `client` and
-//! engines, `server` on `http-client` but neither on `client` nor on `tools`, the server also on the files of
-//! `explorer`, the program on all, and `testing` on the server and its dependencies. `platform` depends on no other
-//! crate; crates that use the operating system depend on it.
+//! `engine`, `http-client` on no other crate, `client` on `wire`, `model` and `http-client`, `tools` on `client`,
+//! `object-storage` and engines, `object-storage` on `http-client`, `server` on `http-client` but neither on `client`
+//! nor on `tools`, the server also on the files of `explorer`, the program on all, and `testing` on the server and its
+//! dependencies. `platform` depends on no other crate; crates that use the operating system depend on it.
 
 use serde_json::Value;
 use std::process::Command;
@@ -30,6 +30,7 @@ const ENGINE_CONTRACT: &str = "rowhouse-engine-contract";
 /// The checker of histories: other packages may use it, but only for their tests.
 const HISTORY: &str = "rowhouse-history";
 const EXPLORER: &str = "rowhouse-explorer";
+const OBJECT_STORAGE: &str = "rowhouse-object-storage";
 const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
@@ -39,7 +40,7 @@ const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -159,9 +160,15 @@ const RULES: [Rule; 18] = [
     },
     Rule {
         package: TOOLS,
-        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM],
+        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, OBJECT_STORAGE, PLATFORM],
         // Neither the server nor its libraries.
-        must_not_use: &["lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
+        must_not_use: &["lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "object_store", "toml"],
+    },
+    Rule {
+        package: OBJECT_STORAGE,
+        may_use: &[HTTP_CLIENT],
+        // HTTP only through the project's own client, no configuration, no command line.
+        must_not_use: &["hyper", "hyper-util", "reqwest", "clap", "toml", "anyhow"],
     },
     Rule {
         package: PROGRAM,
