@@ -1,6 +1,6 @@
 //! `rowhouse check`: verifies a whole data folder or backup repository without changing it.
 
-use crate::backup::{self, SnapshotCheck};
+use crate::backup::{self, RepositoryAddress, SnapshotCheck};
 use crate::file::ScratchFolder;
 use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, notice, print, print_line, report_error};
@@ -43,8 +43,8 @@ pub struct CheckArgs {
     data: Option<PathBuf>,
 
     /// Backup repository to check
-    #[arg(long, value_name = "REPOSITORY", conflicts_with = "scratch")]
-    backup: Option<PathBuf>,
+    #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryAddress::parser(), conflicts_with = "scratch")]
+    backup: Option<RepositoryAddress>,
 
     /// Folder for the temporary files of the check [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]

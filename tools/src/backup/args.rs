@@ -1,3 +1,4 @@
+use super::address::RepositoryAddress;
 use crate::store_url::StoreUrl;
 use clap::Args;
 use std::path::PathBuf;
@@ -56,8 +57,8 @@ pub struct BackupArgs {
     pub(super) store: Option<StoreUrl>,
 
     /// Folder for the backups of this data folder; created if missing
-    #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", required_unless_present_any = ["list", "verify"])]
-    pub(super) to: Option<PathBuf>,
+    #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", value_parser = RepositoryAddress::parser(), required_unless_present_any = ["list", "verify"])]
+    pub(super) to: Option<RepositoryAddress>,
 
     /// Keep only the newest COUNT backups: when the new backup is complete, remove older backups and the data that only
     /// they need
@@ -76,12 +77,12 @@ pub struct BackupArgs {
     pub(super) every: String,
 
     /// List the backups in a repository instead of creating one
-    #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "verify", "follow"])]
-    pub(super) list: Option<PathBuf>,
+    #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryAddress::parser(), conflicts_with_all = ["keep", "verify", "follow"])]
+    pub(super) list: Option<RepositoryAddress>,
 
     /// Read all backups in a repository and check every hash, instead of creating one
-    #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "follow"])]
-    pub(super) verify: Option<PathBuf>,
+    #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryAddress::parser(), conflicts_with_all = ["keep", "follow"])]
+    pub(super) verify: Option<RepositoryAddress>,
 
     /// Print nothing unless something goes wrong
     #[arg(long, short)]
@@ -97,8 +98,8 @@ pub struct BackupArgs {
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct RestoreArgs {
     /// Folder with the backups
-    #[arg(long, value_name = "REPOSITORY")]
-    pub(super) from: PathBuf,
+    #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryAddress::parser())]
+    pub(super) from: RepositoryAddress,
 
     /// New data folder; must be missing or empty
     #[arg(long, value_name = "DIR", required_unless_present = "into", conflicts_with = "into")]

@@ -110,12 +110,7 @@ pub(super) struct ListedParts(BTreeMap<String, Vec<PartName>>);
 
 impl ListedParts {
     pub(super) fn list(repository: &Repository) -> anyhow::Result<Self> {
-        let mut parts = BTreeMap::new();
-        for id in repository.logs()? {
-            let names = repository.log(&id)?.map(|log| log.names()).transpose()?;
-            parts.insert(id, names.unwrap_or_default());
-        }
-        Ok(Self(parts))
+        repository.parts().map(Self)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[PartName])> {

@@ -17,8 +17,6 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// The threads mostly wait for the disk.
-const WRITER_THREADS: usize = 4;
 const WAITING_CHUNKS_MAX: usize = 8;
 
 #[derive(Debug, Default)]
@@ -36,7 +34,7 @@ pub(super) struct BackupSummary {
 
 type ChunkPosition = (usize, usize);
 
-/// Setting `stop` cancels the backup with an error.
+/// [`Repository::begin_backup`] must have been called. Setting `stop` cancels the backup with an error.
 pub(super) fn create(
     input: impl Read,
     repository: &Repository,
@@ -47,7 +45,7 @@ pub(super) fn create(
     let waiting = Mutex::new(waiting);
     let (done, stored) = channel();
     thread::scope(|scope| {
-        for _ in 0..WRITER_THREADS {
+        for _ in 0..repository.writers() {
             let (waiting, done) = (&waiting, done.clone());
             scope.spawn(move || store_chunks(repository, waiting, &done));
         }

@@ -3,9 +3,10 @@
 //! Nothing is remembered between runs: the backups and the parts in the repository say where the log continues. The
 //! repository is opened for each step, so that another process can remove old backups between two steps.
 
+use super::address::RepositoryAddress;
 use super::coverage::ListedParts;
 use super::create::{self, BackupSummary};
-use super::repository::{PartContent, PartFolder, PartName, RemovalSummary, Repository};
+use super::repository::{PartContent, PartName, RemovalSummary, Repository};
 use super::snapshot::{request_changes, request_server_snapshot};
 use crate::terminal::{Progress, notice};
 use anyhow::{Context, ensure};
@@ -22,7 +23,7 @@ const NO_POSITION: u64 = u64::MAX;
 
 pub(super) struct Follower<R> {
     pub(super) data: PathBuf,
-    pub(super) to: PathBuf,
+    pub(super) to: RepositoryAddress,
     pub(super) every: Duration,
     /// The number of backups to keep when a new one has been made.
     pub(super) keep: Option<usize>,
@@ -138,35 +139,34 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
              contains {next} already. If an old copy of the folder was put back, remove its file rowhouse.log-id while no \
              server is running",
             self.data.display(),
-            self.to.display(),
+            self.to,
             header.next
         );
         let repository = Repository::create_or_open(&self.to)?;
-        let folder = repository.create_log(&log.id)?;
         let mut part = PartContent::new(next);
         while incoming.next(|next, transactions| part.push(next, transactions))? {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             if part.is_full() {
                 let rest = PartContent::new(part.next());
-                self.store(log, &folder, std::mem::replace(&mut part, rest), None)?;
+                self.store(log, &repository, std::mem::replace(&mut part, rest), None)?;
             }
         }
-        self.store(log, &folder, part, Some(header.time()?))?;
+        self.store(log, &repository, part, Some(header.time()?))?;
         Ok(true)
     }
 
     fn store(
         &mut self,
         log: &mut FollowedLog,
-        folder: &PartFolder,
+        repository: &Repository,
         part: PartContent,
         until: Option<DateTime>,
     ) -> anyhow::Result<()> {
         let transactions = part.transactions();
-        let part = folder.add(part, until)?;
+        let part = repository.add_part(&log.id, part, until)?;
         log.next = Some(part.range.next);
         log.empty.retain(|empty| *empty != part);
-        folder.remove(&std::mem::take(&mut log.empty))?;
+        repository.remove_parts(&log.id, &std::mem::take(&mut log.empty))?;
         if part.is_empty() {
             log.empty.push(part.clone());
         }
@@ -176,6 +176,7 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
     /// Returns the position at which the log continues the new backup.
     fn back_up(&mut self, log: &FollowedLog, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<u64> {
         let repository = Repository::create_or_open(&self.to)?;
+        repository.begin_backup()?;
         let input = request_server_snapshot(&self.data)?;
         let summary = create::create(input, &repository, progress, stop)?;
         let position = summary.log.as_ref().filter(|position| position.id == log.id).map(|log| log.position);

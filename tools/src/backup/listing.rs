@@ -27,14 +27,19 @@ pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>>
     let mut seen = HashSet::new();
     let mut backups = Vec::new();
     let parts = ListedParts::list(repository)?;
-    for id in repository.backups()? {
-        let manifest = repository.manifest(&id).map_err(|error| format!("{error:#}"));
-        let chunks = manifest.iter().flat_map(BackupManifest::chunks);
-        let new = chunks.filter(|entry| seen.insert(entry.sha256.clone()));
-        let added_bytes = new.map(|entry| entry.stored).sum();
-        let continuation = manifest.as_ref().ok().and_then(|manifest| parts.continuation(manifest));
-        backups.push(ListedBackup { id, manifest, added_bytes, continuation });
-    }
+    repository.read_ahead(
+        &repository.backups()?,
+        |id| repository.manifest(id),
+        |id, manifest| {
+            let manifest = manifest.map_err(|error| format!("{error:#}"));
+            let chunks = manifest.iter().flat_map(BackupManifest::chunks);
+            let new = chunks.filter(|entry| seen.insert(entry.sha256.clone()));
+            let added_bytes = new.map(|entry| entry.stored).sum();
+            let continuation = manifest.as_ref().ok().and_then(|manifest| parts.continuation(manifest));
+            backups.push(ListedBackup { id: id.clone(), manifest, added_bytes, continuation });
+            Ok(())
+        },
+    )?;
     Ok(backups)
 }
 

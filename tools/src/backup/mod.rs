@@ -4,6 +4,7 @@
 //! `docs/backup-format.md` describes the files of the repository. This module must not know how an engine stores its
 //! data.
 
+mod address;
 mod args;
 mod coverage;
 mod create;
@@ -18,6 +19,7 @@ mod selection;
 mod snapshot;
 mod verify;
 
+pub use address::RepositoryAddress;
 pub use args::{BACKUP_EXAMPLES, BackupArgs, RESTORE_EXAMPLES, RestoreArgs};
 pub use snapshot::ControlSocket;
 pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
@@ -41,7 +43,7 @@ use repository::{PartRange, RemovalSummary, Repository};
 use restore::RestoreSource;
 use selection::{RestoreSelection, RestoredTable};
 use serde_json::json;
-use snapshot::{IncomingSnapshot, open_snapshot};
+use snapshot::{IncomingSnapshot, open_snapshot, require_data_folder};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,8 +51,8 @@ use std::time::Instant;
 
 /// Runs `rowhouse backup`. Returns a failure exit code if `--verify` finds damage.
 pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.list {
-        let backups = listing::list(&Repository::open(path)?)?;
+    if let Some(address) = &args.list {
+        let backups = listing::list(&Repository::open(address)?)?;
         if args.json {
             print(&listing::json(&backups))?;
         } else {
@@ -58,15 +60,15 @@ pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(path) = &args.verify {
-        let is_intact = verify(path, args.quiet, args.json)?;
+    if let Some(address) = &args.verify {
+        let is_intact = verify(address, args.quiet, args.json)?;
         return Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     back_up(args).map(|()| ExitCode::SUCCESS)
 }
 
 /// Adds the log of a running server until a signal stops it.
-fn follow(args: &BackupArgs, data: &Path, to: &Path) -> anyhow::Result<()> {
+fn follow(args: &BackupArgs, data: &Path, to: &RepositoryAddress) -> anyhow::Result<()> {
     let (is_quiet, is_json) = (args.quiet, args.json);
     let report = move |step| match step {
         FollowStep::BackedUp(summary, removed) if is_json => print(&format_args!("{}\n", step_json(&summary, removed))),
@@ -82,7 +84,7 @@ fn follow(args: &BackupArgs, data: &Path, to: &Path) -> anyhow::Result<()> {
     let every = parse_duration(&args.every).filter(|every| !every.is_zero());
     let every = every.with_context(|| format!("'{}' is not a valid value of --every: write it like 5s", args.every))?;
     let keep = args.keep.map(usize::try_from).transpose()?;
-    let follower = Follower { data: data.to_owned(), to: to.to_owned(), every, keep, report };
+    let follower = Follower { data: data.to_owned(), to: to.clone(), every, keep, report };
     if !is_quiet && !is_json {
         notice(format_args!("following {}; Ctrl-C stops", data.display()));
     }
@@ -96,14 +98,18 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
          archive of the write-ahead log, you can restore the database to any point in time (docs/backup.md). To back up a data folder, pass it with --data"
     );
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
-    let to = args.to.as_deref().context("pass the folder for the backups with --to")?;
-    ensure!(!is_inside(to, data), "the folder for the backups must not be inside the data folder: {}", to.display());
+    let to = args.to.as_ref().context("pass the place for the backups with --to")?;
+    let is_inside = matches!(to, RepositoryAddress::Folder(path) if is_inside(path, data));
+    ensure!(!is_inside, "the folder for the backups must not be inside the data folder: {to}");
     if args.follow {
         return follow(args, data, to);
     }
     let began = Instant::now();
-    let (snapshot, repository) = (open_snapshot(data)?, Repository::create_or_open(to)?);
-    let repository = Arc::new(repository);
+    require_data_folder(data)?;
+    let repository = Arc::new(Repository::create_or_open(to)?);
+    // The server does not wait long for a client that does not read the snapshot.
+    repository.begin_backup()?;
+    let snapshot = open_snapshot(data)?;
     let shared = Arc::clone(&repository);
     let summary = run_blocking("backing up", args.quiet, move |progress, stop| {
         let IncomingSnapshot { input, sender } = snapshot;

@@ -1,14 +1,8 @@
 //! Finds a backup in a repository, and reads the entities of a table. Everything is verified as it is read.
 
-use super::repository::{
-    BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity, name_of_time,
-};
+use super::repository::{BackupManifest, Repository, TableContent, check_entity, describe, each_entity, name_of_time};
 use anyhow::{Context, ensure};
 use model::DateTime;
-use std::sync::mpsc::sync_channel;
-use std::thread;
-
-const CHUNKS_AHEAD_MAX: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BackupChoice {
@@ -53,49 +47,34 @@ pub(super) fn each_entity_of_table(
 ) -> anyhow::Result<()> {
     let mut count = 0;
     let mut last_key: Option<Vec<u8>> = None;
-    each_chunk(repository, table, |entry, content| {
-        let before = count;
-        each_entity(content, |entity| {
-            let (key, record) = entity;
-            ensure!(last_key.as_deref().is_none_or(|last| last < key), "its entities are out of order");
-            last_key.get_or_insert_default().clear();
-            last_key.get_or_insert_default().extend_from_slice(key);
-            let stamp = check_entity(entity).with_context(|| describe(entity))?;
-            ensure!(stamp <= last_stamp, "{} has a later Timestamp than the backup", describe(entity));
-            count += 1;
-            sink(key, record)
-        })
-        .with_context(|| format!("chunk {}", entry.sha256))?;
-        ensure!(
-            count - before == entry.entities,
-            "chunk {} contains a different number of entities than the manifest",
-            entry.sha256
-        );
-        Ok(())
-    })
-    .with_context(|| format!("table {}", table.table))?;
+    let chunks: Vec<_> = table.chunks.iter().collect();
+    repository
+        .read_ahead(
+            &chunks,
+            |entry| repository.chunk(entry),
+            |entry, content| {
+                let content = content?;
+                let before = count;
+                each_entity(&content, |entity| {
+                    let (key, record) = entity;
+                    ensure!(last_key.as_deref().is_none_or(|last| last < key), "its entities are out of order");
+                    last_key.get_or_insert_default().clear();
+                    last_key.get_or_insert_default().extend_from_slice(key);
+                    let stamp = check_entity(entity).with_context(|| describe(entity))?;
+                    ensure!(stamp <= last_stamp, "{} has a later Timestamp than the backup", describe(entity));
+                    count += 1;
+                    sink(key, record)
+                })
+                .with_context(|| format!("chunk {}", entry.sha256))?;
+                ensure!(
+                    count - before == entry.entities,
+                    "chunk {} contains a different number of entities than the manifest",
+                    entry.sha256
+                );
+                Ok(())
+            },
+        )
+        .with_context(|| format!("table {}", table.table))?;
     ensure!(count == table.entities, "table {} has {count} entities instead of {}", table.table, table.entities);
     Ok(())
-}
-
-fn each_chunk(
-    repository: &Repository,
-    table: &TableContent,
-    mut sink: impl FnMut(&ChunkEntry, &[u8]) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let (ahead, chunks) = sync_channel(CHUNKS_AHEAD_MAX);
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            for entry in &table.chunks {
-                if ahead.send((entry, repository.chunk(entry))).is_err() {
-                    // The receiver stopped because of an error.
-                    return;
-                }
-            }
-        });
-        for (entry, content) in chunks {
-            sink(entry, &content?)?;
-        }
-        Ok(())
-    })
 }

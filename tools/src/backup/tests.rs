@@ -136,12 +136,16 @@ impl Place {
         self.folder.path().join("data")
     }
 
+    fn address(&self) -> RepositoryAddress {
+        RepositoryAddress::Folder(self.repository_path())
+    }
+
     fn repository_path(&self) -> PathBuf {
         self.folder.path().join("backups")
     }
 
     fn repository(&self) -> Repository {
-        Repository::open(&self.repository_path()).unwrap()
+        Repository::open(&self.address()).unwrap()
     }
 
     fn engine(&self) -> &Embedded {
@@ -155,14 +159,14 @@ impl Place {
             Ok(())
         };
         let every = Duration::from_secs(1);
-        let mut follower = Follower { data: self.data(), to: self.repository_path(), every, keep: None, report };
+        let mut follower = Follower { data: self.data(), to: self.address(), every, keep: None, report };
         follower.step(&mut self.followed, &Progress::new("following", 0), &AtomicBool::new(false))?;
         Ok(steps)
     }
 
     /// Makes an ordinary backup. Returns the position after it.
     fn back_up(&self, keep: Option<usize>) -> u64 {
-        let repository = Repository::create_or_open(&self.repository_path()).unwrap();
+        let repository = Repository::create_or_open(&self.address()).unwrap();
         let input = request_server_snapshot(&self.data()).unwrap();
         let progress = Progress::new("backing up", 0);
         let summary = create::create(input, &repository, &progress, &AtomicBool::new(false)).unwrap();
@@ -273,7 +277,7 @@ proptest! {
         }
         // The last time is covered, too.
         place.follow().unwrap();
-        prop_assert!(verify(&place.repository_path(), true, false).unwrap());
+        prop_assert!(verify(&place.address(), true, false).unwrap());
         let covered = backups[0];
         for (number, index) in chosen.into_iter().enumerate() {
             let (expected, next, time) = index.get(&history);
@@ -349,8 +353,8 @@ fn an_idle_server_is_covered_until_now_by_a_single_file() {
     place.followed = None;
     place.follow().unwrap();
     assert_eq!(place.restore("new", Target::Time(now)).unwrap().0, expected);
-    let log = place.repository().logs().unwrap().remove(0);
-    assert_eq!(place.repository().log(&log).unwrap().unwrap().names().unwrap().len(), 1);
+    let parts = place.repository().parts().unwrap();
+    assert_eq!(parts.values().map(Vec::len).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -388,7 +392,7 @@ fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() 
     }
     let error = place.restore("none", Target::Position(lost.1 - 1)).unwrap_err().to_string();
     assert_eq!(error.matches("(positions").count(), 2, "{error}");
-    assert!(verify(&place.repository_path(), true, false).unwrap());
+    assert!(verify(&place.address(), true, false).unwrap());
 }
 
 #[test]
@@ -412,7 +416,7 @@ fn logs_of_different_folders_are_not_mixed_up() {
         place.follow().unwrap();
         assert_eq!(place.restore(&format!("{value}"), Target::Time(time)).unwrap().0, state);
     }
-    assert_eq!(place.repository().logs().unwrap().len(), 2);
+    assert_eq!(place.repository().parts().unwrap().len(), 2);
     assert_eq!(expected.tables.len(), 1);
 }
 
@@ -426,19 +430,18 @@ fn missing_and_damaged_parts_are_found() {
         states.push(put(&place, value));
         place.follow().unwrap();
     }
-    assert!(verify(&place.repository_path(), true, false).unwrap());
-    let log = place.repository().logs().unwrap().remove(0);
+    assert!(verify(&place.address(), true, false).unwrap());
+    let (log, parts) = place.repository().parts().unwrap().pop_first().unwrap();
     let folder = place.repository_path().join("log").join(&log);
-    let parts = place.repository().log(&log).unwrap().unwrap().names().unwrap();
     let second = folder.join(parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string());
     let intact = std::fs::read(&second).unwrap();
     std::fs::write(&second, &intact[..intact.len() - 1]).unwrap();
-    assert!(!verify(&place.repository_path(), true, false).unwrap());
+    assert!(!verify(&place.address(), true, false).unwrap());
     let error = format!("{:#}", place.restore("damaged", Target::Position(states[3].1 - 1)).unwrap_err());
     assert!(error.contains("is damaged"), "{error}");
     assert_eq!(place.restore("first", Target::Position(states[0].1 - 1)).unwrap().0, states[0].0);
     std::fs::remove_file(&second).unwrap();
-    assert!(!verify(&place.repository_path(), true, false).unwrap());
+    assert!(!verify(&place.address(), true, false).unwrap());
     let error = format!("{:#}", place.restore("missing", Target::Position(states[1].1 - 1)).unwrap_err());
     assert!(error.contains("it covers"), "{error}");
     std::fs::write(&second, intact).unwrap();
@@ -448,14 +451,13 @@ fn missing_and_damaged_parts_are_found() {
 #[test]
 fn parts_continue_a_backup_without_gaps_and_may_overlap() {
     let place = tempfile::tempdir().unwrap();
-    let repository = Repository::create_or_open(place.path()).unwrap();
+    let repository = Repository::create_or_open(&RepositoryAddress::Folder(place.path().to_owned())).unwrap();
     let id = "0a".repeat(16);
-    let log = repository.create_log(&id).unwrap();
     let time = |ticks: u64| DateTime::from_ticks(i64::try_from(ticks).unwrap()).unwrap();
     let add = |first: u64, next: u64| {
         let mut part = PartContent::new(first);
         part.push(next, &[]).unwrap();
-        log.add(part, Some(time(10 * next))).unwrap()
+        repository.add_part(&id, part, Some(time(10 * next))).unwrap()
     };
     let parts: Vec<PartName> =
         [(2, 5), (5, 9), (7, 12), (12, 12), (14, 20)].map(|(first, next)| add(first, next)).into();

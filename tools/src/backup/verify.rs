@@ -1,3 +1,4 @@
+use super::address::RepositoryAddress;
 use super::coverage::ListedParts;
 use super::repository::{
     BackupManifest, ChunkEntry, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,
@@ -7,8 +8,7 @@ use crate::terminal::{HumanCount, Progress, print, print_line};
 use anyhow::{Context, anyhow, ensure};
 use model::DateTime;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of a verification; `--json` prints it.
@@ -42,8 +42,8 @@ struct Verification<'a> {
 }
 
 /// Prints the problems. Returns true if there are no problems.
-pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
-    let repository = Repository::open(path)?;
+pub(crate) fn verify(address: &RepositoryAddress, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
+    let repository = Repository::open(address)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
     let is_intact = report.damaged.is_empty() && report.damaged_logs.is_empty();
     if as_json {
@@ -86,14 +86,14 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
             report.damaged_logs.insert(id.to_owned(), problems);
         }
     }
-    for (id, manifest) in ids.into_iter().zip(manifests) {
+    for (id, manifest) in ids.iter().zip(manifests) {
         report.backups += 1;
         let problems = match manifest {
             Ok(manifest) => verification.backup(&manifest)?,
             Err(error) => vec![format!("{error:#}")],
         };
         if !problems.is_empty() {
-            report.damaged.insert(id, problems);
+            report.damaged.insert(id.clone(), problems);
         }
     }
     report.chunks = verification.chunks.len() as u64;
@@ -114,9 +114,7 @@ fn log_problems(
     let mut backups = backups.into_iter().peekable();
     // The position to which the log leads without a gap.
     let mut reached = None;
-    let folder = repository.log(id)?;
     for part in parts {
-        ensure!(!stop.load(Ordering::Relaxed), "stopped");
         let PartRange { first, next, .. } = part.range;
         while let Some(position) = backups.next_if(|position| *position <= first) {
             reached = reached.max(Some(position));
@@ -129,11 +127,16 @@ fn log_problems(
         {
             reached = Some(next);
         }
-        if let Some(folder) = &folder {
-            let read = folder.each_transaction(part, |_| Ok(()));
-            problems.extend(read.err().map(|error| format!("{error:#}")));
-        }
     }
+    let read = |part: &PartName| {
+        let content = repository.part(id, part)?;
+        repository.each_transaction(id, part, &content, |_| Ok(()))
+    };
+    repository.read_ahead(parts, read, |_, result| {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped");
+        problems.extend(result.err().map(|error| format!("{error:#}")));
+        Ok(())
+    })?;
     Ok(problems)
 }
 
@@ -160,16 +163,18 @@ impl Verification<'_> {
 
     /// Reads only chunks that have not been read yet. Damage is recorded. An error means that the command was stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
-        for entry in &table.chunks {
-            if !self.chunks.contains_key(&entry.sha256) {
-                ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-                let summary = self.repository.chunk(entry).and_then(|content| summarize(&content));
-                self.progress.add_entities(entry.entities);
-                self.bytes += entry.stored;
-                self.chunks.insert(entry.sha256.clone(), summary.map_err(|error| format!("{error:#}")));
-            }
-        }
-        Ok(())
+        let mut names = HashSet::new();
+        let mut new: Vec<_> = table.chunks.iter().collect();
+        new.retain(|entry| !self.chunks.contains_key(&entry.sha256) && names.insert(&entry.sha256));
+        let read = |entry: &&ChunkEntry| self.repository.chunk(entry).and_then(|content| summarize(&content));
+        let Self { repository, progress, stop, chunks, bytes } = self;
+        repository.read_ahead(&new, read, |entry, summary| {
+            ensure!(!stop.load(Ordering::Relaxed), "stopped");
+            progress.add_entities(entry.entities);
+            *bytes += entry.stored;
+            chunks.insert(entry.sha256.clone(), summary.map_err(|error| format!("{error:#}")));
+            Ok(())
+        })
     }
 
     /// Compares the chunks of a table with each other and with the manifest. The totals of the manifest have already

@@ -7,7 +7,7 @@ mod sorting;
 
 use super::coverage::{Continuation, Target};
 use super::read::each_entity_of_table;
-use super::repository::{AccountEntry, BackupManifest, PartFolder, Repository, TableContent};
+use super::repository::{AccountEntry, BackupManifest, PartName, Repository, TableContent};
 use anyhow::{Context, bail, ensure};
 use engine::{ChangeEffect, ChangedTransaction, SnapshotTable, TableKey};
 use model::{AccountName, DateTime, ServiceProperties, StoredAccessPolicies, TableSettings};
@@ -124,25 +124,27 @@ impl<'m, F: Fn(&TableKey) -> bool> Replay<'m, F> {
         target: Target,
         stop: &AtomicBool,
     ) -> anyhow::Result<RestorableState<'m>> {
-        let folder = repository.log(&continuation.log.id)?;
+        let log = &continuation.log.id;
         let mut next = continuation.log.position;
-        for part in &continuation.parts {
-            // Even if later parts are damaged, earlier states can be restored.
-            if part.is_empty() || target.is_before(&part.range) {
-                continue;
-            }
-            let folder: &PartFolder = folder.as_ref().context("the log is missing")?;
-            folder.each_transaction(part, |transaction| {
-                ensure!(!stop.load(Ordering::Relaxed), "stopped");
-                // Parts may overlap.
-                if transaction.position >= next && target.includes(&transaction) {
-                    next = transaction.position + 1;
-                    let position = transaction.position;
-                    self.apply(transaction).with_context(|| format!("transaction {position} of the log"))?;
-                }
-                Ok(())
-            })?;
-        }
+        // Even if later parts are damaged, earlier states can be restored.
+        let is_needed = |part: &&PartName| !part.is_empty() && !target.is_before(&part.range);
+        let parts: Vec<_> = continuation.parts.iter().filter(is_needed).collect();
+        repository.read_ahead(
+            &parts,
+            |part| repository.part(log, part),
+            |part, content| {
+                repository.each_transaction(log, part, &content?, |transaction| {
+                    ensure!(!stop.load(Ordering::Relaxed), "stopped");
+                    // Parts may overlap.
+                    if transaction.position >= next && target.includes(&transaction) {
+                        next = transaction.position + 1;
+                        let position = transaction.position;
+                        self.apply(transaction).with_context(|| format!("transaction {position} of the log"))?;
+                    }
+                    Ok(())
+                })
+            },
+        )?;
         self.finish()
     }
 

@@ -1,22 +1,22 @@
-//! A repository: the folder that stores backups, with their manifests and the chunks that they share.
+//! A repository: the place that stores backups, with their manifests and the chunks that they share.
 //! `docs/backup-format.md` describes the format. This module must not know where snapshots come from.
 //!
 //! Invariants:
 //!
-//! 1. A manifest is written after all its chunks are on disk. An interrupted backup therefore never looks complete, and
+//! 1. A manifest is written after all its chunks are durable. An interrupted backup therefore never looks complete, and
 //!    the next backup reuses its chunks.
 //! 2. A chunk is removed after every manifest that references it, and only by a process that holds the exclusive lock.
-//! 3. Only the owner can read the files.
-//! 4. Other users may have written anything to a repository: names are therefore checked before they are used, and
-//!    files are accessed through `folder.rs`. Files whose names Rowhouse does not assign are neither read nor removed.
+//! 3. Other users may have written anything to a repository: names are therefore checked before they are used, and
+//!    files are accessed through `storage`. Files whose names Rowhouse does not assign are neither read nor removed.
 
 mod chunk;
 mod entity_bytes;
-mod folder;
 mod manifest;
 mod names;
 mod packed;
 mod parts;
+mod read_ahead;
+mod storage;
 mod transactions;
 
 pub(super) use chunk::{ChunkContent, Chunker};
@@ -26,46 +26,26 @@ pub(super) use entity_bytes::{
 pub(super) use manifest::{
     AccountEntry, BackupManifest, ChunkEntry, LogPosition, TableContent, TableEntry, name_of_time, seven_digits,
 };
-pub(super) use parts::{PartContent, PartFolder, PartName, PartRange};
+pub(super) use parts::{PartContent, PartName, PartRange};
 pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction};
 
+use crate::backup::address::RepositoryAddress;
 use anyhow::{Context, bail, ensure};
 use chunk::CHUNK_FILE_BYTES_MAX;
-use folder::Folder;
+use engine::ChangedTransaction;
 use manifest::MANIFEST_BYTES_MAX;
-use names::{is_backup, is_chunk, is_chunk_folder, is_incomplete, is_log};
-use packed::PackedHeader;
-use platform::Access;
-use platform::files::{exposure_warning, private_folder, sync_folder};
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use model::DateTime;
+use names::{chunk_folder, is_backup, is_chunk, is_incomplete, is_log};
+use parts::PART_FILE_BYTES_MAX;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use storage::{Area, ListedFile, Storage};
 
-const MARKER: &str = "rowhouse.backups";
-const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
-const LOCK: &str = "rowhouse.lock";
-const MANIFESTS: &str = "backups";
-const CHUNKS: &str = "chunks";
-/// The folder of the parts of change logs, which continue the backups.
-const LOGS: &str = "log";
 const MANIFEST_EXTENSION: &str = ".json";
-const MARKER_BYTES_MAX: u64 = 4096;
 
-const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The lock is shared with other processes that do not remove backups.
+/// While a repository is open, other processes that do not remove backups may use it.
 #[derive(Debug)]
 pub(super) struct Repository {
-    root: Folder,
-    chunks: Folder,
-    manifests: Folder,
-    lock: File,
-    /// Keeps the names of unfinished files distinct.
-    unfinished: AtomicU64,
+    storage: Box<dyn Storage>,
 }
 
 #[derive(Debug)]
@@ -83,77 +63,57 @@ pub(super) struct RemovalSummary {
 }
 
 impl Repository {
-    /// A missing or empty folder becomes a repository.
-    pub(super) fn create_or_open(path: &Path) -> anyhow::Result<Self> {
-        let is_empty = match fs::read_dir(path) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
-        };
-        let was_begun = !path.join(MARKER).exists() && path.join(names::incomplete_name(MARKER)).exists();
-        if is_empty || was_begun {
-            create(path).with_context(|| format!("creating a repository in {}", path.display()))?;
-        }
-        Self::open_or_advise(path, "pass a missing or empty folder to start a new repository")
+    /// An empty place becomes a repository.
+    pub(super) fn create_or_open(address: &RepositoryAddress) -> anyhow::Result<Self> {
+        Ok(Self { storage: storage::create_or_open(address)? })
     }
 
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        ensure!(path.exists(), "there is no backup repository at {}", path.display());
-        Self::open_or_advise(path, "pass the folder that 'rowhouse backup --to' wrote")
+    pub(super) fn open(address: &RepositoryAddress) -> anyhow::Result<Self> {
+        Ok(Self { storage: storage::open(address)? })
     }
 
-    fn open_or_advise(path: &Path, advice: &str) -> anyhow::Result<Self> {
-        let root = Folder::open(path).ok();
-        let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
-        let (marker, root) = marker.with_context(|| {
-            format!("{} is not a backup repository: it contains no readable file {MARKER}; {advice}", path.display())
-        })?;
-        ensure!(
-            marker == MARKER_TEXT.as_bytes(),
-            "{} is damaged, or was written by a later version of Rowhouse",
-            root.path_of(MARKER).display()
-        );
-        // Some file systems lock only files that are open for writing. For a user without write access, the file is
-        // opened for reading.
-        let lock = root.file(LOCK, Access::ReadWrite).or_else(|_| root.file(LOCK, Access::Read));
-        let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
-        wait_for(|| lock.try_lock_shared()).with_context(|| {
-            format!("another process is removing old backups from {}; try again later", path.display())
-        })?;
-        if let Some(warning) = exposure_warning(path) {
-            tracing::warn!("{warning}");
-        }
-        let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
-        let (chunks, manifests) = (folder(CHUNKS)?, folder(MANIFESTS)?);
-        Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
+    /// The number of threads that should call [`Self::store`] at the same time.
+    pub(super) fn writers(&self) -> usize {
+        self.storage.writers()
+    }
+
+    /// Passes the results of `read`, which reads one file, to the sink in the order of the items. As many files are
+    /// read at the same time as suits the storage.
+    pub(super) fn read_ahead<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        read: impl Fn(&T) -> R + Sync,
+        sink: impl FnMut(&T, R) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        read_ahead::read_ahead(self.storage.readers(), items, read, sink)
+    }
+
+    /// Must be called before the first chunk of a backup is stored.
+    pub(super) fn begin_backup(&self) -> anyhow::Result<()> {
+        self.storage.begin_backup()
     }
 
     /// Does nothing if the chunk already exists. The chunk is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
-        let folder = self.chunks.open_or_create_folder(chunk_folder(&name))?;
         let bytes = content.bytes.len() as u64;
         let entry = |stored| ChunkEntry { sha256: name.clone(), bytes, stored, entities: content.entities };
-        if let Some(stored) = complete_chunk(&folder, &name, bytes) {
+        if let Some(stored) = self.storage.chunk_bytes(&name, bytes) {
             return Ok(StoredChunk { entry: entry(stored), is_new: false });
         }
         let file = chunk::encode(&content.bytes)?;
-        self.write(&folder, &name, &file)
-            .with_context(|| format!("writing chunk {}", folder.path_of(&name).display()))?;
-        Ok(StoredChunk { entry: entry(file.len() as u64), is_new: true })
+        let (path, stored) = (chunk_path(&name), file.len() as u64);
+        self.storage.write(&path, file).with_context(|| format!("writing chunk {}", self.storage.path_of(&path)))?;
+        Ok(StoredChunk { entry: entry(stored), is_new: true })
     }
 
     pub(super) fn chunk(&self, entry: &ChunkEntry) -> anyhow::Result<Vec<u8>> {
         let name = &entry.sha256;
-        let prefix = chunk_folder(name);
-        let path = self.chunks.path_of(prefix).join(name);
-        let missing = || format!("chunk {} is missing", path.display());
-        let folder = self.chunks.folder(prefix)?.with_context(missing)?;
-        let file = match folder.read(name, CHUNK_FILE_BYTES_MAX) {
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!(missing()),
-            file => file.with_context(|| format!("reading chunk {}", path.display()))?,
-        };
-        let what = || format!("chunk {} is damaged", path.display());
+        let path = chunk_path(name);
+        let place = self.storage.path_of(&path);
+        let file = self.storage.read(&path, CHUNK_FILE_BYTES_MAX).with_context(|| format!("reading chunk {place}"))?;
+        let file = file.with_context(|| format!("chunk {place} is missing"))?;
+        let what = || format!("chunk {place} is damaged");
         let content = chunk::decode(name, &file).with_context(what)?;
         ensure!(content.len() as u64 == entry.bytes, "{}: its length differs from the manifest", what());
         Ok(content)
@@ -161,69 +121,104 @@ impl Repository {
 
     /// All chunks of the backup must already be stored. Returns the name of the backup.
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
-        let what = || format!("adding the backup to {}", self.root.path_of("").display());
+        let what = || format!("adding the backup to {}", self.storage.path_of(""));
         let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
+        let folders: Vec<_> = folders.iter().map(|name| format!("{}/{name}", Area::Chunks.folder())).collect();
         // Also sync folders of chunks that already existed, because the process that wrote them may have exited before
         // it synced these folders.
-        for name in folders {
-            if let Some(folder) = self.chunks.folder(name)? {
-                folder.sync().with_context(what)?;
-            }
-        }
-        self.chunks.sync().with_context(what)?;
+        let folders = folders.iter().map(String::as_str).chain([Area::Chunks.folder()]);
+        self.storage.sync(&folders.collect::<Vec<_>>()).with_context(what)?;
         let (id, bytes) = manifest.encode()?;
-        self.write(&self.manifests, &manifest_name(&id), &bytes).with_context(what)?;
-        self.manifests.sync().with_context(what)?;
+        let file = file(Area::Manifests, "", manifest_name(&id));
+        self.storage.confirm().with_context(what)?;
+        let written =
+            self.storage.write(&file.path(), bytes).and_then(|()| self.storage.sync(&[Area::Manifests.folder()]));
+        written.with_context(what)?;
+        // If the manifest was delayed until another process could remove chunks, the backup may be incomplete.
+        if let Err(error) = self.storage.confirm() {
+            self.storage.remove(&[file]).context("removing a manifest")?;
+            return Err(error.context(what()));
+        }
         Ok(id)
     }
 
     /// Returns the oldest backup first.
     pub(super) fn backups(&self) -> anyhow::Result<Vec<String>> {
-        let names = self.manifests.names()?;
-        let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_EXTENSION)).filter(|id| is_backup(id));
-        let mut ids: Vec<String> = ids.map(str::to_owned).collect();
+        let mut ids = Vec::new();
+        self.storage.list(Area::Manifests, &mut |file| {
+            ids.extend(file.name.strip_suffix(MANIFEST_EXTENSION).filter(|id| is_backup(id)).map(str::to_owned));
+        })?;
         ids.sort_unstable();
         Ok(ids)
     }
 
     pub(super) fn manifest(&self, id: &str) -> anyhow::Result<BackupManifest> {
         let missing = || {
-            let root = self.root.path_of("");
-            format!("there is no backup {id} in {}; rowhouse backup --list shows the existing ones", root.display())
+            let place = self.storage.path_of("");
+            format!("there is no backup {id} in {place}; rowhouse backup --list shows the existing ones")
         };
         ensure!(is_backup(id), missing());
-        let name = manifest_name(id);
-        match self.manifests.read(&name, MANIFEST_BYTES_MAX) {
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!(missing()),
-            bytes => {
-                let path = self.manifests.path_of(&name);
-                BackupManifest::decode(id, &bytes.with_context(|| format!("reading {}", path.display()))?)
-            }
+        let path = manifest_path(id);
+        let bytes = self.storage.read(&path, MANIFEST_BYTES_MAX);
+        match bytes.with_context(|| format!("reading {}", self.storage.path_of(&path)))? {
+            None => bail!(missing()),
+            Some(bytes) => BackupManifest::decode(id, &bytes),
         }
     }
 
-    /// Returns the parts of a log, or `None` if none was ever written.
-    pub(super) fn log(&self, id: &str) -> anyhow::Result<Option<PartFolder>> {
-        ensure!(is_log(id), "'{id}' is not the name of a log");
-        let logs = self.root.folder(LOGS)?;
-        Ok(logs.map(|logs| logs.folder(id)).transpose()?.flatten().map(PartFolder))
+    /// Returns the parts of all logs, in the order of their positions.
+    pub(super) fn parts(&self) -> anyhow::Result<BTreeMap<String, Vec<PartName>>> {
+        let mut logs: BTreeMap<String, Vec<PartName>> = BTreeMap::new();
+        self.storage.list(Area::Logs, &mut |file| {
+            if let Some(part) = PartName::parse(&file.name) {
+                logs.entry(file.subfolder).or_default().push(part);
+            }
+        })?;
+        for parts in logs.values_mut() {
+            parts.sort_unstable();
+        }
+        Ok(logs)
     }
 
-    pub(super) fn create_log(&self, id: &str) -> anyhow::Result<PartFolder> {
-        ensure!(is_log(id), "'{id}' is not the name of a log");
-        let logs = self.root.open_or_create_folder(LOGS)?;
-        let folder = logs.open_or_create_folder(id)?;
-        logs.sync().and_then(|()| self.root.sync()).context("creating the folder of a log")?;
-        Ok(PartFolder(folder))
+    /// Adds a part of a log, which is durable when this returns.
+    pub(super) fn add_part(&self, log: &str, part: PartContent, until: Option<DateTime>) -> anyhow::Result<PartName> {
+        ensure!(is_log(log), "'{log}' is not the name of a log");
+        let (part, bytes) = part.finish(until)?;
+        let path = part_path(log, &part);
+        let folder = format!("{}/{log}", Area::Logs.folder());
+        let written = self.storage.write(&path, bytes);
+        let synced = written.and_then(|()| self.storage.sync(&[&folder, Area::Logs.folder(), ""]));
+        synced.with_context(|| format!("writing {}", self.storage.path_of(&path)))?;
+        Ok(part)
     }
 
-    /// Returns the identifiers of the logs.
-    pub(super) fn logs(&self) -> anyhow::Result<Vec<String>> {
-        let logs = self.root.folder(LOGS)?;
-        let mut names = logs.map(|logs| logs.names()).transpose()?.unwrap_or_default();
-        names.retain(|name| is_log(name));
-        names.sort_unstable();
-        Ok(names)
+    /// Reads and verifies a part. [`Self::each_transaction`] reads the transactions in it.
+    pub(super) fn part(&self, log: &str, part: &PartName) -> anyhow::Result<Vec<u8>> {
+        let path = part_path(log, part);
+        let file = if part.is_empty() { Ok(None) } else { self.storage.read(&path, PART_FILE_BYTES_MAX) };
+        let file = file.with_context(|| format!("reading part {} of the log", self.storage.path_of(&path)))?;
+        part.content(file.as_deref()).with_context(|| self.describe_damage(log, part))
+    }
+
+    /// Passes the transactions in the content of a part to the sink.
+    pub(super) fn each_transaction(
+        &self,
+        log: &str,
+        part: &PartName,
+        content: &[u8],
+        sink: impl FnMut(ChangedTransaction) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        part.each_transaction(content, sink).with_context(|| self.describe_damage(log, part))
+    }
+
+    fn describe_damage(&self, log: &str, part: &PartName) -> String {
+        format!("part {} of the log is damaged", self.storage.path_of(&part_path(log, part)))
+    }
+
+    /// Removes parts that are no longer wanted.
+    pub(super) fn remove_parts(&self, log: &str, parts: &[PartName]) -> anyhow::Result<()> {
+        let files: Vec<_> = parts.iter().map(|part| file(Area::Logs, log, part.to_string())).collect();
+        self.storage.remove(&files).map(drop)
     }
 
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
@@ -231,15 +226,7 @@ impl Repository {
     /// An interruption at any point is harmless, because the next call removes the rest. Fails without removing
     /// anything if the new backup would be removed, or if a backup to be kept cannot be read.
     pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovalSummary> {
-        // Both locks are on the same file, so the shared lock is released first. Another process that gets the lock in
-        // between does no harm.
-        self.lock.unlock().context("unlocking the repository")?;
-        wait_for(|| self.lock.try_lock()).with_context(|| {
-            format!(
-                "old backups were not removed, because another process is using {}; the next backup removes them",
-                self.root.path_of("").display()
-            )
-        })?;
+        self.storage.begin_removal()?;
         let mut removed = RemovalSummary::default();
         let mut backups = self.backups()?;
         let old = backups.len().saturating_sub(count);
@@ -252,125 +239,99 @@ impl Repository {
         let mut needed = HashSet::new();
         // The position from which each log is needed.
         let mut positions = HashMap::new();
-        for id in &backups {
-            // An unreadable backup may need any chunk, and it cannot replace an older backup.
-            let manifest = self.manifest(id).context("old backups were not removed")?;
-            if let Some(LogPosition { id, position }) = &manifest.log {
-                positions
-                    .entry(id.clone())
-                    .and_modify(|first: &mut u64| *first = (*position).min(*first))
-                    .or_insert(*position);
-            }
-            needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
-        }
-        for id in old {
-            remove(&self.manifests, &manifest_name(&id))?;
-            removed.backups += 1;
-        }
-        self.manifests.sync().context("removing old backups")?;
+        self.read_ahead(
+            &backups,
+            |id| self.manifest(id),
+            |_, manifest| {
+                // An unreadable backup may need any chunk, and it cannot replace an older backup.
+                let manifest = manifest.context("old backups were not removed")?;
+                if let Some(LogPosition { id, position }) = &manifest.log {
+                    positions
+                        .entry(id.clone())
+                        .and_modify(|first: &mut u64| *first = (*position).min(*first))
+                        .or_insert(*position);
+                }
+                needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
+                Ok(())
+            },
+        )?;
+        let old: Vec<_> = old.iter().map(|id| file(Area::Manifests, "", manifest_name(id))).collect();
+        self.storage.remove(&old)?;
+        self.storage.sync(&[Area::Manifests.folder()]).context("removing old backups")?;
+        removed.backups = old.len() as u64;
         self.remove_chunks(&needed, &mut removed)?;
-        self.remove_parts(&positions, &mut removed)?;
+        self.remove_old_parts(&positions, &mut removed)?;
         Ok(removed)
     }
 
-    fn remove_parts(&self, positions: &HashMap<String, u64>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
-        for id in self.logs()? {
-            let Some(log) = self.log(&id)? else { continue };
-            let mut parts = log.names()?;
-            if let Some(position) = positions.get(&id) {
-                parts.retain(|part| part.range.next < *position);
+    fn remove_old_parts(&self, positions: &HashMap<String, u64>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
+        let mut old = Vec::new();
+        let is_part = |name: &str| PartName::parse(name).is_some();
+        self.storage.list(Area::Logs, &mut |file| {
+            let part = PartName::parse(&file.name);
+            let position = positions.get(&file.subfolder);
+            let is_old = part.is_some_and(|part| position.is_none_or(|position| part.range.next < *position));
+            if is_old || is_incomplete(&file.name, is_part) {
+                removed.parts += u64::from(is_old);
+                old.push(file);
             }
-            removed.parts += parts.len() as u64;
-            removed.bytes += log.remove(&parts)? + log.remove_incomplete()?;
-        }
+        })?;
+        removed.bytes += self.storage.remove(&old)?;
         Ok(())
     }
 
     fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
-        for prefix in self.chunks.names()?.iter().filter(|name| is_chunk_folder(name)) {
-            let Some(folder) = self.chunks.folder(prefix)? else { continue };
-            let is_here = |name: &str| is_chunk(name) && chunk_folder(name) == prefix;
-            for name in folder.names()? {
-                if is_here(&name) && !needed.contains(&name) {
-                    removed.bytes += remove(&folder, &name)?;
-                    removed.chunks += 1;
-                } else if is_incomplete(&name, is_here) {
-                    removed.bytes += remove(&folder, &name)?;
-                }
+        let mut old = Vec::new();
+        self.storage.list(Area::Chunks, &mut |file| {
+            let is_here = |name: &str| is_chunk(name) && chunk_folder(name) == file.subfolder;
+            let is_old = is_here(&file.name) && !needed.contains(&file.name);
+            if is_old || is_incomplete(&file.name, is_here) {
+                removed.chunks += u64::from(is_old);
+                old.push(file);
             }
-        }
+        })?;
+        removed.bytes += self.storage.remove(&old)?;
+        let mut incomplete = Vec::new();
         let is_manifest = |name: &str| name.strip_suffix(MANIFEST_EXTENSION).is_some_and(is_backup);
-        for name in self.manifests.names()?.iter().filter(|name| is_incomplete(name, is_manifest)) {
-            remove(&self.manifests, name)?;
-        }
-        Ok(())
-    }
-
-    fn write(&self, folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
-        folder.write(name, &names::incomplete_name(&format!("{name}.{}-{number}", std::process::id())), bytes)
+        self.storage.list(Area::Manifests, &mut |file| {
+            incomplete.extend(is_incomplete(&file.name, is_manifest).then_some(file));
+        })?;
+        self.storage.remove(&incomplete).map(drop)
     }
 }
 
-fn chunk_folder(name: &str) -> &str {
-    name.get(..2).unwrap_or_default()
+fn file(area: Area, subfolder: &str, name: String) -> ListedFile {
+    ListedFile { area, subfolder: subfolder.to_owned(), name, bytes: 0 }
+}
+
+fn chunk_path(name: &str) -> String {
+    Area::Chunks.path(chunk_folder(name), name)
 }
 
 fn manifest_name(id: &str) -> String {
     format!("{id}{MANIFEST_EXTENSION}")
 }
 
-/// Returns the length of the file.
-fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
-    folder.remove(name).with_context(|| format!("removing {}", folder.path_of(name).display()))
+fn manifest_path(id: &str) -> String {
+    Area::Manifests.path("", &manifest_name(id))
 }
 
-/// Returns the length of a chunk file if its header and its length are correct. Does not read the content.
-fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
-    let mut file = folder.file(name, Access::Read).ok()?;
-    let mut beginning = [0; packed::HEADER_BYTES];
-    file.read_exact(&mut beginning).ok()?;
-    let header = PackedHeader::decode(chunk::MAGIC, &beginning)?;
-    let length = file.metadata().ok()?.len();
-    (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
-}
-
-/// The marker is written last.
-fn create(path: &Path) -> anyhow::Result<()> {
-    private_folder().recursive(true).create(path)?;
-    let root = Folder::open(path)?;
-    let unfinished = names::incomplete_name(MARKER);
-    let mut marker = root.file(&unfinished, Access::WriteOrCreate)?;
-    marker.set_len(0)?;
-    marker.write_all(MARKER_TEXT.as_bytes())?;
-    marker.sync_all()?;
-    root.open_or_create_folder(CHUNKS)?;
-    root.open_or_create_folder(MANIFESTS)?;
-    root.file(LOCK, Access::WriteOrCreate)?.sync_all()?;
-    root.rename(&unfinished, MARKER)?;
-    root.sync()?;
-    match path.canonicalize()?.parent() {
-        Some(parent) => Ok(sync_folder(parent)?),
-        None => Ok(()),
-    }
-}
-
-fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    let began = Instant::now();
-    loop {
-        match lock() {
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
-                std::thread::sleep(LOCK_POLL_INTERVAL);
-            }
-            result => return result,
-        }
-    }
+fn part_path(log: &str, part: &PartName) -> String {
+    Area::Logs.path(log, &part.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::DateTime;
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    const MANIFESTS: &str = "backups";
+    const CHUNKS: &str = "chunks";
+
+    fn open(path: &Path) -> Repository {
+        Repository::create_or_open(&RepositoryAddress::Folder(path.to_owned())).unwrap()
+    }
 
     fn add(repository: &Repository, time: &str) -> String {
         let stamp = DateTime::from_ticks(7).unwrap();
@@ -380,7 +341,7 @@ mod tests {
     #[test]
     fn the_backup_just_made_stays_when_the_clock_went_back() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || Repository::create_or_open(folder.path()).unwrap();
+        let open = || open(folder.path());
         let later = [add(&open(), "2026-03-04T05:06:07.0000000Z"), add(&open(), "2026-03-05T05:06:07.0000000Z")];
         let repository = open();
         let made = add(&repository, "2026-03-01T05:06:07.0000000Z");
@@ -405,7 +366,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (root, outside) = (place.path().join("backups"), place.path().join("outside"));
         let chunk = "ab".repeat(32);
-        let repository = || Repository::create_or_open(&root).unwrap();
+        let repository = || open(&root);
         let (early, late) = ("2026-03-04T05:06:07.0000000Z", "2026-03-05T05:06:07.0000000Z");
         let made = [add(&repository(), early), add(&repository(), late)];
         fs::create_dir(&outside).unwrap();
@@ -433,12 +394,36 @@ mod tests {
         assert!(root.join(MANIFESTS).join("my.json").exists());
     }
 
+    #[test]
+    fn old_parts_and_interrupted_writes_are_removed_and_nothing_else_in_a_log() {
+        let place = tempfile::tempdir().unwrap();
+        let (log, until) = ("0a".repeat(16), DateTime::from_ticks(90));
+        let repository = open(place.path());
+        let part = |first| repository.add_part(&log, PartContent::new(first), until).unwrap().to_string();
+        let (old, needed) = (part(3), part(4));
+        let folder = place.path().join("log").join(&log);
+        let unfinished = names::incomplete_name(&format!("{needed}.17-0"));
+        for file in [unfinished.as_str(), "my.new", "notes"] {
+            fs::write(folder.join(file), b"half").unwrap();
+        }
+        let time = "2026-03-04T05:06:07.0000000Z".to_owned();
+        let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), until.unwrap());
+        manifest.log = Some(LogPosition { id: log.clone(), position: 4 });
+        let made = repository.add(&manifest).unwrap();
+        let bytes = fs::metadata(folder.join(&old)).unwrap().len() + 4;
+        let removed = repository.remove_old(1, &made).unwrap();
+        assert_eq!((removed.parts, removed.bytes), (1, bytes));
+        let mut left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [needed.as_str(), "my.new", "notes"]);
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_chunk_or_a_manifest_without_end_is_not_read() {
         use std::os::unix::fs::symlink;
         let place = tempfile::tempdir().unwrap();
-        let repository = Repository::create_or_open(place.path()).unwrap();
+        let repository = open(place.path());
         let name = "ab".repeat(32);
         let entry = ChunkEntry { sha256: name.clone(), bytes: 9, stored: 37, entities: 1 };
         let folder = place.path().join(CHUNKS).join("ab");
@@ -464,10 +449,10 @@ mod tests {
     fn damage_of_a_later_backup_hides_no_earlier_one() {
         use super::super::read::BackupChoice;
         let folder = tempfile::tempdir().unwrap();
-        let repository = Repository::create_or_open(folder.path()).unwrap();
+        let repository = open(folder.path());
         let early = add(&repository, "2026-03-04T05:06:07.0000000Z");
         let late = add(&repository, "2026-03-05T05:06:07.0000000Z");
-        fs::write(repository.manifests.path_of(&manifest_name(&late)), "{}").unwrap();
+        fs::write(folder.path().join(manifest_path(&late)), "{}").unwrap();
         let at = |text: &str| BackupChoice::At(DateTime::parse(text).unwrap()).find(&repository);
         assert_eq!(at("2026-03-04T05:06:07Z").unwrap().0, early);
         assert_eq!(at("2026-03-05T05:06:06.9999999Z").unwrap().0, early);

@@ -29,6 +29,11 @@ pub(super) fn is_backup(id: &str) -> bool {
     id.len() == BACKUP.len() && id.bytes().zip(BACKUP).all(fits)
 }
 
+/// Returns the name of the folder of a chunk.
+pub(super) fn chunk_folder(name: &str) -> &str {
+    name.get(..2).unwrap_or_default()
+}
+
 pub(super) fn incomplete_name(name: &str) -> String {
     format!("{name}{INCOMPLETE_SUFFIX}")
 }

@@ -3,12 +3,9 @@
 //! Invariants:
 //!
 //! 1. A part contains every transaction from its first position up to, but not including, its next position.
-//! 2. A part that has its final name is complete and on disk.
-//! 3. The name of a part says everything except the transactions, so an empty part is never opened.
+//! 2. The name of a part says everything except the transactions, so an empty part is never opened.
 
-use super::folder::Folder;
 use super::manifest::{name_of_time, time_of_name};
-use super::names::{incomplete_name, is_incomplete};
 use super::packed::{self, Magic};
 use super::transactions::{TRANSACTION_BYTES_MAX, each_transaction, take, take_time};
 use crate::digest::sha256;
@@ -16,7 +13,6 @@ use anyhow::{Context, ensure};
 use engine::ChangedTransaction;
 use model::DateTime;
 use std::fmt;
-use std::io::ErrorKind;
 
 const MAGIC: Magic = *b"RHCHLOG1";
 /// A part ends after the transaction with which it reaches this size, in bytes.
@@ -24,7 +20,7 @@ const PART_BYTES: usize = 4 * 1024 * 1024;
 /// First position (8), next position (8), time of the first transaction (8), time until which the part is complete (8).
 const HEADER_BYTES: usize = 32;
 const CONTENT_BYTES_MAX: usize = HEADER_BYTES + PART_BYTES + TRANSACTION_BYTES_MAX;
-const FILE_BYTES_MAX: u64 = packed::file_bytes_max(CONTENT_BYTES_MAX);
+pub(super) const PART_FILE_BYTES_MAX: u64 = packed::file_bytes_max(CONTENT_BYTES_MAX);
 /// The number of characters of the content's SHA-256 that are part of the name.
 const HASH_CHARS: usize = 16;
 const POSITION_CHARS: usize = 20;
@@ -72,6 +68,43 @@ impl PartName {
     /// Returns true if the part contains no transactions, and only says that there were none.
     pub(in crate::backup) fn is_empty(&self) -> bool {
         self.range.first == self.range.next
+    }
+
+    /// Returns the content of the part, which is verified completely. The file of an empty part is not needed.
+    pub(super) fn content(&self, file: Option<&[u8]>) -> anyhow::Result<Vec<u8>> {
+        if self.is_empty() {
+            let content = header(&self.range).to_vec();
+            ensure!(*self == Self::new(self.range, &content), "its name is wrong");
+            return Ok(content);
+        }
+        let content = packed::unpack(MAGIC, CONTENT_BYTES_MAX, file.context("it is missing")?)?;
+        let mut rest = content.as_slice();
+        let range = || {
+            let (first, next) = (u64::from_be_bytes(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?));
+            Some(PartRange { first, next, since: take_time(&mut rest)?, until: take_time(&mut rest)? })
+        };
+        let range = { range }();
+        ensure!(
+            range.is_some_and(|range| Self::new(range, &content) == *self),
+            "the hash of its content differs from its name"
+        );
+        Ok(content)
+    }
+
+    /// Passes the transactions in the content to the sink.
+    pub(super) fn each_transaction(
+        &self,
+        content: &[u8],
+        mut sink: impl FnMut(ChangedTransaction) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let transactions = content.get(HEADER_BYTES..).unwrap_or_default();
+        each_transaction(transactions, |transaction| {
+            let ChangedTransaction { position, time, .. } = transaction;
+            let PartRange { first, next, since, until } = self.range;
+            let is_inside = (first..next).contains(&position) && (since..=until).contains(&time);
+            ensure!(is_inside, "transaction {position} is outside of its range");
+            sink(transaction)
+        })
     }
 }
 
@@ -127,9 +160,9 @@ impl PartContent {
         self.bytes.len() >= PART_BYTES
     }
 
-    /// Ends the part. `until` is the time until which it is complete; without it, this is the time of the last
-    /// transaction.
-    fn finish(mut self, until: Option<DateTime>) -> (PartName, Vec<u8>) {
+    /// Ends the part, and returns its name and its file. `until` is the time until which it is complete; without it,
+    /// this is the time of the last transaction.
+    pub(super) fn finish(mut self, until: Option<DateTime>) -> anyhow::Result<(PartName, Vec<u8>)> {
         let last = self.times.map_or(DateTime::MIN, |(_, last)| last);
         let until = until.map_or(last, |until| until.max(last));
         let since = self.times.map_or(until, |(first, _)| first);
@@ -137,7 +170,7 @@ impl PartContent {
         for (slot, byte) in self.bytes.iter_mut().zip(header(&range)) {
             *slot = byte;
         }
-        (PartName::new(range, &self.bytes), self.bytes)
+        Ok((PartName::new(range, &self.bytes), packed::pack(MAGIC, &self.bytes)?))
     }
 }
 
@@ -155,102 +188,12 @@ fn header(range: &PartRange) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// The parts of one change log.
-#[derive(Debug)]
-pub(in crate::backup) struct PartFolder(pub(super) Folder);
-
-impl PartFolder {
-    /// Adds a part, which is on disk when this returns.
-    pub(in crate::backup) fn add(&self, part: PartContent, until: Option<DateTime>) -> anyhow::Result<PartName> {
-        let (name, content) = part.finish(until);
-        let file = packed::pack(MAGIC, &content)?;
-        let text = name.to_string();
-        let temporary = incomplete_name(&format!("{text}.{}-0", std::process::id()));
-        let written = self.0.write(&text, &temporary, &file).and_then(|()| self.0.sync());
-        written.with_context(|| format!("writing {}", self.0.path_of(&text).display()))?;
-        Ok(name)
-    }
-
-    /// Returns the parts in the order of their positions.
-    pub(in crate::backup) fn names(&self) -> anyhow::Result<Vec<PartName>> {
-        let mut names: Vec<_> = self.0.names()?.iter().filter_map(|name| PartName::parse(name)).collect();
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    /// Passes the transactions of a part to the sink, after the whole part has been verified.
-    pub(in crate::backup) fn each_transaction(
-        &self,
-        name: &PartName,
-        mut sink: impl FnMut(ChangedTransaction) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let what = || format!("part {} of the log is damaged", self.0.path_of(&name.to_string()).display());
-        if name.is_empty() {
-            ensure!(*name == PartName::new(name.range, &header(&name.range)), "{}: its name is wrong", what());
-            return Ok(());
-        }
-        let content = self.read(name).with_context(what)?;
-        let transactions = content.get(HEADER_BYTES..).unwrap_or_default();
-        each_transaction(transactions, |transaction| {
-            let ChangedTransaction { position, time, .. } = transaction;
-            let PartRange { first, next, since, until } = name.range;
-            let is_inside = (first..next).contains(&position) && (since..=until).contains(&time);
-            ensure!(is_inside, "transaction {position} is outside of its range");
-            sink(transaction)
-        })
-        .with_context(what)
-    }
-
-    fn read(&self, name: &PartName) -> anyhow::Result<Vec<u8>> {
-        let file = self.0.read(&name.to_string(), FILE_BYTES_MAX)?;
-        let content = packed::unpack(MAGIC, CONTENT_BYTES_MAX, &file)?;
-        let mut rest = content.as_slice();
-        let range = || {
-            let (first, next) = (u64::from_be_bytes(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?));
-            Some(PartRange { first, next, since: take_time(&mut rest)?, until: take_time(&mut rest)? })
-        };
-        let range = { range }();
-        ensure!(
-            range.is_some_and(|range| PartName::new(range, &content) == *name),
-            "the hash of its content differs from its name"
-        );
-        Ok(content)
-    }
-
-    /// Removes parts that are no longer wanted. Returns their size in bytes.
-    pub(in crate::backup) fn remove(&self, names: &[PartName]) -> anyhow::Result<u64> {
-        let mut removed = 0;
-        for name in names {
-            removed += self.remove_file(&name.to_string())?;
-        }
-        Ok(removed)
-    }
-
-    /// Removes files whose writing was interrupted.
-    pub(super) fn remove_incomplete(&self) -> anyhow::Result<u64> {
-        let mut removed = 0;
-        for name in self.0.names()?.iter().filter(|name| is_incomplete(name, |name| PartName::parse(name).is_some())) {
-            removed += self.remove_file(name)?;
-        }
-        Ok(removed)
-    }
-
-    fn remove_file(&self, name: &str) -> anyhow::Result<u64> {
-        match self.0.remove(name) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            removed => removed.with_context(|| format!("removing {}", self.0.path_of(name).display())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::transactions::push_transaction;
     use super::*;
     use engine::{Change, ChangeEffect, TableKey};
     use model::{AccountName, TableName};
-    use std::fs;
-    use std::path::Path;
     use std::sync::Arc;
 
     fn ticks(ticks: i64) -> DateTime {
@@ -268,13 +211,9 @@ mod tests {
         part
     }
 
-    fn folder(place: &Path) -> PartFolder {
-        PartFolder(Folder::open(place).unwrap())
-    }
-
-    fn read(folder: &PartFolder, name: &PartName) -> anyhow::Result<Vec<u64>> {
+    fn read(name: &PartName, file: Option<&[u8]>) -> anyhow::Result<Vec<u64>> {
         let mut positions = Vec::new();
-        folder.each_transaction(name, |transaction| {
+        name.each_transaction(&name.content(file)?, |transaction| {
             positions.push(transaction.position);
             Ok(())
         })?;
@@ -283,65 +222,49 @@ mod tests {
 
     #[test]
     fn the_format_of_parts_is_pinned() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
-        let name = folder.add(part(), Some(ticks(90))).unwrap();
+        let (name, file) = part().finish(Some(ticks(90))).unwrap();
         let expected = "00000000000000000004-00000000000000000007-16010101T0000000000070Z-16010101T0000000000090Z-3e48a1f59bb604be";
         assert_eq!(name.to_string(), expected);
-        let file = fs::read(place.path().join(expected)).unwrap();
         assert!(file.starts_with(b"RHCHLOG1"));
         let content = packed::unpack(MAGIC, CONTENT_BYTES_MAX, &file).unwrap();
         let header = b"\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0F\0\0\0\0\0\0\0Z".as_slice();
         let transaction = b"\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0F\0\0\0\x01\0\0\0\0\x05\x04acct\x04Cars".as_slice();
         assert_eq!(content.escape_ascii().to_string(), [header, transaction].concat().escape_ascii().to_string());
-        assert_eq!((read(&folder, &name).unwrap(), folder.names().unwrap()), (vec![5], vec![name]));
+        assert_eq!((read(&name, Some(&file)).unwrap(), PartName::parse(expected)), (vec![5], Some(name)));
     }
 
     #[test]
     fn every_flipped_bit_of_a_part_is_found() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
-        let name = folder.add(part(), None).unwrap();
+        let (name, file) = part().finish(None).unwrap();
         assert_eq!(name.range.until, ticks(70));
-        let path = place.path().join(name.to_string());
-        let file = fs::read(&path).unwrap();
         for bit in 0..8 * file.len() {
             let mut damaged = file.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            fs::write(&path, damaged).unwrap();
-            assert!(read(&folder, &name).is_err(), "bit {bit}");
+            assert!(read(&name, Some(&damaged)).is_err(), "bit {bit}");
         }
         for length in 0..file.len() {
-            fs::write(&path, &file[..length]).unwrap();
-            assert!(read(&folder, &name).is_err(), "cut to {length}");
+            assert!(read(&name, Some(&file[..length])).is_err(), "cut to {length}");
         }
+        assert!(read(&name, None).unwrap_err().to_string().contains("missing"));
         // An intact part under another name.
-        fs::write(&path, &file).unwrap();
         for (from, to) in [("04-", "03-"), ("07-", "08-")] {
             let other = name.to_string().replacen(from, to, 1);
-            fs::copy(&path, place.path().join(&other)).unwrap();
-            assert!(read(&folder, &PartName::parse(&other).unwrap()).is_err(), "{other}");
+            assert!(read(&PartName::parse(&other).unwrap(), Some(&file)).is_err(), "{other}");
         }
     }
 
     #[test]
     fn an_empty_part_is_read_from_its_name() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
-        let name = folder.add(PartContent::new(9), Some(ticks(90))).unwrap();
+        let (name, _) = PartContent::new(9).finish(Some(ticks(90))).unwrap();
         assert!(name.is_empty() && name.range == PartRange { first: 9, next: 9, since: ticks(90), until: ticks(90) });
-        fs::remove_file(place.path().join(name.to_string())).unwrap();
-        assert_eq!(read(&folder, &name).unwrap(), [0; 0]);
+        assert_eq!(read(&name, None).unwrap(), [0; 0]);
         let other = PartName { range: PartRange { first: 8, next: 8, ..name.range }, ..name };
-        assert!(read(&folder, &other).is_err());
+        assert!(read(&other, None).is_err());
     }
 
     #[test]
-    fn only_names_that_rowhouse_gives_are_parts_and_interrupted_writes_are_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
-        let name = folder.add(part(), None).unwrap();
-        let text = name.to_string();
+    fn only_names_that_rowhouse_gives_are_parts() {
+        let text = part().finish(None).unwrap().0.to_string();
         for at in 0..text.len() {
             let mut other = text.clone();
             other.replace_range(at..=at, "/");
@@ -351,15 +274,6 @@ mod tests {
         for other in ["", "..", &text[1..], &format!("{text}-"), &format!("+{}", &text[1..]), &swapped] {
             assert_eq!(PartName::parse(other), None, "{other}");
         }
-        let unfinished = incomplete_name(&format!("{text}.17-0"));
-        for file in [unfinished.as_str(), "my.new", "notes"] {
-            fs::write(place.path().join(file), b"half").unwrap();
-        }
-        assert_eq!(folder.names().unwrap(), [name]);
-        assert_eq!(folder.remove_incomplete().unwrap(), 4);
-        let mut left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, [text.as_str(), "my.new", "notes"]);
     }
 
     #[test]

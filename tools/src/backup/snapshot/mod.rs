@@ -13,4 +13,4 @@ pub(crate) use check::{SnapshotCheck, check_snapshot};
 pub use control_socket::ControlSocket;
 pub(super) use control_socket::{request_changes, request_server_snapshot};
 pub(super) use frames::{Frame, FrameReader, SnapshotTotals};
-pub(super) use source::{IncomingSnapshot, open_snapshot};
+pub(super) use source::{IncomingSnapshot, open_snapshot, require_data_folder};

@@ -42,12 +42,14 @@ impl SnapshotSender {
     }
 }
 
-pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
-    // The engine would create a missing folder, so a misspelled name would go unnoticed.
+/// The engine would create a missing folder, so a misspelled name would go unnoticed.
+pub(in crate::backup) fn require_data_folder(folder: &Path) -> anyhow::Result<()> {
     let exists = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
-    if !exists {
-        bail!("there is no data folder at {}", folder.display());
-    }
+    if exists { Ok(()) } else { bail!("there is no data folder at {}", folder.display()) }
+}
+
+/// The folder must exist.
+pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
     let began = Instant::now();
     loop {
         if let Some(input) = request_snapshot(folder)? {

@@ -1,0 +1,244 @@
+//! A repository in a folder.
+//!
+//! Invariants:
+//!
+//! 1. While it is open, its lock is held: shared with other processes, or exclusively to remove old backups.
+//! 2. Only the owner can read the files.
+
+use super::super::chunk;
+use super::super::names::{chunk_folder, incomplete_name};
+use super::super::packed::{self, PackedHeader};
+use super::folder::Folder;
+use super::{Area, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage};
+use anyhow::{Context, ensure};
+use platform::Access;
+use platform::files::{exposure_warning, private_folder, sync_folder};
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const LOCK: &str = "rowhouse.lock";
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The threads mostly wait for the disk.
+const WRITERS: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct LocalStorage {
+    root: Folder,
+    lock: File,
+    /// Keeps the names of unfinished files distinct.
+    unfinished: AtomicU64,
+}
+
+impl LocalStorage {
+    /// A missing or empty folder becomes a repository.
+    pub(super) fn create_or_open(path: &Path) -> anyhow::Result<Self> {
+        let is_empty = match fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+        };
+        let was_begun = !path.join(MARKER).exists() && path.join(incomplete_name(MARKER)).exists();
+        if is_empty || was_begun {
+            create(path).with_context(|| format!("creating a repository in {}", path.display()))?;
+        }
+        Self::open_or_advise(path, "pass a missing or empty folder to start a new repository")
+    }
+
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        ensure!(path.exists(), "there is no backup repository at {}", path.display());
+        Self::open_or_advise(path, "pass the folder that 'rowhouse backup --to' wrote")
+    }
+
+    fn open_or_advise(path: &Path, advice: &str) -> anyhow::Result<Self> {
+        let root = Folder::open(path).ok();
+        let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
+        let (marker, root) = marker.with_context(|| {
+            format!("{} is not a backup repository: it contains no readable file {MARKER}; {advice}", path.display())
+        })?;
+        ensure!(
+            marker == MARKER_TEXT.as_bytes(),
+            "{} is damaged, or was written by a later version of Rowhouse",
+            root.path_of(MARKER).display()
+        );
+        // Some file systems lock only files that are open for writing. For a user without write access, the file is
+        // opened for reading. A copy of a repository in object storage does not have the file.
+        let lock = root.file(LOCK, Access::WriteOrCreate).or_else(|_| root.file(LOCK, Access::Read));
+        let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
+        wait_for(|| lock.try_lock_shared()).with_context(|| {
+            format!("another process is removing old backups from {}; try again later", path.display())
+        })?;
+        if let Some(warning) = exposure_warning(path) {
+            tracing::warn!("{warning}");
+        }
+        for area in [Area::Chunks, Area::Manifests] {
+            let folder = area.folder();
+            root.folder(folder)?.with_context(|| format!("{} is missing", root.path_of(folder).display()))?;
+        }
+        Ok(Self { root, lock, unfinished: AtomicU64::new(0) })
+    }
+
+    /// Returns `None` if the folder does not exist.
+    fn folder(&self, path: &str) -> anyhow::Result<Option<Folder>> {
+        let mut folder = None;
+        for name in path.split('/') {
+            let Some(next) = folder.as_ref().unwrap_or(&self.root).folder(name)? else { return Ok(None) };
+            folder = Some(next);
+        }
+        Ok(folder)
+    }
+
+    /// Also returns the name of the file in the folder.
+    fn folder_of<'p>(&self, path: &'p str) -> anyhow::Result<Option<(Folder, &'p str)>> {
+        let (folder, name) = path.rsplit_once('/').context("a file of a repository is in a folder")?;
+        Ok(self.folder(folder)?.map(|folder| (folder, name)))
+    }
+
+    fn create_folder_of<'p>(&self, path: &'p str) -> anyhow::Result<(Folder, &'p str)> {
+        let (folders, name) = path.rsplit_once('/').context("a file of a repository is in a folder")?;
+        let mut folder = None;
+        for name in folders.split('/') {
+            folder = Some(folder.as_ref().unwrap_or(&self.root).open_or_create_folder(name)?);
+        }
+        Ok((folder.context("a file of a repository is in a folder")?, name))
+    }
+}
+
+impl Storage for LocalStorage {
+    fn path_of(&self, path: &str) -> String {
+        self.root.path_of(path).display().to_string()
+    }
+
+    fn read(&self, path: &str, bytes_max: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        let Some((folder, name)) = self.folder_of(path)? else { return Ok(None) };
+        match folder.read(name, bytes_max) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => Ok(Some(read?)),
+        }
+    }
+
+    fn write(&self, path: &str, bytes: Vec<u8>) -> anyhow::Result<()> {
+        let (folder, name) = self.create_folder_of(path)?;
+        let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
+        let temporary = incomplete_name(&format!("{name}.{}-{number}", std::process::id()));
+        Ok(folder.write(name, &temporary, &bytes)?)
+    }
+
+    fn sync(&self, folders: &[&str]) -> anyhow::Result<()> {
+        for path in folders {
+            if path.is_empty() {
+                self.root.sync()?;
+            } else if let Some(folder) = self.folder(path)? {
+                folder.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, area: Area, sink: &mut dyn FnMut(ListedFile)) -> anyhow::Result<()> {
+        let Some(folder) = self.root.folder(area.folder())? else { return Ok(()) };
+        let mut list = |folder: &Folder, subfolder: &str| {
+            for name in folder.names()? {
+                sink(ListedFile { area, subfolder: subfolder.to_owned(), name, bytes: 0 });
+            }
+            anyhow::Ok(())
+        };
+        let Some(is_subfolder) = area.subfolders() else { return list(&folder, "") };
+        for subfolder in folder.names()?.iter().filter(|name| is_subfolder(name)) {
+            if let Some(folder) = folder.folder(subfolder)? {
+                list(&folder, subfolder)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, files: &[ListedFile]) -> anyhow::Result<u64> {
+        let mut removed = 0;
+        for file in files {
+            let path = file.path();
+            let Some((folder, name)) = self.folder_of(&path)? else { continue };
+            removed += match folder.remove(name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
+                removed => removed.with_context(|| format!("removing {}", folder.path_of(name).display()))?,
+            };
+        }
+        Ok(removed)
+    }
+
+    /// Does not read the content.
+    fn chunk_bytes(&self, name: &str, content_bytes: u64) -> Option<u64> {
+        let folder = self.folder(&format!("{}/{}", Area::Chunks.folder(), chunk_folder(name))).ok()??;
+        let mut file = folder.file(name, Access::Read).ok()?;
+        let mut beginning = [0; packed::HEADER_BYTES];
+        file.read_exact(&mut beginning).ok()?;
+        let header = PackedHeader::decode(chunk::MAGIC, &beginning)?;
+        let length = file.metadata().ok()?.len();
+        (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
+    }
+
+    /// The shared lock is held already.
+    fn begin_backup(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn begin_removal(&self) -> anyhow::Result<()> {
+        // Both locks are on the same file, so the shared lock is released first. Another process that gets the lock in
+        // between does no harm.
+        self.lock.unlock().context("unlocking the repository")?;
+        wait_for(|| self.lock.try_lock()).with_context(|| {
+            format!(
+                "old backups were not removed, because another process is using {}; the next backup removes them",
+                self.path_of("")
+            )
+        })
+    }
+
+    /// The system releases the lock only with the process.
+    fn confirm(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn writers(&self) -> usize {
+        WRITERS
+    }
+
+    fn readers(&self) -> usize {
+        1
+    }
+}
+
+/// The marker is written last.
+fn create(path: &Path) -> anyhow::Result<()> {
+    private_folder().recursive(true).create(path)?;
+    let root = Folder::open(path)?;
+    let unfinished = incomplete_name(MARKER);
+    let mut marker = root.file(&unfinished, Access::WriteOrCreate)?;
+    marker.set_len(0)?;
+    marker.write_all(MARKER_TEXT.as_bytes())?;
+    marker.sync_all()?;
+    root.open_or_create_folder(Area::Chunks.folder())?;
+    root.open_or_create_folder(Area::Manifests.folder())?;
+    root.file(LOCK, Access::WriteOrCreate)?.sync_all()?;
+    root.rename(&unfinished, MARKER)?;
+    root.sync()?;
+    match path.canonicalize()?.parent() {
+        Some(parent) => Ok(sync_folder(parent)?),
+        None => Ok(()),
+    }
+}
+
+fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_POLL_INTERVAL);
+            }
+            result => return result,
+        }
+    }
+}
