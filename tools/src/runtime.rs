@@ -1,15 +1,19 @@
 //! Runs a command on its own runtime, several tables at a time, until it is done or a signal stops it.
 
 use crate::terminal::{Progress, notice};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use model::TableName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::info;
 
 const CONCURRENT_TABLES_MAX: usize = 4;
+/// The time in which blocking work should stop. Work that waits for object storage may take longer; it is then
+/// abandoned, as when the process is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a future that completes at the first stop signal (SIGTERM or Ctrl-C). From this call on, these signals no
 /// longer terminate the process.
@@ -58,7 +62,7 @@ pub(crate) fn run_blocking<T: Send + 'static>(
                 result = &mut work => return result,
                 () = signal => stop.store(true, Ordering::Relaxed),
             }
-            work.await
+            tokio::time::timeout(STOP_TIMEOUT, work).await.unwrap_or_else(|_| Ok(Err(anyhow!("stopped"))))
         };
         let result = if is_quiet { ended.await } else { progress.show_during(ended).await };
         let result = result.context(TASK_FAILED)??;

@@ -12,6 +12,10 @@ Examples:
       for cron, every half hour: keeps the backups of one day
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse --follow
       while the server runs with --keep-log: also adds all changes, every 5 seconds, until it is stopped
+  rowhouse backup --data /var/lib/rowhouse --to s3://my-backups/rowhouse
+      into S3-compatible storage, with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+  rowhouse backup --data /var/lib/rowhouse --to az://my-backups/rowhouse
+      into Azure Blob storage, with the credentials in AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY
   rowhouse backup --list /mnt/backup/rowhouse
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
@@ -36,6 +40,8 @@ Examples:
       the newest backup from this time or earlier
   rowhouse restore --from /mnt/backup/rowhouse --to 2031-03-01T09:31:02.5Z --data ./as-it-was
       exactly that instant, from a backup and the log that --follow added
+  rowhouse restore --from s3://my-backups/rowhouse --data ./new
+      from S3-compatible storage, with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --data ./some
       only one table, under a different name
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
@@ -56,7 +62,7 @@ pub struct BackupArgs {
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<StoreUrl>,
 
-    /// Folder for the backups of this data folder; created if missing
+    /// Folder for the backups of this data folder, created if missing; or s3://BUCKET/PREFIX or az://CONTAINER/PREFIX
     #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", value_parser = RepositoryAddress::parser(), required_unless_present_any = ["list", "verify"])]
     pub(super) to: Option<RepositoryAddress>,
 
@@ -97,7 +103,7 @@ pub struct BackupArgs {
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct RestoreArgs {
-    /// Folder with the backups
+    /// Folder with the backups, or s3://BUCKET/PREFIX or az://CONTAINER/PREFIX
     #[arg(long, value_name = "REPOSITORY", value_parser = RepositoryAddress::parser())]
     pub(super) from: RepositoryAddress,
 

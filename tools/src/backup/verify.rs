@@ -7,6 +7,7 @@ use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, Progress, print, print_line};
 use anyhow::{Context, anyhow, ensure};
 use model::DateTime;
+use object_storage::StorageError;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,7 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
     // Listed before the backups: a part that is listed continues a backup that is listed.
     let parts = ListedParts::list(repository)?;
     let ids = repository.backups()?;
-    let manifests: Vec<_> = ids.iter().map(|id| repository.manifest(id)).collect();
+    let manifests: Vec<_> = ids.iter().map(|id| damage(repository.manifest(id))).collect::<anyhow::Result<_>>()?;
     progress.set_tables(manifests.iter().flatten().map(|manifest| manifest.tables.len()).sum());
     for (id, parts) in parts.iter() {
         report.parts += parts.len() as u64;
@@ -90,7 +91,7 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
         report.backups += 1;
         let problems = match manifest {
             Ok(manifest) => verification.backup(&manifest)?,
-            Err(error) => vec![format!("{error:#}")],
+            Err(damage) => vec![damage],
         };
         if !problems.is_empty() {
             report.damaged.insert(id.clone(), problems);
@@ -98,6 +99,14 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
     }
     report.chunks = verification.chunks.len() as u64;
     report.bytes = verification.bytes;
+    if !report.damaged.is_empty() || !report.damaged_logs.is_empty() {
+        // Commands that read object storage take no lock.
+        let remaining = repository.backups()?;
+        ensure!(
+            ids.iter().all(|id| remaining.contains(id)),
+            "another process removed old backups during the verification; run it again"
+        );
+    }
     Ok(report)
 }
 
@@ -134,10 +143,24 @@ fn log_problems(
     };
     repository.read_ahead(parts, read, |_, result| {
         ensure!(!stop.load(Ordering::Relaxed), "stopped");
-        problems.extend(result.err().map(|error| format!("{error:#}")));
+        problems.extend(damage(result)?.err());
         Ok(())
     })?;
     Ok(problems)
+}
+
+/// Returns damage as the inner error. The outer error means that the repository could not be read.
+fn damage<T>(result: anyhow::Result<T>) -> anyhow::Result<Result<T, String>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => {
+            let mut failures = error.chain().filter_map(|cause| cause.downcast_ref());
+            match failures.find(|failure| !matches!(failure, StorageError::TooLarge(_))) {
+                Some(_) => Err(error),
+                None => Ok(Err(format!("{error:#}"))),
+            }
+        }
+    }
 }
 
 impl Verification<'_> {
@@ -172,7 +195,7 @@ impl Verification<'_> {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             progress.add_entities(entry.entities);
             *bytes += entry.stored;
-            chunks.insert(entry.sha256.clone(), summary.map_err(|error| format!("{error:#}")));
+            chunks.insert(entry.sha256.clone(), damage(summary)?);
             Ok(())
         })
     }
@@ -220,4 +243,18 @@ fn summarize(content: &[u8]) -> anyhow::Result<ChunkSummary> {
         Ok(())
     })?;
     summary.context("a chunk has no entities")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_that_cannot_be_read_is_not_damaged() {
+        let failed = |error: StorageError| damage::<()>(Err(anyhow::Error::new(error).context("reading chunk x")));
+        let error = failed(StorageError::Unreachable("no answer".to_owned())).unwrap_err();
+        assert_eq!(format!("{error:#}"), "reading chunk x: no answer");
+        assert!(failed(StorageError::TooLarge(9)).unwrap().unwrap_err().contains("larger than 9 bytes"));
+        assert_eq!(damage::<()>(Err(anyhow!("its hash is wrong"))).unwrap(), Err("its hash is wrong".to_owned()));
+    }
 }

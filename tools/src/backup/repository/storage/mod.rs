@@ -1,13 +1,16 @@
-//! Where the files of a repository are.
+//! Where the files of a repository are: in a folder, or in object storage under the same names.
 //!
 //! This module must not know the contents of the files.
 
 mod folder;
+mod lease;
 mod local;
+mod remote;
 
 use super::names::{is_chunk_folder, is_log};
 use crate::backup::address::RepositoryAddress;
 use local::LocalStorage;
+use remote::RemoteStorage;
 use std::fmt::Debug;
 
 const MARKER: &str = "rowhouse.backups";
@@ -93,7 +96,7 @@ pub(super) trait Storage: Debug + Send + Sync {
     /// From here on, no other process makes a backup.
     fn begin_removal(&self) -> anyhow::Result<()>;
 
-    /// Fails if the effect of `begin_backup` or `begin_removal` may have ended.
+    /// Fails if the effect of `begin_backup` or `begin_removal` may have ended, because the storage was unreachable.
     fn confirm(&self) -> anyhow::Result<()>;
 
     /// The number of threads that write at the same time.
@@ -107,11 +110,13 @@ pub(super) trait Storage: Debug + Send + Sync {
 pub(super) fn create_or_open(address: &RepositoryAddress) -> anyhow::Result<Box<dyn Storage>> {
     Ok(match address {
         RepositoryAddress::Folder(path) => Box::new(LocalStorage::create_or_open(path)?),
+        RepositoryAddress::Remote(objects) => Box::new(RemoteStorage::create_or_open(objects)?),
     })
 }
 
 pub(super) fn open(address: &RepositoryAddress) -> anyhow::Result<Box<dyn Storage>> {
     Ok(match address {
         RepositoryAddress::Folder(path) => Box::new(LocalStorage::open(path)?),
+        RepositoryAddress::Remote(objects) => Box::new(RemoteStorage::open(objects)?),
     })
 }
