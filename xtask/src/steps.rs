@@ -92,6 +92,10 @@ const LEGACY_2018: Install = Install::Python {
     requirements: "conformance/legacy_python/cosmosdb/requirements-2018.txt",
 };
 
+/// A server that imitates S3, and clients of both storage services.
+const OBJECT_STORAGE: Install =
+    Install::Python { home: ".venv-object-storage", requirements: "conformance/object_storage/requirements.txt" };
+
 /// The step that builds the programs which only tests use.
 const TEST_PROGRAMS: &str = "test-programs";
 
@@ -109,6 +113,7 @@ pub(crate) fn all() -> Vec<Step> {
         builds(),
         java(),
         python(),
+        vec![object_storage()],
         recordings(),
         javascript(),
         packages(),
@@ -262,6 +267,19 @@ fn python() -> Vec<Step> {
             EMBEDDED,
         ),
     ]
+}
+
+fn object_storage() -> Step {
+    Step::new("object-storage", "Backups in S3-compatible storage and in Azure Blob storage")
+        .needs(&[PYTHON, VENV, NODE, NPM])
+        .after(&[PROGRAM])
+        .on_one_processor()
+        .install(OBJECT_STORAGE)
+        .install(Install::Npm("conformance/emulator"))
+        .variable("ROWHOUSE_BINARY", "{program}")
+        .variable("AZURITE_BLOB", "conformance/emulator/node_modules/.bin/azurite-blob")
+        .count(Count::Pytest)
+        .run("{python} -m pytest --quiet --color=no -p no:cacheprovider conformance/object_storage")
 }
 
 fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
