@@ -2,8 +2,12 @@ use crate::terminal::notice;
 use anyhow::Context;
 use platform::files::{private_file, private_folder};
 use std::ffi::OsString;
+use std::fs::TryLockError;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The new file is accessible only to its owner, and is on disk when this returns.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
@@ -20,6 +24,20 @@ pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
             Err(error).with_context(|| format!("removing {}", path.display()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Repeats an attempt to lock a file while another process holds the lock, but not for longer than the given time.
+pub(crate) fn wait_for_lock(
+    time_max: Duration,
+    lock: impl Fn() -> Result<(), TryLockError>,
+) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < time_max => std::thread::sleep(LOCK_POLL_INTERVAL),
+            result => return result,
+        }
     }
 }
 

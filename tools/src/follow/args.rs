@@ -60,7 +60,8 @@ pub struct FollowArgs {
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(super) filter: Option<String>,
 
-    /// File that records the position of the last acknowledged change; created if missing
+    /// File that records the position of the last acknowledged change; created if missing. Only one process can use it
+    /// at a time
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
 

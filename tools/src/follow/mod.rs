@@ -67,8 +67,8 @@ async fn follow(args: &FollowArgs) -> anyhow::Result<()> {
         (_, batch) => usize::from(batch.unwrap_or(1)),
     };
     let dead_letters = args.dead_letters.as_deref().map(DeadLetters::open).transpose()?;
-    let stop = stop_signal()?;
     let state = Arc::new(FollowState::open(args.state.clone(), &service.endpoint().to_string())?);
+    let stop = stop_signal()?;
     let (stopping, stopped) = watch::channel(false);
     let delivery = Delivery { target, attempts_max: args.attempts, dead_letters, stopped: stopped.clone() };
     let delivery = Arc::new(delivery);
@@ -153,8 +153,8 @@ impl Follower {
     async fn run(self) -> anyhow::Result<()> {
         let mut stopped = self.stopped.clone();
         let key = self.feed.table.clone().unwrap_or_else(|| ALL_TABLES.to_owned());
-        let after = match (self.state.table(&key), self.feed.from) {
-            (Some(known), _) => Some(known.position()?),
+        let after = match (self.state.position(&key)?, self.feed.from) {
+            (Some(known), _) => Some(known),
             (None, FromArg::After(position)) => Some(position),
             (None, FromArg::Start) => None,
             (None, FromArg::Now) => {

@@ -133,6 +133,27 @@ fn no_change_is_lost_if_the_command_is_killed() {
     println!("{count} deliveries of {} changes", written.len());
 }
 
+#[test]
+fn only_one_process_uses_a_state_file() {
+    let test = CommandTest::with(KEPT);
+    let follow = |feed| test.follow(&["--state", "state", "--table", feed]);
+    for table in ["orders", "invoices"] {
+        test.run(0, &["table", "create", table]);
+    }
+    let first = follow("orders");
+    eventually("the position at which the command began", || test.recorded("state", "orders"));
+    let refused = wait_for_exit(follow("invoices"));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("is using the state file state"), "{refused:?}");
+    signal(&first, "-KILL");
+    wait_for_exit(first);
+    let second = follow("invoices");
+    eventually("the position of the second feed", || test.recorded("state", "invoices"));
+    signal(&second, "-TERM");
+    assert_eq!(wait_for_exit(second).code, Some(0));
+    assert!(test.recorded("state", "orders").is_some());
+}
+
 /// A webhook that responds with the given statuses and headers, and then with success. Returns its URL and the bodies.
 fn webhook(responses: &'static [&'static str]) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

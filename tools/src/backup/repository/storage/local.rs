@@ -10,18 +10,18 @@ use super::super::names::{chunk_folder, incomplete_name};
 use super::super::packed::{self, PackedHeader};
 use super::folder::Folder;
 use super::{Area, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage};
+use crate::file::wait_for_lock;
 use anyhow::{Context, ensure};
 use platform::Access;
 use platform::files::{exposure_warning, private_folder, sync_folder};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LOCK: &str = "rowhouse.lock";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The threads mostly wait for the disk.
 const WRITERS: usize = 4;
@@ -69,7 +69,7 @@ impl LocalStorage {
         // opened for reading. A copy of a repository in object storage does not have the file.
         let lock = root.file(LOCK, Access::WriteOrCreate).or_else(|_| root.file(LOCK, Access::Read));
         let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
-        wait_for(|| lock.try_lock_shared()).with_context(|| {
+        wait_for_lock(LOCK_TIMEOUT, || lock.try_lock_shared()).with_context(|| {
             format!("another process is removing old backups from {}; try again later", path.display())
         })?;
         if let Some(warning) = exposure_warning(path) {
@@ -189,7 +189,7 @@ impl Storage for LocalStorage {
         // Both locks are on the same file, so the shared lock is released first. Another process that gets the lock in
         // between does no harm.
         self.lock.unlock().context("unlocking the repository")?;
-        wait_for(|| self.lock.try_lock()).with_context(|| {
+        wait_for_lock(LOCK_TIMEOUT, || self.lock.try_lock()).with_context(|| {
             format!(
                 "old backups were not removed, because another process is using {}; the next backup removes them",
                 self.path_of("")
@@ -228,17 +228,5 @@ fn create(path: &Path) -> anyhow::Result<()> {
     match path.canonicalize()?.parent() {
         Some(parent) => Ok(sync_folder(parent)?),
         None => Ok(()),
-    }
-}
-
-fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    let began = Instant::now();
-    loop {
-        match lock() {
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
-                std::thread::sleep(LOCK_POLL_INTERVAL);
-            }
-            result => return result,
-        }
     }
 }
