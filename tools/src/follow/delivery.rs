@@ -4,7 +4,7 @@ use super::dead_letters::DeadLetters;
 use super::target::{Failed, Target};
 use crate::terminal::notice;
 use anyhow::bail;
-use client::JsonChange;
+use client::{ChangePosition, JsonChange};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -32,14 +32,19 @@ pub(super) enum Delivered {
 }
 
 impl Delivery {
-    /// If several changes cannot be delivered together, each of them is delivered alone.
-    pub(super) async fn deliver(&self, changes: &[JsonChange]) -> anyhow::Result<Delivered> {
-        let failed = match self.attempt_all(changes).await? {
-            Ok(delivered) => return Ok(delivered),
-            Err(failed) => failed,
-        };
-        if let [change] = changes {
-            return self.give_up(change, &failed).map(|()| Delivered::All);
+    /// If several changes cannot be delivered together, each of them is delivered alone. Calls `record` with each
+    /// position up to which all changes are acknowledged or in the file of dead letters.
+    pub(super) async fn deliver(
+        &self,
+        changes: &[JsonChange],
+        record: impl Fn(ChangePosition) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Delivered> {
+        if let [_, .., last] = changes {
+            match self.attempt_all(changes).await? {
+                Ok(Delivered::All) => return record(last.position).map(|()| Delivered::All),
+                Ok(Delivered::Stopped) => return Ok(Delivered::Stopped),
+                Err(_) => {}
+            }
         }
         for change in changes {
             match self.attempt_all(std::slice::from_ref(change)).await? {
@@ -47,6 +52,7 @@ impl Delivery {
                 Ok(Delivered::Stopped) => return Ok(Delivered::Stopped),
                 Err(failed) => self.give_up(change, &failed)?,
             }
+            record(change.position)?;
         }
         Ok(Delivered::All)
     }
@@ -56,6 +62,9 @@ impl Delivery {
         let mut attempts = 0;
         let mut stopped = self.stopped.clone();
         loop {
+            if *stopped.borrow() {
+                return Ok(Ok(Delivered::Stopped));
+            }
             attempts += 1;
             let failed = match self.target.send(changes).await? {
                 Ok(()) => return Ok(Ok(Delivered::All)),
@@ -70,7 +79,7 @@ impl Delivery {
             notice(format_args!("{positions}: {}; trying again in {:.1} s", failed.reason, pause.as_secs_f32()));
             tokio::select! {
                 biased;
-                _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(Ok(Delivered::Stopped)),
+                _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
                 () = sleep(pause) => {}
             }
         }
@@ -114,5 +123,41 @@ mod tests {
             [200, 400, 800, 25_600, 30_000, 30_000]
         );
         assert_eq!([Some(0), Some(7), Some(100_000)].map(|asked| seconds(1, asked)), [200, 7_000, 3_600_000]);
+    }
+
+    /// Delivers seven changes to a command, and returns the result and the recorded positions.
+    #[cfg(unix)]
+    async fn deliver(line: String, is_stopped: bool) -> (anyhow::Result<Delivered>, Vec<u64>) {
+        let target = Target::Command { line, time_max: Duration::from_secs(60) };
+        let (_stopping, stopped) = watch::channel(is_stopped);
+        let delivery = Delivery { target, attempts_max: 1, dead_letters: None, stopped };
+        let change = |number: u64| JsonChange { position: ChangePosition::start_of(number), json: number.to_string() };
+        let recorded = std::cell::RefCell::new(Vec::new());
+        let record = |position: ChangePosition| {
+            recorded.borrow_mut().push(position.transaction);
+            Ok(())
+        };
+        let result = delivery.deliver(&(1..=7).map(change).collect::<Vec<_>>(), record).await;
+        (result, recorded.into_inner())
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_acknowledged_changes_of_a_failed_batch_are_recorded() {
+        let (result, recorded) = deliver("! grep -q 5".to_owned(), false).await;
+        assert!(result.unwrap_err().to_string().contains(&ChangePosition::start_of(5).to_string()));
+        assert_eq!(recorded, [1, 2, 3, 4]);
+        let (result, recorded) = deliver("! grep -q 8".to_owned(), false).await;
+        assert_eq!((result.unwrap(), recorded), (Delivered::All, vec![7]));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn after_a_stop_signal_no_delivery_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let began = folder.path().join("began");
+        let (result, recorded) = deliver(format!("touch '{}'", began.display()), true).await;
+        assert_eq!((result.unwrap(), recorded), (Delivered::Stopped, Vec::new()));
+        assert!(!began.exists());
     }
 }

@@ -165,6 +165,7 @@ impl Follower {
             }
         };
         let mut stream = self.feed.stream(after);
+        let save = if self.delivery.target.is_output() { Save::WhenDue } else { Save::Now };
         let mut outage = Outage { has_read: false, is_reported: false };
         loop {
             let first = tokio::select! {
@@ -187,13 +188,10 @@ impl Follower {
             };
             outage.end();
             let (changes, error) = self.collect(first, &mut stream).await;
-            match self.delivery.deliver(&changes).await? {
+            let record = |position| self.state.advance(&key, position, save);
+            match self.delivery.deliver(&changes, record).await? {
                 Delivered::Stopped => return Ok(()),
                 Delivered::All => {}
-            }
-            let save = if self.delivery.target.is_output() { Save::WhenDue } else { Save::Now };
-            if let Some(last) = changes.last() {
-                self.state.advance(&key, last.position, save)?;
             }
             if let Some(error) = error {
                 outage.check(error, &self.feed.service)?;
