@@ -2,7 +2,7 @@
 
 use crate::access::OpenFilesLimit;
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit, umask};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -62,6 +62,13 @@ pub fn shell(line: &str) -> Command {
 /// Makes a child program start in a separate process group, so Ctrl-C at the terminal does not reach the program.
 pub fn start_in_own_group(program: &mut Command) {
     program.process_group(0);
+}
+
+/// Kills a child that was started in a separate process group, and the processes that it started. The child must not
+/// have been waited for, because its ID can belong to another process afterwards.
+pub fn kill_group(child: u32) -> io::Result<()> {
+    let group = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(kill_process_group(group, Signal::KILL)?)
 }
 
 /// Returns the processor time that the process has used in user and kernel mode, if available.

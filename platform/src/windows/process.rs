@@ -3,7 +3,7 @@
 use crate::access::OpenFilesLimit;
 use std::io;
 use std::os::windows::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Does nothing: new files inherit the access list of their folder.
@@ -40,6 +40,15 @@ pub fn start_in_own_group(program: &mut Command) {
     /// The flag `CREATE_NEW_PROCESS_GROUP`.
     const NEW_GROUP: u32 = 0x200;
     program.creation_flags(NEW_GROUP);
+}
+
+/// Kills a child and the processes that it started, except those whose parent has already exited. The child must not
+/// have been waited for, because its ID can belong to another process afterwards.
+pub fn kill_group(child: u32) -> io::Result<()> {
+    let mut kill = Command::new("taskkill");
+    kill.args(["/T", "/F", "/PID"]).arg(child.to_string());
+    let status = kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("taskkill failed with {status}"))) }
 }
 
 /// Returns `None`: the processor time of the process is not available.

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use client::JsonChange;
 use client::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use client::http::{HeaderMap, HttpClient, HttpOptions, Proxies, Request, Uri, system_roots, tls_config};
-use platform::process::{shell, start_in_own_group};
+use platform::process::{kill_group, shell, start_in_own_group};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// A webhook acknowledges by its status. A larger response is refused.
@@ -111,7 +111,20 @@ async fn run(line: &str, input: Vec<u8>, time_max: Duration) -> Result<(), Faile
             _ => Ok(()),
         }
     };
-    timeout(time_max, ended).await.unwrap_or_else(|_| Err(Failed::new(&"the command took too long and was stopped")))
+    let in_time = timeout(time_max, ended).await;
+    if let Ok(result) = in_time {
+        return result;
+    }
+    Err(match stop(&mut child).await {
+        Ok(()) => Failed::new(&"the command took too long and was stopped"),
+        Err(error) => Failed::new(&format_args!("the command took too long and could not be stopped: {error}")),
+    })
+}
+
+/// Kills the shell together with the programs that it started, which would otherwise still run during the next attempt.
+async fn stop(shell: &mut Child) -> std::io::Result<()> {
+    shell.id().map_or(Ok(()), kill_group)?;
+    shell.wait().await.map(drop)
 }
 
 async fn post(http: &HttpClient, url: &Uri, body: Vec<u8>) -> Result<(), Failed> {
@@ -169,6 +182,23 @@ mod tests {
         ] {
             assert_eq!(run(line, input(), time_max).await, Err(Failed::new(&reason)));
         }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_is_killed_with_the_programs_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).unwrap()
+        });
+        let line = format!("(sleep 10; echo survived) > '{}'; true", pipe.display());
+        run(&line, Vec::new(), Duration::from_secs(1)).await.unwrap_err();
+        // If the command was killed before it opened the pipe, the reader is still waiting for a writer.
+        drop(std::fs::File::options().read(true).write(true).open(&pipe).unwrap());
+        assert_eq!(reader.join().unwrap(), "");
     }
 
     #[test]
