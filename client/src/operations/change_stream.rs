@@ -249,8 +249,20 @@ impl<T> ChangeStream<T> {
         Self { reader: Arc::new(reader), place, pending: None, received: VecDeque::new(), returned: None }
     }
 
+    /// Whether the feed was read successfully since the stream began, even if it contained no changes.
+    ///
+    /// ```
+    /// # fn example(orders: rowhouse_client::Table) {
+    /// let changes = orders.changes::<rowhouse_client::PropertyBag>().stream();
+    /// assert!(!changes.has_read());
+    /// # }
+    /// ```
+    pub fn has_read(&self) -> bool {
+        self.place.was_read
+    }
+
     /// Returns the position of the change that was returned last, or a later position up to which there were no other
-    /// changes. `None` if nothing was read yet.
+    /// changes. Before anything was read, it is the position where the stream begins, or `None` if that is not known.
     ///
     /// Store this position from time to time if a table seldom changes: the position of its last change may be so old
     /// that the server no longer keeps the log from there on.

@@ -139,6 +139,7 @@ async fn a_stream_from_now_has_no_earlier_changes() {
     let position = service.changes().end().await.unwrap();
     orders.create().await.unwrap();
     let mut stream = orders.changes::<PropertyBag>().stream();
+    assert!(!stream.has_read());
     tokio::time::timeout(Duration::from_millis(50), stream.next()).await.unwrap_err();
     assert!(stream.position() > Some(position));
     orders.insert(&PropertyBag::new("2031", "0001").unwrap()).await.unwrap();
@@ -166,6 +167,10 @@ async fn a_dropped_position_is_named() {
     let end = orders.changes::<PropertyBag>().end().await.unwrap();
     server.clock().advance(2 * HOUR);
     assert_eq!(orders.changes::<PropertyBag>().end().await.unwrap(), end);
+    // A feed without further changes was nevertheless read.
+    let mut stream = orders.changes::<PropertyBag>().from(end).until_end().stream();
+    assert!(stream.next().await.is_none());
+    assert_eq!((stream.has_read(), stream.position()), (true, Some(end)));
     // A position of another log.
     let other = ChangePosition::start_of(4711);
     let error = orders.changes::<PropertyBag>().from(other).stream().next().await.unwrap().unwrap_err();

@@ -166,14 +166,13 @@ impl Follower {
         };
         let mut stream = self.feed.stream(after);
         let save = if self.delivery.target.is_output() { Save::WhenDue } else { Save::Now };
-        let mut outage = Outage { has_read: false, is_reported: false };
+        let mut outage = Outage { is_reported: false };
         loop {
             let first = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
                 change = stream.next() => change,
                 () = sleep(QUIET_SAVE_INTERVAL) => {
-                    outage.has_read |= stream.position() != after;
                     self.record(&key, &stream, Save::WhenDue)?;
                     continue;
                 }
@@ -181,7 +180,7 @@ impl Follower {
             let first = match first {
                 Some(Ok(change)) => change,
                 Some(Err(error)) => {
-                    outage.check(error, &self.feed.service)?;
+                    outage.check(error, &self.feed.service, &stream)?;
                     continue;
                 }
                 None => return self.record(&key, &stream, Save::Now),
@@ -194,7 +193,7 @@ impl Follower {
                 Delivered::All => {}
             }
             if let Some(error) = error {
-                outage.check(error, &self.feed.service)?;
+                outage.check(error, &self.feed.service, &stream)?;
             }
         }
     }
@@ -234,18 +233,16 @@ impl Follower {
     }
 }
 
-/// What is known about failed requests to the service.
+/// Whether the service is failing.
 struct Outage {
-    /// Whether the feed was read before. If not, the options may be wrong.
-    has_read: bool,
     is_reported: bool,
 }
 
 impl Outage {
-    /// Returns the error if waiting will not help.
-    fn check(&mut self, error: Error, service: &TableService) -> anyhow::Result<()> {
+    /// Returns the error if waiting will not help. Before the feed is first read, the options may be wrong.
+    fn check(&mut self, error: Error, service: &TableService, stream: &ChangeStream<JsonChange>) -> anyhow::Result<()> {
         let is_transient = matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unreachable | ErrorKind::Service);
-        if !is_transient || !self.has_read {
+        if !is_transient || !stream.has_read() {
             return Err(from_service(service)(error));
         }
         if !self.is_reported {
@@ -256,9 +253,8 @@ impl Outage {
     }
 
     fn end(&mut self) {
-        if self.is_reported {
+        if std::mem::take(&mut self.is_reported) {
             notice("the service is back");
         }
-        *self = Self { has_read: true, is_reported: false };
     }
 }

@@ -1,6 +1,7 @@
 //! `rowhouse follow`: what it delivers, even if it is killed or deliveries fail.
 
 use super::CommandTest;
+use crate::PROGRAM;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -154,7 +155,8 @@ fn only_one_process_uses_a_state_file() {
     assert!(test.recorded("state", "orders").is_some());
 }
 
-/// A webhook that responds with the given statuses and headers, and then with success. Returns its URL and the bodies.
+/// A webhook that responds with the given statuses and headers, or complete responses, and then with success. Returns
+/// its URL and the bodies.
 fn webhook(responses: &'static [&'static str]) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?code=secret", listener.local_addr().unwrap());
@@ -179,7 +181,8 @@ fn webhook(responses: &'static [&'static str]) -> (String, mpsc::Receiver<String
             stream.read_exact(&mut body).unwrap();
             let _ = sender.send(String::from_utf8(body).unwrap());
             let response = responses.next().unwrap_or(&"204 No Content\r\n");
-            let _ = write!(stream.get_mut(), "HTTP/1.1 {response}Content-Length: 0\r\nConnection: close\r\n\r\n");
+            let end = if response.contains("\r\n\r\n") { "" } else { "Content-Length: 0\r\nConnection: close\r\n\r\n" };
+            let _ = write!(stream.get_mut(), "HTTP/1.1 {response}{end}");
         }
     });
     (url, bodies)
@@ -247,4 +250,25 @@ fn a_signal_ends_the_command_after_the_delivery() {
     assert_eq!(short(&rows(&test.file("delivered"))), ["CreateTable orders - -"]);
     let rest = test.prints(&["follow", "--until-end", "--state", "state"]);
     assert_eq!(short(&rows(&rest)), ["Put orders p 1"]);
+}
+
+#[test]
+fn an_outage_after_a_quiet_time_does_not_end_the_command() {
+    const PAGE: &str = "200 OK\r\nx-ms-rowhouse-position: 00000000000000004711-002\r\n\
+        Content-Type: application/json\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{\"value\":[]}";
+    const BUSY: &str = "503 Busy\r\n";
+    let run = |service: &str| {
+        let arguments = ["--from", "00000000000000004711-002"];
+        PROGRAM.folder().command("follow", &arguments, &[("ROWHOUSE_ENDPOINT", service)]).spawn().unwrap()
+    };
+    let service =
+        |responses: &'static [&'static str]| webhook(responses).0.replace("hook?code=secret", "devstoreaccount1");
+    let mut follower = run(&service(&[PAGE, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY]));
+    let mut line = String::new();
+    BufReader::new(follower.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for the service"), "{line}");
+    signal(&follower, "-TERM");
+    assert_eq!(wait_for_exit(follower).code, Some(0));
+    // At the beginning, the options may be wrong.
+    assert_eq!(wait_for_exit(run(&service(&[BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY]))).code, Some(1));
 }
