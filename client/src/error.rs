@@ -36,7 +36,8 @@ pub enum Error {
     /// The service refused the request.
     Refused(Box<Refusal>),
     /// The server no longer keeps the changes after the requested position, or the position belongs to another log. A
-    /// reader must read the whole table, and begin again.
+    /// reader must determine the [`end`](crate::Changes::end) of the feed, read the whole table, and continue from that
+    /// end.
     PositionExpired {
         /// The oldest position from which changes can be read; `None` if the service does not name it.
         oldest: Option<ChangePosition>,

@@ -211,7 +211,7 @@ impl Place {
 /// while let Some(change) = changes.next().await {
 ///     match change {
 ///         Ok(change) => println!("{} {:?}", change.position, change.operation),
-///         // The changes after the position were dropped: read the whole table, and begin again.
+///         // The changes after the position were dropped: read the whole table after a call of `end`.
 ///         Err(error @ Error::PositionExpired { .. }) => return Err(error),
 ///         Err(error) => eprintln!("{error}; trying again"),
 ///     }

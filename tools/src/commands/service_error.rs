@@ -42,7 +42,9 @@ impl ServiceError {
             "InvalidResourceName" if refusal.what.starts_with("reading the change feed") => {
                 "the server has no change feed: start it with 'rowhouse serve --keep-log 24h'"
             }
-            "PositionExpired" => "read all entities, and then follow the changes without the state file",
+            "PositionExpired" => {
+                "the log was dropped or began again, so changes are missing: see exit code 6 in 'rowhouse follow --help'"
+            }
             "AccountRequiresHttps" => "the server uses HTTPS on this port: start the URL with https://",
             "AuthenticationFailed" => {
                 "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"

@@ -33,8 +33,12 @@ repeated, after 0.2 s, then after pauses that double up to 30 s, or as Retry-Aft
 change goes to --dead-letters; without this option, the command fails, and the next run begins with this change. A \
 change may be delivered again after a failure, so deliveries should be idempotent: the position identifies a change.
 
-SIGTERM and Ctrl-C end the command after the delivery in progress, with exit code 0. Exit code 6: the server no longer \
-keeps the changes after the position. Then read the whole tables, and start without the state file.
+SIGTERM and Ctrl-C end the command after the delivery in progress, with exit code 0.
+
+Exit code 6: the server no longer keeps the changes after the position, or its log began again, as after a restore. Then \
+begin again in this order, so that no change is lost: record the end of the log in a new state file with \
+'rowhouse follow --state NEW --until-end', with the same tables and filter, but without --exec and --webhook; read the \
+whole tables; follow with the new state file.
 
 ",
     connection_help!()

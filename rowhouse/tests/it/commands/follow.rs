@@ -81,7 +81,7 @@ fn errors_say_what_to_do() {
     let missing = test.says(4, &["follow", "--table", "missing"]);
     assert!(missing.contains("404 TableNotFound") && missing.contains("create it with"), "{missing}");
     let expired = test.says(6, &["follow", "--from", "00000000000000004711-000"]);
-    assert!(expired.contains("410 PositionExpired") && expired.contains("read all entities"), "{expired}");
+    assert!(expired.contains("410 PositionExpired") && expired.contains("exit code 6"), "{expired}");
     for words in [&["--from", "yesterday"][..], &["--exec", "x", "--webhook", "http://h/"], &["--batch", "5"]] {
         test.run(2, &[&["follow"], words].concat());
     }
