@@ -73,7 +73,7 @@ pub struct FollowArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(super) exec: Option<String>,
 
-    /// Send each change as JSON to this URL with POST
+    /// Send each change as JSON to this URL with POST. If the URL contains a secret, set the variable instead
     #[arg(long, env = "ROWHOUSE_WEBHOOK", value_name = "URL", hide_env_values = true)]
     pub(super) webhook: Option<String>,
 

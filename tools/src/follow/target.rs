@@ -51,6 +51,11 @@ impl Target {
         let url: Uri = url.parse().ok().context("--webhook is not a URL")?;
         let is_http = url.scheme_str().is_some_and(|scheme| ["http", "https"].contains(&scheme));
         ensure!(is_http && url.host().is_some(), "--webhook is not a URL: write it like https://HOST/PATH");
+        let has_user = url.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        ensure!(
+            !has_user,
+            "--webhook must not contain a user name or password; put a secret into the path or the query"
+        );
         let options =
             HttpOptions { request_time_max: time_max, body_bytes_max: RESPONSE_BYTES_MAX, ..HttpOptions::default() };
         let tls = tls_config(system_roots()).context("choosing the TLS versions")?;

@@ -86,6 +86,8 @@ fn errors_say_what_to_do() {
         test.run(2, &[&["follow"], words].concat());
     }
     test.says(1, &["follow", "--webhook", "ftp://h/"]);
+    let with_user = test.says(1, &["follow", "--webhook", "http://user:secret@h/"]);
+    assert!(with_user.contains("must not contain a user name") && !with_user.contains("secret@"), "{with_user}");
     let without = CommandTest::new();
     let refused = without.says(1, &["follow"]);
     assert!(refused.contains("serve --keep-log"), "{refused}");
