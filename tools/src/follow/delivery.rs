@@ -12,6 +12,8 @@ use tokio::time::sleep;
 /// The pause after the first attempt. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The time that the reader of standard output has to read a delivery in progress after a stop signal.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 /// The maximum pause that a webhook can request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
@@ -66,10 +68,12 @@ impl Delivery {
                 return Ok(Ok(Delivered::Stopped));
             }
             attempts += 1;
-            let failed = match self.target.send(changes).await? {
-                Ok(()) => return Ok(Ok(Delivered::All)),
-                Err(failed) => failed,
+            let sent = tokio::select! {
+                biased;
+                sent = self.target.send(changes) => sent?,
+                () = self.grace_ended(), if self.target.is_output() => return Ok(Ok(Delivered::Stopped)),
             };
+            let Err(failed) = sent else { return Ok(Ok(Delivered::All)) };
             let positions = positions(changes);
             if attempts >= self.attempts_max {
                 notice(format_args!("{positions}: {}; given up after {attempts} attempts", failed.reason));
@@ -83,6 +87,11 @@ impl Delivery {
                 () = sleep(pause) => {}
             }
         }
+    }
+
+    async fn grace_ended(&self) {
+        let _ = self.stopped.clone().wait_for(|is_stopped| *is_stopped).await;
+        sleep(OUTPUT_GRACE).await;
     }
 
     fn give_up(&self, change: &JsonChange, failed: &Failed) -> anyhow::Result<()> {

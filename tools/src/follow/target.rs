@@ -3,6 +3,7 @@
 //! This module must not know how often a delivery is attempted.
 
 use super::args::FollowArgs;
+use crate::runtime::TASK_FAILED;
 use crate::terminal::TerminalSafeWriter;
 use anyhow::{Context, ensure};
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// A webhook acknowledges by its status. A larger response is refused.
@@ -70,17 +72,21 @@ impl Target {
     /// Delivers changes. Fails if there is no use in another attempt.
     pub(super) async fn send(&self, changes: &[JsonChange]) -> anyhow::Result<Result<(), Failed>> {
         match self {
-            Self::Output => print(changes).map(Ok),
+            Self::Output => print(lines(changes)).await.map(Ok),
             Self::Command { line, time_max } => Ok(run(line, lines(changes), *time_max).await),
             Self::Webhook { url, http, is_array } => Ok(post(http, url, body(changes, *is_array)).await),
         }
     }
 }
 
-fn print(changes: &[JsonChange]) -> anyhow::Result<()> {
-    let out = std::io::stdout();
-    let mut out = TerminalSafeWriter { is_terminal: out.is_terminal(), out: out.lock() };
-    out.write_all(&lines(changes)).and_then(|()| out.flush()).context("writing to standard output")
+/// Writes on another thread, because writing to a pipe blocks until its reader has read enough.
+async fn print(lines: Vec<u8>) -> anyhow::Result<()> {
+    let write = move || {
+        let out = std::io::stdout();
+        let mut out = TerminalSafeWriter { is_terminal: out.is_terminal(), out: out.lock() };
+        out.write_all(&lines).and_then(|()| out.flush())
+    };
+    spawn_blocking(write).await.context(TASK_FAILED)?.context("writing to standard output")
 }
 
 fn lines(changes: &[JsonChange]) -> Vec<u8> {

@@ -274,3 +274,23 @@ fn an_outage_after_a_quiet_time_does_not_end_the_command() {
     // At the beginning, the options may be wrong.
     assert_eq!(wait_for_exit(run(&service(&[BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY]))).code, Some(1));
 }
+
+#[test]
+fn a_signal_ends_the_command_even_if_its_output_is_not_read() {
+    let test = CommandTest::with(KEPT);
+    test.run(0, &["table", "create", "orders"]);
+    let mut client = test.server.client();
+    // Together, the changes are larger than the buffer of a pipe.
+    for row in 0..8 {
+        let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",\"Text\":\"{}\"}}", "x".repeat(30_000));
+        let headers = [("Content-Type", "application/json")];
+        assert_eq!(client.request("POST", "/orders", &headers, body.as_bytes()).status, 201);
+    }
+    let mut follower = test.follow(&["--from", "start", "--state", "state"]);
+    let mut output = follower.stdout.take().unwrap();
+    output.read_exact(&mut [0]).unwrap();
+    signal(&follower, "-TERM");
+    let status = eventually("the end of the command", || follower.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(test.recorded("state", "*"), None);
+}
