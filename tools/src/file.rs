@@ -1,6 +1,6 @@
 use crate::terminal::notice;
 use anyhow::Context;
-use platform::files::{private_file, private_folder};
+use platform::files::{private_file, private_folder, rename, sync_folder};
 use std::ffi::OsString;
 use std::fs::TryLockError;
 use std::io::{ErrorKind, Write};
@@ -9,13 +9,19 @@ use std::time::{Duration, Instant};
 
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The new file is accessible only to its owner, and is on disk when this returns.
+/// The new file is accessible only to its owner. It is on disk under its name when this returns.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let what = || format!("writing {}", path.display());
     let new = with_suffix(path, ".new");
     let mut file = private_file().write(true).create(true).truncate(true).open(&new).with_context(what)?;
     file.write_all(content).and_then(|()| file.sync_data()).with_context(what)?;
-    std::fs::rename(&new, path).with_context(what)
+    rename(&new, path).and_then(|()| sync_name(path)).with_context(what)
+}
+
+/// Makes the name of a new or replaced file durable.
+pub(crate) fn sync_name(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    sync_folder(folder.unwrap_or(Path::new(".")))
 }
 
 pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@
 mod changes;
 mod detection;
 mod faults;
+mod follow;
 mod history;
 mod interval;
 mod power_loss;

@@ -3,6 +3,7 @@
 use crate::PROGRAM;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use test_support::Server;
 use test_support::command::compile_library;
 
@@ -52,11 +53,14 @@ impl SimulatedDisk {
 
     pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let arguments = [&["--data", self.data.to_str().unwrap(), "--extensions"], options].concat();
-        PROGRAM.start_with(&arguments, |command| {
-            let paths = [("LD_PRELOAD", &self.library), ("DISK_FOLDER", &self.data), ("DISK_CONTROL", &self.control)];
-            command.envs(paths).envs(self.log.as_ref().map(|log| ("DISK_LOG", log)));
-            command.env("DISK_SEED", self.seed.to_string());
-        })
+        PROGRAM.start_with(&arguments, |command| self.simulate_for(command))
+    }
+
+    /// Makes a program use the disk for its files in the data folder.
+    pub(super) fn simulate_for(&self, command: &mut Command) {
+        let paths = [("LD_PRELOAD", &self.library), ("DISK_FOLDER", &self.data), ("DISK_CONTROL", &self.control)];
+        command.envs(paths).envs(self.log.as_ref().map(|log| ("DISK_LOG", log)));
+        command.env("DISK_SEED", self.seed.to_string());
     }
 
     pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
