@@ -3,8 +3,8 @@
 //! Only folders that take part in replication have the file. It is replaced as a whole, so a crash leaves the old or
 //! the new one.
 //!
-//! The file is text: a first line, `log` and the identity of the log, a line `epoch NUMBER FIRST` for each epoch, and a
-//! line with the role.
+//! The file is text: a first line, `log` and the identity of the log, a line `epoch NUMBER FIRST IDENTITY` for each
+//! epoch, and a line with the role.
 
 use crate::sequence::Sequence;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 
 const FIRST_LINE: &str = "rowhouse replication 1";
 
-/// A random number that identifies a log or a standby.
+/// A random number that identifies a log, an epoch or a standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity(u128);
 
@@ -44,6 +44,8 @@ pub struct Epoch {
     pub number: u64,
     /// The first transaction of the epoch.
     pub first: u64,
+    /// Differs from other epochs with the same number, which begin if two standbys of a primary are promoted.
+    pub id: Identity,
 }
 
 /// What a folder may do.
@@ -94,23 +96,28 @@ pub struct Lineage {
 impl Lineage {
     /// Returns the lineage of a log that has never been replicated.
     pub(crate) fn new() -> Self {
-        let first = Epoch { number: 1, first: 1 };
+        let first = Epoch { number: 1, first: 1, id: Identity::random() };
         Self { log: Identity::random(), epochs: vec![first], role: Role::Primary { confirming: None } }
     }
 
     /// Returns the newest epoch.
+    pub fn newest(&self) -> Epoch {
+        *self.epochs.last().expect("a lineage has an epoch")
+    }
+
+    /// Returns the number of the newest epoch.
     pub fn epoch(&self) -> u64 {
-        self.epochs.last().map_or(0, |epoch| epoch.number)
+        self.newest().number
     }
 
     /// Returns whether a log in an epoch that ends with a transaction is the beginning of this log.
-    pub(crate) fn continues(&self, epoch: u64, last: Sequence) -> bool {
-        let next = self.epochs.iter().find(|known| known.number > epoch);
-        self.epochs.iter().any(|known| known.number == epoch) && next.is_none_or(|next| last.get() < next.first)
+    pub(crate) fn continues(&self, epoch: &Epoch, last: Sequence) -> bool {
+        let next = self.epochs.iter().find(|known| known.number > epoch.number);
+        self.epochs.contains(epoch) && next.is_none_or(|next| last.get() < next.first)
     }
 
     pub(crate) fn encode(&self) -> String {
-        let epoch = |Epoch { number, first }: &Epoch| format!("epoch {number} {first}\n");
+        let epoch = |Epoch { number, first, id }: &Epoch| format!("epoch {number} {first} {id}\n");
         let epochs: String = self.epochs.iter().map(epoch).collect();
         let role = match self.role {
             Role::Primary { confirming: None } => "primary".to_owned(),
@@ -133,8 +140,9 @@ impl Lineage {
         let role = loop {
             let line = lines.next()?;
             let Some(epoch) = line.strip_prefix("epoch ") else { break line };
-            let (number, first) = epoch.split_once(' ')?;
-            let epoch = Epoch { number: number.parse().ok()?, first: first.parse().ok()? };
+            let (number, rest) = epoch.split_once(' ')?;
+            let (first, id) = rest.split_once(' ')?;
+            let epoch = Epoch { number: number.parse().ok()?, first: first.parse().ok()?, id: Identity::parse(id)? };
             let follows = epochs.last().is_none_or(|last| epoch.number > last.number && epoch.first >= last.first);
             follows.then(|| epochs.push(epoch))?;
         };
@@ -161,8 +169,11 @@ impl Lineage {
 mod tests {
     use super::*;
 
+    const FIRST: Epoch = Epoch { number: 1, first: 1, id: Identity(0x2a) };
+    const SECOND: Epoch = Epoch { number: 3, first: 40, id: Identity(0x2b) };
+
     fn lineage(role: Role) -> Lineage {
-        let epochs = vec![Epoch { number: 1, first: 1 }, Epoch { number: 3, first: 40 }];
+        let epochs = vec![FIRST, SECOND];
         Lineage { log: Identity(0x1f), epochs, role }
     }
 
@@ -187,12 +198,17 @@ mod tests {
             assert_eq!(Lineage::decode(&format!("{text}more\n")), None);
         }
         let text = lineage(Role::Fenced { by: 4 }).encode();
-        let expected =
-            "rowhouse replication 1\nlog 0000000000000000000000000000001f\nepoch 1 1\nepoch 3 40\nfenced 4\n";
+        let expected = "rowhouse replication 1\nlog 0000000000000000000000000000001f\n\
+            epoch 1 1 0000000000000000000000000000002a\nepoch 3 40 0000000000000000000000000000002b\nfenced 4\n";
         assert_eq!(text, expected);
-        for (from, to) in
-            [("epoch 3", "epoch 1"), ("1f", "+f"), ("fenced", "other"), ("fenced 4", "standby 4 other"), ("40", "0")]
-        {
+        for (from, to) in [
+            ("epoch 3", "epoch 1"),
+            ("1f", "+f"),
+            ("fenced", "other"),
+            ("fenced 4", "standby 4 other"),
+            (" 40", " 0"),
+            ("2b", "2"),
+        ] {
             assert_eq!(Lineage::decode(&text.replace(from, to)), None, "{from} -> {to}");
         }
     }
@@ -200,10 +216,19 @@ mod tests {
     #[test]
     fn a_log_that_was_written_after_the_promotion_does_not_continue() {
         let lineage = lineage(Role::Primary { confirming: None });
-        for (epoch, last, expected) in
-            [(1, 0, true), (1, 39, true), (1, 40, false), (2, 1, false), (3, 39, true), (3, 400, true), (4, 1, false)]
-        {
-            assert_eq!(lineage.continues(epoch, Sequence::new(last)), expected, "epoch {epoch}, transaction {last}");
+        let named = |number| Epoch { number, first: 2, id: Identity(0x2c) };
+        let other = Epoch { id: Identity(0x2c), ..SECOND };
+        for (epoch, last, expected) in [
+            (FIRST, 0, true),
+            (FIRST, 39, true),
+            (FIRST, 40, false),
+            (named(2), 1, false),
+            (SECOND, 39, true),
+            (SECOND, 400, true),
+            (other, 39, false),
+            (named(4), 1, false),
+        ] {
+            assert_eq!(lineage.continues(&epoch, Sequence::new(last)), expected, "{epoch:?}, transaction {last}");
         }
     }
 }

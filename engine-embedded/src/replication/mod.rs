@@ -21,7 +21,7 @@ pub use promotion::{Promotion, lineage_of, promote_folder, promote_folder_despit
 pub use standby::{AppendError, StandbyFolder, StandbyLog};
 
 use crate::disk::confirmations::Confirmations;
-use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
+use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::storage_fault;
 use crate::log::reader::{LogReader, ReadLogError};
@@ -58,7 +58,7 @@ pub struct StandbyPosition {
     /// The identity of the log.
     pub log: Identity,
     /// The epoch of the standby.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The last transaction that is on disk.
     pub last: u64,
 }
@@ -213,9 +213,9 @@ impl Replication {
         let mut lineage = self.lock();
         if let Some(has) = hello.has
             && has.log == lineage.log
-            && has.epoch > lineage.epoch()
+            && has.epoch.number > lineage.epoch()
         {
-            self.fence_locked(&mut lineage, has.epoch)?;
+            self.fence_locked(&mut lineage, has.epoch.number)?;
         }
         let confirming = match lineage.role {
             Role::Fenced { .. } => return Err(Refusal::Fenced.into()),
@@ -227,7 +227,7 @@ impl Replication {
                 return Err(Refusal::OtherLog.into());
             }
             let last = Sequence::new(has.last);
-            if has.last > self.synced() || !lineage.continues(has.epoch, last) {
+            if has.last > self.synced() || !lineage.continues(&has.epoch, last) {
                 return Err(Refusal::Diverged.into());
             }
             if last.next() < self.0.reader.first() {
@@ -304,15 +304,17 @@ impl Replication {
         }
     }
 
-    /// Refuses writes forever, because a standby of this log was promoted. Does nothing if the epoch is not higher.
-    /// Returns whether the folder is fenced.
-    pub fn fence(&self, log: Identity, epoch: u64) -> Result<bool, ReplicationError> {
+    /// Refuses writes forever, because a standby of this log was promoted in an epoch. Does nothing if the epoch is one
+    /// of this log, or has a lower number. Returns whether the folder is fenced.
+    ///
+    /// Two standbys may be promoted in epochs with the same number. Then the server that is told last is fenced.
+    pub fn fence(&self, log: Identity, epoch: &Epoch) -> Result<bool, ReplicationError> {
         let mut lineage = self.lock();
         if log != lineage.log {
             return Err(Refusal::OtherLog.into());
         }
-        if epoch > lineage.epoch() {
-            self.fence_locked(&mut lineage, epoch)?;
+        if epoch.number >= lineage.epoch() && !lineage.epochs.contains(epoch) {
+            self.fence_locked(&mut lineage, epoch.number)?;
         }
         Ok(matches!(lineage.role, Role::Fenced { .. }))
     }

@@ -1,7 +1,7 @@
 //! The promotion of a standby: its folder becomes the folder of a primary.
 
 use crate::disk::folder::{self, Folder};
-use crate::disk::lineage::{Awaited, Epoch, Lineage, Role};
+use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::opening;
 use crate::disk::storage::{OpenSettings, SMALL_CACHE_BYTES};
@@ -49,7 +49,7 @@ fn promote(path: &Path, accepts_loss: bool) -> Result<Promotion, OpenError> {
     storage.close().map_err(storage_error)?;
     drop(storage);
     let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..lineage };
-    promoted.epochs.push(Epoch { number, first: next.get() });
+    promoted.epochs.push(Epoch { number, first: next.get(), id: Identity::random() });
     folder.write_lineage(&promoted)?;
     Ok(Promotion { lineage: promoted, last: next.previous().get() })
 }

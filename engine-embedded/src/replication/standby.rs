@@ -3,7 +3,7 @@
 use super::STANDBY;
 use super::frames::{FrameError, RecordBatch, take_entry};
 use crate::disk::folder::Folder;
-use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
+use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
@@ -208,10 +208,7 @@ impl StandbyLog {
         if primary.epochs == lineage.epochs {
             return Ok(());
         }
-        let is_known = |epoch: &Epoch| {
-            epoch.number > primary.epoch() || !primary.continues(epoch.number, Sequence::new(self.synced()))
-        };
-        if primary.log != lineage.log || lineage.epochs.last().is_some_and(is_known) {
+        if primary.log != lineage.log || !primary.continues(&lineage.newest(), Sequence::new(self.synced())) {
             return Err(FrameError::ORDER.into());
         }
         let adopted = Lineage { epochs: primary.epochs.clone(), ..lineage.clone() };

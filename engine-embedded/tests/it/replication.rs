@@ -6,9 +6,9 @@ use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_engine_embedded::{
-    AppendError, Awaited, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal,
-    Replication, ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of,
-    promote_folder, promote_folder_despite_loss,
+    AppendError, Awaited, Embedded, EmbeddedOptions, Identity, KeptLog, OpenError, RecordBatch, Refusal, Replication,
+    ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
+    promote_folder_despite_loss,
 };
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn standby(folder: &Path) -> Standby {
 
 fn hello(standby: &StandbyLog) -> StandbyHello {
     let lineage = standby.lineage();
-    let has = StandbyPosition { log: lineage.log, epoch: lineage.epoch(), last: standby.synced() };
+    let has = StandbyPosition { log: lineage.log, epoch: lineage.newest(), last: standby.synced() };
     StandbyHello { standby: standby.id(), has: Some(has), replaces: false }
 }
 
@@ -310,14 +310,15 @@ async fn a_former_primary_that_is_told_refuses_writes_forever() {
     drop(begin_standby(&first, &place.at("second")));
     let promotion = promote_folder(&place.at("second")).unwrap();
     commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
-    let log = promotion.lineage.log;
+    let (log, later) = (promotion.lineage.log, promotion.lineage.newest());
     assert!(matches!(
-        first.replication.fence(Identity::random(), 9),
+        first.replication.fence(Identity::random(), &later),
         Err(ReplicationError::Refused(Refusal::OtherLog))
     ));
-    assert!(!first.replication.fence(log, 1).unwrap(), "its own epoch does not fence it");
+    let own = first.replication.lineage().newest();
+    assert!(!first.replication.fence(log, &own).unwrap(), "its own epoch does not fence it");
     commit_one(&first.engine, &table("Cars"), insert("p", "also lost", 1)).await.unwrap();
-    assert!(first.replication.fence(log, 2).unwrap());
+    assert!(first.replication.fence(log, &later).unwrap());
     let refused = commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await;
     assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
     assert_eq!(all(&first.engine, &table("Cars")).await.len(), 2, "reads continue");
@@ -360,10 +361,8 @@ async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
     catch_up(&second, &behind);
     assert_eq!(names(&all(&behind.engine, &table("Cars")).await), ["p/both", "p/new", "p/newer"]);
     assert_eq!(behind.log.lineage().epochs, promotion.lineage.epochs);
-    assert_eq!(
-        promotion.lineage.epochs,
-        [Epoch { number: 1, first: 1 }, Epoch { number: 2, first: promotion.last + 1 }]
-    );
+    let begun = promotion.lineage.epochs.iter().map(|epoch| (epoch.number, epoch.first));
+    assert!(begun.eq([(1, 1), (2, promotion.last + 1)]), "{promotion:?}");
     let refused = second.replication.admit(&hello(&ahead.log));
     assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
     // A standby of another log, and one that is ahead of a primary that was restored from a copy.
@@ -373,6 +372,27 @@ async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
     // After a restart, the standby is in the new epoch.
     drop(behind);
     assert_eq!(standby(&place.at("behind")).log.lineage().epoch(), 2);
+}
+
+#[tokio::test]
+async fn two_promoted_standbys_of_a_primary_have_different_epochs() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    drop([begin_standby(&first, &place.at("second")), begin_standby(&first, &place.at("other"))]);
+    let promotion = promote_folder(&place.at("second")).unwrap();
+    assert_eq!(promote_folder(&place.at("other")).unwrap().last, promotion.last);
+    let (second, other) = (primary(&place.at("second")), primary(&place.at("other")));
+    for promoted in [&second, &other] {
+        commit_one(&promoted.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    }
+    let third = begin_standby(&second, &place.at("third"));
+    let refused = other.replication.admit(&hello(&third.log));
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
+    // The server that is told is fenced.
+    commit_one(&other.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
+    assert!(other.replication.fence(promotion.lineage.log, &promotion.lineage.newest()).unwrap());
+    commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -161,7 +161,7 @@ impl Follower {
     /// Asks for records and appends them. The request also confirms what was appended before.
     async fn step(&self, link: &Link, replaces: bool) -> anyhow::Result<()> {
         let lineage = self.log.lineage();
-        let has = StandbyPosition { log: lineage.log, epoch: lineage.epoch(), last: self.log.synced() };
+        let has = StandbyPosition { log: lineage.log, epoch: lineage.newest(), last: self.log.synced() };
         let hello = StandbyHello { standby: self.log.id(), has: Some(has), replaces };
         let (answer, records) = link.ask(&Ask::records(&hello, has)).await?;
         let primary = answer.lineage()?;

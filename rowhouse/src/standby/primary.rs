@@ -95,13 +95,13 @@ impl PrimaryService {
             }
             Ask::Chunk { standby, number } => self.chunk(identity(&standby)?, number).await,
             Ask::Records { standby, replaces, log, epoch, last } => {
-                let has = StandbyPosition { log: identity(&log)?, epoch, last };
+                let has = StandbyPosition { log: identity(&log)?, epoch: epoch.epoch()?, last };
                 let hello = StandbyHello { standby: identity(&standby)?, has: Some(has), replaces };
                 self.records(hello, last).await
             }
             Ask::Fence { log, epoch } => {
-                let log = identity(&log)?;
-                let is_fenced = self.blocking(move |replication| replication.fence(log, epoch)).await??;
+                let (log, epoch) = (identity(&log)?, epoch.epoch()?);
+                let is_fenced = self.blocking(move |replication| replication.fence(log, &epoch)).await??;
                 Ok((Content::Fenced { is_fenced }, Bytes::new()))
             }
         }

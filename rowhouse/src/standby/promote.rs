@@ -1,6 +1,6 @@
 //! `rowhouse promote`: makes a standby's folder the folder of a primary, and tells the former primary.
 
-use super::protocol::{Ask, Content, Link, Token};
+use super::protocol::{Ask, Content, Link, NamedEpoch, Token};
 use anyhow::{Context, bail};
 use clap::Args;
 use engine_embedded::{Awaited, Lineage, Promotion, Role, lineage_of, promote_folder, promote_folder_despite_loss};
@@ -81,7 +81,7 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
 fn tell(link: &Link, lineage: &Lineage) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the async runtime")?;
-    let ask = Ask::Fence { log: lineage.log.to_string(), epoch: lineage.epoch() };
+    let ask = Ask::Fence { log: lineage.log.to_string(), epoch: NamedEpoch::from(&lineage.newest()) };
     let (answer, _) = runtime.block_on(link.ask(&ask))?;
     match answer.content {
         Content::Fenced { is_fenced: true } => Ok(()),

@@ -73,17 +73,32 @@ pub(super) enum Ask {
     /// Asks for a chunk of the base copy; the first one is 0.
     Chunk { standby: String, number: u64 },
     /// Asks for the records that follow the last one that the standby has on disk.
-    Records { standby: String, replaces: bool, log: String, epoch: u64, last: u64 },
+    Records { standby: String, replaces: bool, log: String, epoch: NamedEpoch, last: u64 },
     /// Says that a standby was promoted.
-    Fence { log: String, epoch: u64 },
+    Fence { log: String, epoch: NamedEpoch },
+}
+
+/// An epoch: its number, its first transaction, and its identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NamedEpoch(u64, u64, String);
+
+impl From<&Epoch> for NamedEpoch {
+    fn from(epoch: &Epoch) -> Self {
+        Self(epoch.number, epoch.first, epoch.id.to_string())
+    }
+}
+
+impl NamedEpoch {
+    pub(super) fn epoch(&self) -> anyhow::Result<Epoch> {
+        Ok(Epoch { number: self.0, first: self.1, id: identity(&self.2)? })
+    }
 }
 
 /// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) log: String,
-    /// The number and the first transaction of each epoch.
-    pub(super) epochs: Vec<(u64, u64)>,
+    pub(super) epochs: Vec<NamedEpoch>,
     /// The time of the primary, in milliseconds since 1970. It was read before `last`.
     pub(super) time: u64,
     /// The last transaction that is on disk.
@@ -139,13 +154,13 @@ impl From<Waits> for Awaited {
 
 impl Answer {
     pub(super) fn new(lineage: &Lineage, (time, last): (u64, u64), content: Content) -> Self {
-        let epochs = lineage.epochs.iter().map(|epoch| (epoch.number, epoch.first)).collect();
+        let epochs = lineage.epochs.iter().map(NamedEpoch::from).collect();
         Self { log: lineage.log.to_string(), epochs, time, last, content }
     }
 
     pub(super) fn lineage(&self) -> anyhow::Result<Lineage> {
         let log = identity(&self.log)?;
-        let epochs: Vec<Epoch> = self.epochs.iter().map(|&(number, first)| Epoch { number, first }).collect();
+        let epochs = self.epochs.iter().map(NamedEpoch::epoch).collect::<anyhow::Result<Vec<_>>>()?;
         ensure!(!epochs.is_empty(), "the response names no epoch");
         Ok(Lineage { log, epochs, role: Role::Primary { confirming: None } })
     }
@@ -174,7 +189,7 @@ impl Ask {
             standby: hello.standby.to_string(),
             replaces: hello.replaces,
             log: has.log.to_string(),
-            epoch: has.epoch,
+            epoch: NamedEpoch::from(&has.epoch),
             last: has.last,
         }
     }
