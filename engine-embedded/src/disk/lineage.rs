@@ -38,7 +38,7 @@ impl fmt::Display for Identity {
 }
 
 /// A period in which one folder was the primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch {
     /// Increases with each promotion.
     pub number: u64,
@@ -49,7 +49,7 @@ pub struct Epoch {
 }
 
 /// What a folder may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The folder may be written.
     Primary {
@@ -72,7 +72,7 @@ pub enum Role {
 }
 
 /// Whose confirmation a primary waits for before it acknowledges a write, as one of its standbys sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Awaited {
     /// The primary waits for no standby.
     None,
@@ -83,7 +83,7 @@ pub enum Awaited {
 }
 
 /// The log in a folder, and the role of the folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lineage {
     /// The identity of the log, which a primary and its standbys share.
     pub log: Identity,
@@ -94,10 +94,10 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Returns the lineage of a log that has never been replicated.
-    pub(crate) fn new() -> Self {
-        let first = Epoch { number: 1, first: 1, id: Identity::random() };
-        Self { log: Identity::random(), epochs: vec![first], role: Role::Primary { confirming: None } }
+    /// Returns the lineage of a log that has never been replicated. The identities are new.
+    pub(crate) fn new(log: Identity, epoch: Identity) -> Self {
+        let first = Epoch { number: 1, first: 1, id: epoch };
+        Self { log, epochs: vec![first], role: Role::Primary { confirming: None } }
     }
 
     /// Returns the newest epoch.

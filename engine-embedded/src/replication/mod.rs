@@ -12,6 +12,7 @@
 //! 4. If writes wait for confirmations, only one standby's confirmations count. Its promotion therefore loses nothing
 //!    that was acknowledged.
 
+mod decisions;
 mod frames;
 mod promotion;
 mod standby;
@@ -29,6 +30,7 @@ use crate::log::real_disk::RealDisk;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
 use crate::tree::Range;
+use decisions::PrimaryLog;
 use engine::Fault;
 use frames::BatchBuilder;
 use std::fmt;
@@ -42,7 +44,7 @@ pub(crate) const FENCED: &str = "a standby was promoted, so nothing may be writt
 pub(crate) const STANDBY: &str = "this server is a standby; only its primary can be written";
 
 /// How a standby introduces itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StandbyHello {
     /// Identifies the standby.
     pub standby: Identity,
@@ -53,7 +55,7 @@ pub struct StandbyHello {
 }
 
 /// The end of a standby's log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StandbyPosition {
     /// The identity of the log.
     pub log: Identity,
@@ -175,7 +177,7 @@ impl Replication {
         let lineage = if let Some(lineage) = shared.folder().lineage()? {
             lineage
         } else {
-            let lineage = Lineage::new();
+            let lineage = Lineage::new(Identity::random(), Identity::random());
             shared.folder().write_lineage(&lineage)?;
             lineage
         };
@@ -211,51 +213,26 @@ impl Replication {
     /// fences it.
     pub fn admit(&self, hello: &StandbyHello) -> Result<Lineage, ReplicationError> {
         let mut lineage = self.lock();
-        if let Some(has) = hello.has
-            && has.log == lineage.log
-            && has.epoch.number > lineage.epoch()
+        if let Some(has) = hello.has.filter(|has| has.log == lineage.log)
+            && let Some(fenced) = decisions::fencing(&lineage, &has.epoch, false)
         {
-            self.fence_locked(&mut lineage, has.epoch.number)?;
+            self.fence_locked(&mut lineage, fenced, has.epoch.number)?;
         }
-        let confirming = match lineage.role {
-            Role::Fenced { .. } => return Err(Refusal::Fenced.into()),
-            Role::Standby { .. } => return Err(Refusal::NotPrimary.into()),
-            Role::Primary { confirming } => confirming,
-        };
-        if let Some(has) = hello.has {
-            if has.log != lineage.log {
-                return Err(Refusal::OtherLog.into());
-            }
-            let last = Sequence::new(has.last);
-            if has.last > self.synced() || !lineage.continues(&has.epoch, last) {
-                return Err(Refusal::Diverged.into());
-            }
-            if last.next() < self.0.reader.first() {
-                return Err(Refusal::Dropped.into());
-            }
-        }
-        if let Some(confirmations) = &self.0.confirmations
-            && confirming != Some(hello.standby)
-        {
-            if confirming.is_some() && !hello.replaces {
-                return Err(Refusal::OtherStandby.into());
-            }
-            // Only a standby with everything that was acknowledged counts. Nothing is confirmed while the lineage is
-            // locked, so nothing is acknowledged in the meantime.
-            if hello.has.is_some_and(|has| has.last >= self.acknowledged(confirmations)) {
-                tracing::info!(standby = %hello.standby, "writes wait for this standby from now on");
-                let role = Role::Primary { confirming: Some(hello.standby) };
-                let changed = Lineage { role, ..lineage.clone() };
-                self.0.shared.folder().write_lineage(&changed).map_err(ReplicationError::State)?;
-                *lineage = changed;
-            }
+        // Nothing is confirmed while the lineage is locked, so nothing is acknowledged in the meantime.
+        let acknowledged = self.0.confirmations.as_ref().map(|confirmations| self.acknowledged(confirmations));
+        let synced = self.0.shared.storage.upkeep.synced_through();
+        let log = PrimaryLog { first: self.0.reader.first(), synced, acknowledged };
+        if let Some(changed) = decisions::admission(&lineage, hello, log)? {
+            tracing::info!(standby = %hello.standby, "writes wait for this standby from now on");
+            self.0.shared.folder().write_lineage(&changed).map_err(ReplicationError::State)?;
+            *lineage = changed;
         }
         Ok(lineage.clone())
     }
 
     /// Returns the last transaction that may have been acknowledged.
-    fn acknowledged(&self, confirmations: &Confirmations) -> u64 {
-        self.0.shared.storage.tree.published().max(confirmations.through()).get()
+    fn acknowledged(&self, confirmations: &Confirmations) -> Sequence {
+        self.0.shared.storage.tree.published().max(confirmations.through())
     }
 
     /// Returns whether writes wait for a standby that has everything up to `last`.
@@ -263,8 +240,8 @@ impl Replication {
         let lineage = self.lock();
         let Some(confirmations) = &self.0.confirmations else { return Awaited::None };
         // A primary that did not wait for a while may have acknowledged what the standby does not have yet.
-        let counts = lineage.role == (Role::Primary { confirming: Some(standby) });
-        if counts && last >= self.acknowledged(confirmations) { Awaited::This } else { Awaited::Other }
+        let has_all = last >= self.acknowledged(confirmations).get();
+        if decisions::counts(&lineage, standby) && has_all { Awaited::This } else { Awaited::Other }
     }
 
     /// Copies the contents of the tree. Everything in the copy is on disk.
@@ -298,37 +275,31 @@ impl Replication {
     pub fn confirm(&self, standby: Identity, through: u64) {
         let lineage = self.lock();
         if let Some(confirmations) = &self.0.confirmations
-            && lineage.role == (Role::Primary { confirming: Some(standby) })
+            && decisions::counts(&lineage, standby)
         {
             confirmations.confirm(Sequence::new(through));
         }
     }
 
-    /// Refuses writes forever, because a standby of this log was promoted in an epoch. Does nothing if the epoch is one
-    /// of this log, or has a lower number. Returns whether the folder is fenced.
-    ///
-    /// Two standbys may be promoted in epochs with the same number. Then the server that is told last is fenced.
+    /// Refuses writes forever, because a standby of this log was promoted in an epoch. Does nothing if this log is in
+    /// that epoch or in a later one. Returns whether the folder is fenced.
     pub fn fence(&self, log: Identity, epoch: &Epoch) -> Result<bool, ReplicationError> {
         let mut lineage = self.lock();
         if log != lineage.log {
             return Err(Refusal::OtherLog.into());
         }
-        if epoch.number >= lineage.epoch() && !lineage.epochs.contains(epoch) {
-            self.fence_locked(&mut lineage, epoch.number)?;
+        if let Some(fenced) = decisions::fencing(&lineage, epoch, true) {
+            self.fence_locked(&mut lineage, fenced, epoch.number)?;
         }
         Ok(matches!(lineage.role, Role::Fenced { .. }))
     }
 
-    fn fence_locked(&self, lineage: &mut Lineage, by: u64) -> Result<(), ReplicationError> {
-        if !matches!(lineage.role, Role::Primary { .. }) {
-            return Ok(());
-        }
+    fn fence_locked(&self, lineage: &mut Lineage, fenced: Lineage, epoch: u64) -> Result<(), ReplicationError> {
         // Even if the folder cannot be written, this process must not write any more.
         let shared = &self.0.shared;
         let _is_set = shared.read_only.set(FENCED);
         shared.storage.fence();
-        tracing::error!(epoch = by, "{FENCED}");
-        let fenced = Lineage { role: Role::Fenced { by }, ..lineage.clone() };
+        tracing::error!(epoch, "{FENCED}");
         shared.folder().write_lineage(&fenced).map_err(ReplicationError::State)?;
         *lineage = fenced;
         Ok(())

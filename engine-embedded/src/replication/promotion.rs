@@ -1,7 +1,8 @@
 //! The promotion of a standby: its folder becomes the folder of a primary.
 
+use super::decisions;
 use crate::disk::folder::{self, Folder};
-use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
+use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::opening;
 use crate::disk::storage::{OpenSettings, SMALL_CACHE_BYTES};
@@ -43,13 +44,11 @@ fn promote(path: &Path, accepts_loss: bool) -> Result<Promotion, OpenError> {
         opening::open(&mut folder, OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync })?;
     let storage_error = |error| OpenError::storage(path, error);
     storage.recover().map_err(storage_error)?;
-    let number = lineage.epoch() + 1;
-    storage.begin_epoch(number).map_err(storage_error)?;
     let next = storage.next_sequence();
+    let promoted = decisions::promotion(&lineage, next, Identity::random());
+    storage.begin_epoch(promoted.epoch()).map_err(storage_error)?;
     storage.close().map_err(storage_error)?;
     drop(storage);
-    let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..lineage };
-    promoted.epochs.push(Epoch { number, first: next.get(), id: Identity::random() });
     folder.write_lineage(&promoted)?;
     Ok(Promotion { lineage: promoted, last: next.previous().get() })
 }

@@ -1,7 +1,7 @@
 //! The side of the standby: it fills a new folder from a base copy, and appends the records that it receives.
 
-use super::STANDBY;
 use super::frames::{FrameError, RecordBatch, take_entry};
+use super::{STANDBY, decisions};
 use crate::disk::folder::Folder;
 use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
@@ -205,16 +205,11 @@ impl StandbyLog {
     /// Continues in the epochs of the primary. The primary has found that its log continues the standby's.
     pub fn adopt(&self, primary: &Lineage) -> Result<(), AppendError> {
         let mut lineage = self.lock();
-        if primary.epochs == lineage.epochs {
-            return Ok(());
+        if let Some(adopted) = decisions::adoption(&lineage, primary, Sequence::new(self.synced()))? {
+            self.shared.folder().write_lineage(&adopted)?;
+            self.shared.storage.begin_epoch(adopted.epoch())?;
+            *lineage = adopted;
         }
-        if primary.log != lineage.log || !primary.continues(&lineage.newest(), Sequence::new(self.synced())) {
-            return Err(FrameError::ORDER.into());
-        }
-        let adopted = Lineage { epochs: primary.epochs.clone(), ..lineage.clone() };
-        self.shared.folder().write_lineage(&adopted)?;
-        self.shared.storage.begin_epoch(adopted.epoch())?;
-        *lineage = adopted;
         Ok(())
     }
 

@@ -1,0 +1,85 @@
+//! What the servers of a log decide about each other: whom a primary serves, whose confirmations count, who is fenced,
+//! and how epochs continue.
+//!
+//! The decisions depend only on their arguments.
+
+use super::frames::FrameError;
+use super::{Refusal, StandbyHello};
+use crate::disk::lineage::{Epoch, Identity, Lineage, Role};
+use crate::sequence::Sequence;
+
+/// The log of a primary at the time when a standby introduces itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PrimaryLog {
+    /// The first transaction that can be sent.
+    pub(super) first: Sequence,
+    /// The last transaction that is on disk.
+    pub(super) synced: Sequence,
+    /// The last transaction that may have been acknowledged; `None` if writes wait for no standby.
+    pub(super) acknowledged: Option<Sequence>,
+}
+
+/// Decides whether a primary serves a standby. If the standby's confirmations count from now on, returns the lineage
+/// that the primary must write first.
+pub(super) fn admission(primary: &Lineage, hello: &StandbyHello, log: PrimaryLog) -> Result<Option<Lineage>, Refusal> {
+    let confirming = match primary.role {
+        Role::Fenced { .. } => return Err(Refusal::Fenced),
+        Role::Standby { .. } => return Err(Refusal::NotPrimary),
+        Role::Primary { confirming } => confirming,
+    };
+    if let Some(has) = &hello.has {
+        if has.log != primary.log {
+            return Err(Refusal::OtherLog);
+        }
+        let last = Sequence::new(has.last);
+        if last > log.synced || !primary.continues(&has.epoch, last) {
+            return Err(Refusal::Diverged);
+        }
+        if last.next() < log.first {
+            return Err(Refusal::Dropped);
+        }
+    }
+    let Some(acknowledged) = log.acknowledged.filter(|_| confirming != Some(hello.standby)) else { return Ok(None) };
+    if confirming.is_some() && !hello.replaces {
+        return Err(Refusal::OtherStandby);
+    }
+    // Only a standby with everything that was acknowledged counts.
+    let counts = hello.has.is_some_and(|has| has.last >= acknowledged.get());
+    let role = Role::Primary { confirming: Some(hello.standby) };
+    Ok(counts.then(|| Lineage { role, ..primary.clone() }))
+}
+
+/// Returns whether a standby's confirmations count.
+pub(super) fn counts(primary: &Lineage, standby: Identity) -> bool {
+    primary.role == Role::Primary { confirming: Some(standby) }
+}
+
+/// Returns the lineage of a primary that hears of another epoch of its log, if that fences it. If `is_told` is true, an
+/// operator named the server as a former primary. Otherwise, a standby is in the epoch.
+///
+/// Two standbys may be promoted in epochs with the same number. Then only the operator knows which server is former.
+pub(super) fn fencing(primary: &Lineage, epoch: &Epoch, is_told: bool) -> Option<Lineage> {
+    let is_replaced = epoch.number > primary.epoch()
+        || (is_told && epoch.number == primary.epoch() && !primary.epochs.contains(epoch));
+    let is_primary = matches!(primary.role, Role::Primary { .. });
+    (is_replaced && is_primary).then(|| Lineage { role: Role::Fenced { by: epoch.number }, ..primary.clone() })
+}
+
+/// Returns the lineage of a standby that continues in the epochs of its primary; `None` if it is in them already. The
+/// standby's log ends with `synced`: after a failure, nothing that follows may come back.
+pub(super) fn adoption(standby: &Lineage, primary: &Lineage, synced: Sequence) -> Result<Option<Lineage>, FrameError> {
+    if primary.epochs == standby.epochs {
+        return Ok(None);
+    }
+    if primary.log != standby.log || !primary.continues(&standby.newest(), synced) {
+        return Err(FrameError::ORDER);
+    }
+    Ok(Some(Lineage { epochs: primary.epochs.clone(), ..standby.clone() }))
+}
+
+/// Returns the lineage of a promoted standby whose next transaction is `next`. `id` identifies the new epoch.
+pub(super) fn promotion(standby: &Lineage, next: Sequence, id: Identity) -> Lineage {
+    let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..standby.clone() };
+    promoted.epochs.push(Epoch { number: standby.epoch() + 1, first: next.get(), id });
+    promoted
+}
