@@ -242,6 +242,20 @@ impl Storage {
         synced
     }
 
+    /// Writes a group whose sync fails.
+    #[cfg(test)]
+    pub(crate) fn write_and_fail(&self, transactions: &[LoggedTransaction]) {
+        let mut appender = self.appender();
+        let Appender { writer, group, .. } = &mut *appender;
+        let first = group.first();
+        for LoggedTransaction { encoded, origin, .. } in transactions {
+            group.push(encoded, NO_STAMP, origin.code());
+        }
+        writer.append(group).expect("the write succeeds");
+        writer.fail();
+        group.restart(first);
+    }
+
     /// Keeps segments of the log for readers from now on.
     pub(crate) fn keep_changes(&self, archive: &Path) -> Result<(), OpenError> {
         self.upkeep.keep_in(RealDisk::new(archive)).map_err(|error| log_error(archive, error.into()))

@@ -8,6 +8,7 @@ use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
 use crate::disk::storage_error::StorageError;
+use crate::log::format::Record;
 use crate::log::options::Durability;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
@@ -206,6 +207,7 @@ impl StandbyLog {
     pub fn adopt(&self, primary: &Lineage) -> Result<(), AppendError> {
         let mut lineage = self.lock();
         if let Some(adopted) = decisions::adoption(&lineage, primary, Sequence::new(self.synced()))? {
+            self.recover()?;
             self.shared.folder().write_lineage(&adopted)?;
             self.shared.storage.begin_epoch(adopted.epoch())?;
             *lineage = adopted;
@@ -234,21 +236,18 @@ impl StandbyLog {
     /// contain a part of them; [`Self::synced`] tells which.
     pub fn append(&self, batch: &RecordBatch) -> Result<u64, AppendError> {
         self.shared.check_open().map_err(|_| AppendError::Closed)?;
+        self.recover()?;
         let storage = &self.shared.storage;
-        if storage.refuses_writes() {
-            self.shared.resume()?;
-        }
         if batch.first != storage.next_sequence().get() {
             return Err(FrameError::ORDER.into());
         }
         let (mut group, mut last_stamp) = (Vec::new(), None);
         batch.for_each(|record| {
-            let origin = Origin::try_from(record.header.origin).map_err(|()| FrameError::ORIGIN)?;
-            let (items, stamp) = decode(record).map_err(|_| FrameError::RECORD)?;
-            let encoded = encoded(record.payload.to_vec());
-            group.push(LoggedTransaction { encoded, origin, stamp, items });
-            last_stamp = stamp.or(last_stamp);
-            if origin == Origin::Catalog {
+            let transaction = transaction(record)?;
+            last_stamp = transaction.stamp.or(last_stamp);
+            let is_of_catalog = transaction.origin == Origin::Catalog;
+            group.push(transaction);
+            if is_of_catalog {
                 // The entities of a deleted table must not disappear before the table.
                 self.write(std::mem::take(&mut group), last_stamp.take())?;
                 self.shared.reload()?;
@@ -261,10 +260,68 @@ impl StandbyLog {
         Ok(self.synced())
     }
 
+    /// Cuts off a write that failed. Otherwise, a crash could bring it back in a later epoch, where it does not belong.
+    fn recover(&self) -> Result<(), StorageError> {
+        if self.shared.storage.refuses_writes() { self.shared.resume() } else { Ok(()) }
+    }
+
     fn write(&self, group: Vec<LoggedTransaction>, last_stamp: Option<DateTime>) -> Result<(), StorageError> {
         if !self.shared.storage.tree.wait_for_room() {
             return Err(StorageError::NO_ROOM);
         }
         self.shared.storage.write(group, last_stamp, true)
+    }
+}
+
+fn transaction(record: &Record<'_>) -> Result<LoggedTransaction, FrameError> {
+    let origin = Origin::try_from(record.header.origin).map_err(|()| FrameError::ORIGIN)?;
+    let (items, stamp) = decode(record).map_err(|_| FrameError::RECORD)?;
+    Ok(LoggedTransaction { encoded: encoded(record.payload.to_vec()), origin, stamp, items })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replication::StandbyHello;
+    use crate::{Embedded, EmbeddedOptions, KeptLog};
+    use engine::{Engine, KeepChanges};
+    use engine_contract::support::{ManualClock, START_TICKS, table};
+
+    #[tokio::test]
+    async fn a_failed_write_does_not_come_back_in_a_later_epoch() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+        let options = EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() };
+        let first = Embedded::open(&path("first"), &options, ManualClock::at(START_TICKS)).unwrap();
+        let replication = first.replication().unwrap();
+        let hello = StandbyHello { standby: Identity::random(), has: None, replaces: false };
+        let lineage = replication.admit(&hello).unwrap();
+        let sequence = replication.base_copy().unwrap().sequence();
+        let mut copy = StandbyFolder::begin(&path("second"), hello.standby, &lineage, sequence).unwrap();
+        let mut chunks = replication.base_copy().unwrap();
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            copy.add(&chunk).unwrap();
+        }
+        copy.finish().unwrap();
+        let open = || Embedded::open_standby(&path("second"), &options, ManualClock::at(START_TICKS)).unwrap();
+        let (engine, log) = open();
+        first.create_table(&table("Cars")).await.unwrap();
+        let batch = replication.read(sequence + 1, 1 << 20).unwrap().unwrap();
+        let mut group = Vec::new();
+        let decoded = batch.for_each(|record| {
+            group.push(transaction(record)?);
+            Ok::<(), FrameError>(())
+        });
+        decoded.unwrap();
+        log.shared.storage.write_and_fail(&group);
+        assert_eq!(log.synced(), sequence);
+        // Another standby without the write was promoted.
+        let next = Sequence::new(sequence).next();
+        let promoted = decisions::promotion(&replication.lineage(), next, Identity::random());
+        log.adopt(&promoted).unwrap();
+        drop((engine, log));
+        let (_engine, log) = open();
+        assert_eq!((log.lineage().epoch(), log.synced()), (2, sequence));
     }
 }
