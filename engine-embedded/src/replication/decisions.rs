@@ -1,7 +1,7 @@
 //! What the servers of a log decide about each other: whom a primary serves, whose confirmations count, who is fenced,
 //! and how epochs continue.
 //!
-//! The decisions depend only on their arguments.
+//! The decisions depend only on their arguments. The model of takeovers makes the same ones.
 
 use super::frames::FrameError;
 use super::{Refusal, StandbyHello};

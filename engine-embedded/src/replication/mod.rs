@@ -16,6 +16,8 @@ mod decisions;
 mod frames;
 mod promotion;
 mod standby;
+#[cfg(test)]
+mod tests;
 
 pub use frames::{BASE_COPY_BYTES, FrameError, RecordBatch};
 pub use promotion::{Promotion, lineage_of, promote_folder, promote_folder_despite_loss};

@@ -17,4 +17,3 @@ mod log_file;
 mod model_test;
 mod replication;
 mod snapshot;
-mod takeover_model;
