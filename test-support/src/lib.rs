@@ -12,6 +12,7 @@ pub mod command;
 pub mod content;
 pub mod delegation;
 pub mod issuer;
+pub mod link;
 pub mod minting;
 pub mod proxy;
 pub mod writers;

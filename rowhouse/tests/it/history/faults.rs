@@ -4,11 +4,11 @@
 use super::Tally;
 use super::clock::{Clocks, ShiftedClock};
 use super::http_client::Target;
-use super::link::{Link, Loss};
 use super::slots::{EXPIRED, IN_USE};
 use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::link::{Link, Loss};
 use test_support::{Random, Server};
 
 const CONNECTIONS: &str = "6";
@@ -28,6 +28,8 @@ pub(super) enum State {
 pub(super) struct Member {
     server: Option<Server>,
     link: Link,
+    /// The address of the database through the link.
+    url: String,
     pub(super) state: State,
     /// The number that identifies the server as the holder of its slot. Each start has another one.
     pub(super) holder: String,
@@ -59,6 +61,15 @@ pub(super) fn targets(clocks: &Clocks, round: u64, count: usize) -> Vec<Target> 
     (0..count).map(|index| Target::new(Some(clocks.clock(&format!("{round}-{index}"))))).collect()
 }
 
+/// Starts a proxy for each host in the URL of a database. Returns the URL with the proxies.
+fn linked(url: &str) -> (Link, String) {
+    let mut link = Link::default();
+    let (user, rest) = url.split_once('@').unwrap();
+    let (hosts, database) = rest.split_once('/').unwrap();
+    let proxies: Vec<_> = hosts.split(',').map(|host| link.listen(host)).collect();
+    (link, format!("{user}@{}/{database}", proxies.join(",")))
+}
+
 impl<'a> Faults<'a> {
     /// Starts a server for each target.
     pub(super) fn new(
@@ -69,8 +80,10 @@ impl<'a> Faults<'a> {
         random: &'a mut Random,
         sql: impl Fn(&str) -> String + 'a,
     ) -> Self {
-        let member =
-            |_: &Target| Member { server: None, link: Link::new(url), state: State::Dead, holder: String::new() };
+        let member = |_: &Target| {
+            let (link, url) = linked(url);
+            Member { server: None, link, url, state: State::Dead, holder: String::new() }
+        };
         let members = targets.iter().map(member).collect();
         let (active, sql, holders) = (Vec::new(), Box::new(sql), HashSet::new());
         let tally = Tally::default();
@@ -93,7 +106,7 @@ impl<'a> Faults<'a> {
     /// Starts a server. The database must accept writes.
     pub(super) fn start(&mut self, index: usize) {
         let member = &mut self.members[index];
-        let arguments = [&["--store", &member.link.url, "--store-connections", CONNECTIONS], self.options].concat();
+        let arguments = [&["--store", &member.url, "--store-connections", CONNECTIONS], self.options].concat();
         let server = self.clocks.start(self.targets[index].clock.as_ref().unwrap(), &arguments);
         self.targets[index].address.write().unwrap().clone_from(&server.address);
         (member.server, member.state) = (Some(server), State::Healthy);

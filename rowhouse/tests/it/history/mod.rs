@@ -11,7 +11,6 @@ mod database;
 mod embedded;
 mod faults;
 mod http_client;
-mod link;
 mod slots;
 
 use history::{Choices, ClientLog, Mix, Recorder, Rules, StampOrder, check, run_client, write_history};
