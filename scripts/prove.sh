@@ -35,7 +35,9 @@ crashes() {
     ROWHOUSE_CRASH_ROUNDS=$(amount 5000) cargo test --quiet --release --locked --package rowhouse-engine-embedded \
         --lib log::tests::crashes -- --nocapture
     ROWHOUSE_CRASH_ROUNDS=$(amount 2000) program_tests crash::rounds crash::acknowledged_writes_survive_losses_of_power
-    ROWHOUSE_CRASH_ROUNDS=$(amount 200) program_tests crash::detection crash::acknowledged_writes_survive_kills
+    ROWHOUSE_CRASH_ROUNDS=$(amount 200) program_tests crash::detection crash::acknowledged_writes_survive_kills \
+        crash::standby
+    ROWHOUSE_CRASH_ROUNDS=$(amount 1000) program_tests crash::partitions
 }
 
 schedules() {

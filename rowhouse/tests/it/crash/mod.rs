@@ -14,6 +14,7 @@ mod faults;
 mod follow;
 mod history;
 mod interval;
+mod partitions;
 mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
@@ -28,7 +29,7 @@ use simulated_disk::SimulatedDisk;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use test_support::writers::{Catalog, EntityWriter, Transactions, Until, Writer};
 use test_support::{Random, Server, setting};
 
@@ -80,13 +81,14 @@ impl Run {
     }
 
     /// Runs all writers until a random number of operations, up to the bound, is acknowledged, then kills the server.
-    fn run_and_crash(&mut self, server: Server, bound: u64) {
+    /// Returns the time of the kill.
+    fn run_and_crash(&mut self, server: Server, bound: u64) -> Instant {
         let (sender, acknowledgements) = channel();
         let until_crash = self.random.below(bound);
         let pause = Duration::from_micros(self.random.below(3000));
         let address = server.address.clone();
         let Self { writers, transactions, catalog, changes, .. } = self;
-        self.acknowledged += thread::scope(|scope| {
+        let (acknowledged, killed) = thread::scope(|scope| {
             for writer in writers {
                 let (address, sender) = (address.as_str(), sender.clone());
                 scope.spawn(move || writer.write(address, &sender, Until::Crash));
@@ -98,10 +100,12 @@ impl Run {
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
             // The pause makes the moment of the crash independent of the last acknowledgment.
             thread::sleep(pause);
-            let log = server.kill9();
+            let (killed, log) = (Instant::now(), server.kill9());
             assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");
-            counted + acknowledgements.iter().count() as u64
+            (counted + acknowledgements.iter().count() as u64, killed)
         });
+        self.acknowledged += acknowledged;
+        killed
     }
 
     fn report(&self, rounds: u64) {
