@@ -87,7 +87,8 @@ pub enum Awaited {
 pub struct Lineage {
     /// The identity of the log, which a primary and its standbys share.
     pub log: Identity,
-    /// From the oldest to the newest one; never empty.
+    /// From the oldest to the newest one; never empty. An epoch may begin before an older one does: if a standby was
+    /// promoted that was in the older epoch, but had not received the transactions before it.
     pub epochs: Vec<Epoch>,
     /// What the folder may do.
     pub role: Role,
@@ -112,8 +113,8 @@ impl Lineage {
 
     /// Returns whether a log in an epoch that ends with a transaction is the beginning of this log.
     pub(crate) fn continues(&self, epoch: &Epoch, last: Sequence) -> bool {
-        let next = self.epochs.iter().find(|known| known.number > epoch.number);
-        self.epochs.contains(epoch) && next.is_none_or(|next| last.get() < next.first)
+        let mut later = self.epochs.iter().filter(|known| known.number > epoch.number);
+        self.epochs.contains(epoch) && later.all(|later| last.get() < later.first)
     }
 
     pub(crate) fn encode(&self) -> String {
@@ -143,7 +144,7 @@ impl Lineage {
             let (number, rest) = epoch.split_once(' ')?;
             let (first, id) = rest.split_once(' ')?;
             let epoch = Epoch { number: number.parse().ok()?, first: first.parse().ok()?, id: Identity::parse(id)? };
-            let follows = epochs.last().is_none_or(|last| epoch.number > last.number && epoch.first >= last.first);
+            let follows = epoch.first > 0 && epochs.last().is_none_or(|last| epoch.number > last.number);
             follows.then(|| epochs.push(epoch))?;
         };
         let role = match role.split_once(' ').unwrap_or((role, "")) {
@@ -210,6 +211,17 @@ mod tests {
             ("2b", "2"),
         ] {
             assert_eq!(Lineage::decode(&text.replace(from, to)), None, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn an_epoch_may_begin_before_the_previous_one() {
+        let mut lineage = lineage(Role::Primary { confirming: None });
+        lineage.epochs.push(Epoch { number: 4, first: 20, id: Identity(0x2d) });
+        assert_eq!(Lineage::decode(&lineage.encode()).as_ref(), Some(&lineage));
+        for (epoch, last, expected) in [(FIRST, 19, true), (FIRST, 20, false), (SECOND, 19, true), (SECOND, 40, false)]
+        {
+            assert_eq!(lineage.continues(&epoch, Sequence::new(last)), expected, "{epoch:?}, transaction {last}");
         }
     }
 
