@@ -50,7 +50,8 @@ pub trait ChangeLog: Send + Sync {
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage>;
 
     /// Returns the position of the first kept transaction whose time is at or after the given one, or the position
-    /// after the last transaction.
+    /// after the last transaction. Afterwards, [`kept`](Self::kept) shows everything that was dropped before and during
+    /// the search.
     fn find(&self, time: DateTime) -> ChangesFuture<'_, u64>;
 
     /// Returns a receiver of the position after the last transaction that can be read.

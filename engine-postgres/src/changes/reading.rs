@@ -60,7 +60,11 @@ impl<C: Clock> ChangeLog for PostgresChanges<C> {
     }
 
     fn find(&self, time: DateTime) -> ChangesFuture<'_, u64> {
-        Box::pin(async move { self.shared.find_change(time).await.map_err(ChangesError::Fault) })
+        Box::pin(async move {
+            let (found, kept) = self.shared.find_change(time).await.map_err(ChangesError::Fault)?;
+            self.log.note(kept);
+            Ok(found)
+        })
     }
 
     fn watch(&self) -> watch::Receiver<u64> {
@@ -108,9 +112,9 @@ impl<C: Clock> PostgresState<C> {
         kept(rows.first().ok_or_else(|| Fault::Unavailable(NO_LOG.into()))?)
     }
 
-    async fn find_change(&self, time: DateTime) -> Result<u64, Fault> {
-        let kept = self.kept_changes().await?;
-        let (mut low, mut high) = (kept.first, kept.next);
+    /// Also returns what was kept after the search.
+    async fn find_change(&self, time: DateTime) -> Result<(u64, KeptChanges), Fault> {
+        let KeptChanges { first: mut low, next: mut high } = self.kept_changes().await?;
         while low < high {
             let middle = low + (high - low) / 2;
             let position = i64::try_from(middle).unwrap_or(i64::MAX);
@@ -121,7 +125,7 @@ impl<C: Clock> PostgresState<C> {
                 _ => low = middle + 1,
             }
         }
-        Ok(low)
+        Ok((low, self.kept_changes().await?))
     }
 }
 

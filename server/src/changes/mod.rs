@@ -53,7 +53,12 @@ impl ChangeFeed {
 
     /// Returns the position from which a query reads.
     pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
+        let at_minute = match bounds.minute {
+            Some(minute) => Some(self.log.find(minute).await?),
+            None => None,
+        };
         let is_ahead = |next| bounds.position.is_some_and(|position| position.transaction > next);
+        // Only now, because transactions may have been dropped during the search.
         let KeptChanges { mut first, next } = self.log.kept();
         if is_ahead(next) {
             // The reader may have the position from a server that knows more of the log.
@@ -64,10 +69,6 @@ impl ChangeFeed {
             first = latest.first;
         }
         let oldest = ChangePosition::start_of(first);
-        let at_minute = match bounds.minute {
-            Some(minute) => Some(self.log.find(minute).await?),
-            None => None,
-        };
         // The transactions before the first one of a minute are all older than the minute. If the oldest transaction is
         // not one of them, transactions of the minute may have been dropped.
         let at_minute = at_minute.filter(|found| *found > first).map(ChangePosition::start_of);
@@ -121,4 +122,42 @@ fn ahead(next: u64) -> Failure {
     let end = ChangePosition::start_of(next);
     let message = format!("The change log does not contain this position yet. The next position is {end}.");
     Failure::query(ServiceError::new(ErrorCode::PositionExpired, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{ChangePage, ChangesFuture};
+    use model::DateTime;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tokio::sync::watch;
+
+    /// A log in which every transaction is of the same minute, and which drops one during a search.
+    struct DroppingLog(AtomicU64);
+
+    impl ChangeLog for DroppingLog {
+        fn kept(&self) -> KeptChanges {
+            KeptChanges { first: self.0.load(Ordering::Relaxed), next: 9 }
+        }
+
+        fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
+            Box::pin(async move { Ok(ChangePage { transactions: Vec::new(), next: from + 1 }) })
+        }
+
+        fn find(&self, _: DateTime) -> ChangesFuture<'_, u64> {
+            Box::pin(async { Ok(self.0.fetch_add(1, Ordering::Relaxed) + 1) })
+        }
+
+        fn watch(&self) -> watch::Receiver<u64> {
+            watch::channel(9).1
+        }
+    }
+
+    #[tokio::test]
+    async fn a_minute_of_which_a_part_is_dropped_during_the_search_is_no_start() {
+        let feed = ChangeFeed::new(Arc::new(DroppingLog(AtomicU64::new(3))), 1);
+        let bounds = ChangeBounds { minute: Some(DateTime::MIN), has_lower: true, ..ChangeBounds::default() };
+        let failure = feed.start(&bounds).await.unwrap_err();
+        assert_eq!(failure.error.code, ErrorCode::PositionExpired);
+    }
 }
