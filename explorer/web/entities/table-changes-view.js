@@ -107,7 +107,7 @@ export class TableChangesView extends HTMLElement {
 
   /** @param {ServerEvent} event */
   #take({ id, event, data }) {
-    if (event === "error") {
+    if (event === "failure") {
       throw refusalOf(data.includes('"PositionExpired"') ? 410 : 500, data, "");
     }
     this.#position = id;

@@ -16,6 +16,8 @@ pub(crate) struct ChangeBounds {
     pub(crate) has_lower: bool,
     /// The last position that can match.
     pub(crate) last: Option<ChangePosition>,
+    /// The time from which no change matches.
+    pub(crate) end: Option<DateTime>,
 }
 
 impl ChangeBounds {
@@ -33,16 +35,22 @@ impl ChangeBounds {
             Bound::Unbounded => None,
         };
         let last = match &rows.1 {
-            Bound::Included(row) | Bound::Excluded(row) => ChangePosition::parse(row),
+            Bound::Included(row) => ChangePosition::parse(row),
+            Bound::Excluded(row) => ChangePosition::parse(row).map(ChangePosition::previous),
+            Bound::Unbounded => None,
+        };
+        let end = match &partitions.1 {
+            Bound::Included(partition) => minute_of(partition).and_then(|minute| minute.plus_seconds(60)),
+            Bound::Excluded(partition) => minute_of(partition),
             Bound::Unbounded => None,
         };
         let has_lower = partitions.0 != Bound::Unbounded || rows.0 != Bound::Unbounded;
-        Self { position, minute, has_lower, last }
+        Self { position, minute, has_lower, last, end }
     }
 
     /// Restricts the bounds to the changes from a position on.
     pub(crate) fn starting_at(self, position: ChangePosition) -> Self {
-        Self { position: self.position.max(Some(position)), ..self }
+        Self { position: self.position.max(Some(position)), has_lower: true, ..self }
     }
 
     /// Returns whether the reader names where it starts.
@@ -66,7 +74,8 @@ mod tests {
             ("RowKey gt '00000000000000000007-001'", at(2), None, None),
             ("RowKey ge '00000000000000000007-001'", at(1), None, None),
             ("RowKey eq '00000000000000000007-001'", at(1), None, at(1)),
-            ("RowKey gt '00000000000000000007-001' and RowKey lt '00000000000000000007-009'", at(2), None, at(9)),
+            ("RowKey gt '00000000000000000007-001' and RowKey lt '00000000000000000007-009'", at(2), None, at(8)),
+            ("RowKey lt '00000000000000000008-000'", None, None, Some(ChangePosition::end_of(7))),
             ("RowKey gt '00000000000000000006-999'", Some(ChangePosition::start_of(7)), None, None),
             ("RowKey gt ''", None, None, None),
             ("RowKey gt '7'", None, None, None),
@@ -85,6 +94,15 @@ mod tests {
             let bounds = ChangeBounds::new(&plan_bounds(parsed.as_ref()).unwrap());
             assert_eq!((bounds.position, bounds.minute, bounds.last), (position, minute, last), "{filter}");
             assert_eq!(bounds.has_start(), position.is_some() || minute.is_some());
+        }
+        for (filter, end) in [
+            ("PartitionKey lt '20261128T0510'", time("2026-11-28T05:10:00Z")),
+            ("PartitionKey le '20261128T0510'", time("2026-11-28T05:11:00Z")),
+            ("PartitionKey eq '20261128T0510'", time("2026-11-28T05:11:00Z")),
+            ("PartitionKey gt '20261128T0510'", None),
+        ] {
+            let parsed = parse_optional(filter, Grammar::Service).unwrap();
+            assert_eq!(ChangeBounds::new(&plan_bounds(parsed.as_ref()).unwrap()).end, end, "{filter}");
         }
     }
 }

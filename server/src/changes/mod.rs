@@ -51,6 +51,16 @@ impl ChangeFeed {
         if bounds.has_lower { self.start(bounds).await } else { Ok(ChangePosition::start_of(self.log.kept().next)) }
     }
 
+    /// Returns the last position that a stream can return, as far as it is known now.
+    pub(crate) async fn stream_last(&self, bounds: &ChangeBounds) -> Result<Option<ChangePosition>, Failure> {
+        let Some(end) = bounds.end else { return Ok(bounds.last) };
+        // A transaction that is committed during the search may have an earlier time.
+        let next = self.log.kept().next;
+        let found = self.log.find(end).await?;
+        let last = (found < next).then(|| ChangePosition::start_of(found).previous());
+        Ok(last.into_iter().chain(bounds.last).min())
+    }
+
     /// Returns the position from which a query reads.
     pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
         let at_minute = match bounds.minute {

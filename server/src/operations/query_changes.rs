@@ -12,8 +12,8 @@ use crate::tables::{AccountTables, ChangesEnd};
 use bytes::Bytes;
 use engine::{Engine, EntitySink, Scan};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use model::ChangesTable;
 use model::limits::PAGE_BODY_BYTES_MAX;
-use model::{ChangePosition, ChangesTable};
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
@@ -81,11 +81,7 @@ async fn scan<E: Engine, S: EntitySink>(
     sink: S,
 ) -> Result<ChangesPage<S>, Failure> {
     let Selection { ranges, filter, .. } = Selection::of_changes(context)?;
-    let mut bounds = selection::change_bounds(filter.as_ref());
-    if let Some(position) = selection::position(context)? {
-        let row = position.keys().and_then(|keys| ChangePosition::parse(&keys.row));
-        bounds = bounds.starting_at(row.ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?);
-    }
+    let bounds = selection::change_bounds(context, filter.as_ref())?;
     let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let scan = Scan { ranges, filter, limit, ..Scan::all(context.query_deadline) };
     context.memory.acquire(bytes).await?;

@@ -47,6 +47,7 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
     let select = context.select().map_err(Failure::service)?;
     let Selection { ranges, filter, .. } = Selection::of_changes(context)?;
     let bounds = bounds(context, filter.as_ref())?;
@@ -56,19 +57,18 @@ pub(super) async fn run<E: Engine>(
     let missing = match tables.check_changes_exist(&scope).await {
         Ok(()) => None,
         // The log may contain changes of a table that was deleted.
-        Err(failure) if bounds.has_lower && failure.error.code == ErrorCode::TableNotFound => Some(failure.error),
+        Err(failure) if bounds.has_lower && failure.error.code == ErrorCode::TableNotFound => Some(failure),
         Err(failure) => return Err(failure),
     };
     let slot = feed.streams.open()?;
     context.memory.acquire(STREAM_BYTES).await?;
     let watch = feed.log.watch();
     let from = feed.stream_start(&bounds).await?;
-    slot.advance(from.transaction);
-    let reader = RowReader {
+    let mut reader = RowReader {
         scope,
         ranges,
         filter,
-        last: bounds.last,
+        last: feed.stream_last(&bounds).await?,
         form: PageForm::new(context.response, context.table(), select),
         rows: ChangeRows::default(),
         cache: EncoderCache::default(),
@@ -76,8 +76,15 @@ pub(super) async fn run<E: Engine>(
         batch: Vec::new(),
         next_in_batch: 0,
         next_batch: from.transaction,
-        is_finished: false,
     };
+    if reader.is_finished() {
+        // The status with which a server tells browsers not to connect again.
+        return Ok(OperationResponse::no_content());
+    }
+    if let Some(missing) = missing {
+        reader.find_first(&*feed.log, context.query_deadline, missing).await?;
+    }
+    slot.advance(reader.from.transaction);
     let now = clock::instant();
     let stream = ChangeStream {
         log: Arc::clone(&feed.log),
@@ -89,7 +96,6 @@ pub(super) async fn run<E: Engine>(
         heartbeat_at: now,
         next_piece: NextPiece::Beginning,
         reader,
-        missing,
         request_id: context.request.id.as_str().to_owned(),
         began: (now, context.response.now),
     };
@@ -99,7 +105,7 @@ pub(super) async fn run<E: Engine>(
 
 /// Returns where the stream begins and ends. A client that connects again names the last event that it has received.
 fn bounds(context: &OperationContext<'_>, filter: Option<&Filter>) -> Result<ChangeBounds, Failure> {
-    let bounds = selection::change_bounds(filter);
+    let bounds = selection::change_bounds(context, filter)?;
     let Some(last) = context.request.incoming.parts.headers.get(LAST_EVENT_ID) else { return Ok(bounds) };
     let last = last.to_str().ok().and_then(|text| ChangePosition::parse(text.trim()));
     let last = last.ok_or_else(|| Failure::query(ErrorCode::InvalidHeaderValue))?;
@@ -116,8 +122,6 @@ struct ChangeStream {
     heartbeat_at: Instant,
     next_piece: NextPiece,
     reader: RowReader,
-    /// The error if the table does not exist and the log contains no changes of it.
-    missing: Option<ServiceError>,
     request_id: String,
     /// When the stream began, and the same moment as a time of day.
     began: (Instant, DateTime),
@@ -135,6 +139,7 @@ struct RowReader {
     scope: ChangeScope,
     ranges: Vec<KeyRange>,
     filter: Option<Filter>,
+    /// The last position that can match, if it is known.
     last: Option<ChangePosition>,
     form: PageForm,
     rows: ChangeRows,
@@ -145,8 +150,6 @@ struct RowReader {
     next_in_batch: usize,
     /// The position after the batch.
     next_batch: u64,
-    /// Whether no later change can match the filter.
-    is_finished: bool,
 }
 
 impl ChangeStream {
@@ -167,7 +170,7 @@ impl ChangeStream {
                 if let Some(source) = &failure.source {
                     warn!("a stream of changes failed: {source}");
                 }
-                Some(Bytes::from(self.error_event(&failure.error)))
+                Some(Bytes::from(self.failure_event(&failure.error)))
             }
         }
     }
@@ -182,12 +185,17 @@ impl ChangeStream {
     async fn events(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             let now = clock::instant();
-            if *self.stopped.borrow() || now >= self.ends_at || self.reader.is_finished {
+            if *self.stopped.borrow() || now >= self.ends_at {
                 return Ok(None);
             }
             let events = self.reader.write_events()?;
             if !events.is_empty() {
                 return Ok(Some(events));
+            }
+            if self.reader.is_finished() {
+                // A client that connects again from this position gets 204.
+                self.next_piece = NextPiece::None;
+                return Ok(Some(heartbeat(self.reader.from)));
             }
             if now >= self.heartbeat_at {
                 return Ok(Some(heartbeat(self.reader.from)));
@@ -195,16 +203,10 @@ impl ChangeStream {
             let end = *self.watch.borrow_and_update();
             if self.reader.from.transaction < end {
                 self.reader.read(&*self.log).await?;
-                if !self.reader.batch.is_empty() {
-                    self.missing = None;
-                }
                 self.slot.advance(self.reader.from.transaction);
                 // Other requests run on the same threads.
                 tokio::task::yield_now().await;
                 continue;
-            }
-            if let Some(missing) = self.missing.take() {
-                return Err(Failure::query(missing));
             }
             tokio::select! {
                 changed = self.watch.changed() => if changed.is_err() {
@@ -217,10 +219,12 @@ impl ChangeStream {
         }
     }
 
-    fn error_event(&self, error: &ServiceError) -> Vec<u8> {
+    /// Returns the event for an error, with the position of the stream. Its name is not "error", because clients report
+    /// lost connections under that name.
+    fn failure_event(&self, error: &ServiceError) -> Vec<u8> {
         let (began, time) = self.began;
         let now = DateTime::from_system_time(time.to_system_time() + clock::elapsed_since(began));
-        let mut event = b"event: error\ndata: ".to_vec();
+        let mut event = format!("id: {}\nevent: failure\ndata: ", self.reader.from.previous()).into_bytes();
         event.extend_from_slice(&write_error_body(ErrorBodyFormat::Json, error, &self.request_id, now));
         event.extend_from_slice(b"\n\n");
         event
@@ -240,6 +244,25 @@ fn heartbeat(from: ChangePosition) -> Vec<u8> {
 }
 
 impl RowReader {
+    /// Returns whether no later change can match.
+    fn is_finished(&self) -> bool {
+        self.ranges.is_empty() || self.last.is_some_and(|last| self.from > last)
+    }
+
+    /// Reads up to the first batch with changes, but not beyond a deadline. Fails if the log contains none.
+    async fn find_first(&mut self, log: &dyn ChangeLog, deadline: Instant, missing: Failure) -> Result<(), Failure> {
+        let end = log.kept().next;
+        while self.batch.is_empty() && clock::instant() < deadline {
+            if self.from.transaction >= end {
+                return Err(missing);
+            }
+            self.read(log).await?;
+            // Other requests run on the same threads.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
     async fn read(&mut self, log: &dyn ChangeLog) -> Result<(), Failure> {
         let page = log.read(self.from.transaction, &self.scope.selection, READ_BYTES).await?;
         (self.batch, self.next_in_batch) = (page.transactions, 0);
@@ -259,15 +282,16 @@ impl RowReader {
                 if position < self.from {
                     continue;
                 }
-                if self.last.is_some_and(|last| position > last) {
-                    self.is_finished = true;
-                    return Ok(out);
-                }
-                if out.len() >= PIECE_BYTES {
+                self.from = position;
+                if out.len() >= PIECE_BYTES || self.is_finished() {
                     return Ok(out);
                 }
                 self.from = position.next();
                 let Some((key, row)) = self.rows.row(transaction, change, &self.scope)? else { continue };
+                if self.ranges.iter().all(|range| range.end.as_deref().is_some_and(|end| key >= end)) {
+                    self.last = Some(position);
+                    return Ok(out);
+                }
                 if !self.ranges.iter().any(|range| range.contains(key)) {
                     continue;
                 }
@@ -323,7 +347,6 @@ mod tests {
             batch: Vec::new(),
             next_in_batch: 0,
             next_batch: from.transaction,
-            is_finished: false,
         };
         ChangeStream {
             watch: log.watch(),
@@ -335,7 +358,6 @@ mod tests {
             heartbeat_at: now,
             next_piece: NextPiece::Beginning,
             reader,
-            missing: None,
             request_id: String::new(),
             began: (now, DateTime::MIN),
         }

@@ -5,7 +5,7 @@ use super::OperationContext;
 use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
 use model::plan::{PlanKind, plan, plan_bounds};
-use model::{ChangesTable, Filter, KeyRange, Position};
+use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
 use wire::{ErrorCode, continuation};
@@ -36,9 +36,12 @@ pub(crate) fn change_scope(context: &OperationContext<'_>, table: &ChangesTable)
     ChangeScope::new(context.account(), table, context.grant.restrict(vec![KeyRange::all()]))
 }
 
-/// Returns the bounds that a filter implies for the positions of changes.
-pub(crate) fn change_bounds(filter: Option<&Filter>) -> ChangeBounds {
-    plan_bounds(filter).map_or_else(ChangeBounds::default, |bounds| ChangeBounds::new(&bounds))
+/// Returns the bounds that a filter and a continuation token imply for the positions of changes.
+pub(crate) fn change_bounds(context: &OperationContext<'_>, filter: Option<&Filter>) -> Result<ChangeBounds, Failure> {
+    let bounds = plan_bounds(filter).map_or_else(ChangeBounds::default, |bounds| ChangeBounds::new(&bounds));
+    let Some(token) = position(context)? else { return Ok(bounds) };
+    let position = token.keys().and_then(|keys| ChangePosition::parse(&keys.row));
+    Ok(bounds.starting_at(position.ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?))
 }
 
 /// Restricts ranges to the partition in the URL, if there is one (02 §1).

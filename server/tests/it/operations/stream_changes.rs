@@ -1,7 +1,7 @@
 //! Streams of changes as server-sent events (`docs/change-feed.md`).
 
 use crate::Layer::{Query, Storage};
-use crate::{Server, check, get, post, signature, timestamp};
+use crate::{Case, Server, check, delete, get, post, signature, timestamp};
 use engine::KeepChanges;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,6 +21,10 @@ fn server() -> Server {
 fn insert(server: &Server, table: &str, row: &str) {
     let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
     check(server, [post(&format!("/{table}"), &body).answers(201, None)]);
+}
+
+fn stream(path: &str) -> Case {
+    get(path).with("Accept", "text/event-stream, application/json")
 }
 
 /// An open stream.
@@ -151,15 +155,52 @@ fn a_stream_continues_after_the_last_event() {
             "{block}"
         );
     }
-    insert(&server, "cars", "c");
-    assert_eq!(events.next(), None, "no later change can match");
+    // No later change can match.
+    assert_eq!(events.next().unwrap(), ": heartbeat\nid: 00000000000000000003-999");
+    assert_eq!(events.next(), None);
+    check(&server, [stream(part).with("Last-Event-ID", "00000000000000000003-999").answers(204, None)]);
+}
+
+#[test]
+fn a_stream_ends_at_the_upper_bound_of_its_filter() {
+    let server = server();
+    insert(&server, "cars", "a");
+    let at_end =
+        |filter: &str| stream(&format!("/$Changes()?$filter={}", filter.replace(' ', "%20"))).answers(204, None);
+    check(
+        &server,
+        [
+            at_end("PartitionKey lt '20310314T0815'"),
+            at_end("PartitionKey eq '20200101T0000'"),
+            at_end("RowKey lt '00000000000000000002-000'"),
+            at_end("RowKey gt '00000000000000000002-000' and RowKey lt '00000000000000000002-001'"),
+            at_end("RowKey eq '1' and RowKey eq '2'"),
+        ],
+    );
+    let minute = "/$Changes()?$filter=PartitionKey%20eq%20'20310314T0815'%20and%20Operation%20eq%20'Put'";
+    let mut events = Events::begin(&server, minute, &[]);
+    assert_eq!(events.event(), event(3, "Put cars a"));
+    server.clock.advance(Duration::from_secs(60));
+    insert(&server, "cars", "b");
+    assert_eq!(events.next().unwrap(), ": heartbeat\nid: 00000000000000000004-000");
+    assert_eq!(events.next(), None);
+    check(&server, [stream(minute).with("Last-Event-ID", "00000000000000000004-000").answers(204, None)]);
+}
+
+#[test]
+fn a_stream_continues_at_a_continuation_token() {
+    let server = server();
+    insert(&server, "cars", "a");
+    let page = get("/$Changes()?$top=2").send(&mut server.client());
+    let token = |name: &str| page.header(&format!("x-ms-continuation-next{name}")).unwrap();
+    let path = format!("/$Changes()?NextPartitionKey={}&NextRowKey={}", token("partitionkey"), token("rowkey"));
+    assert_eq!(Events::begin(&server, &path, &[]).event(), event(3, "Put cars a"));
 }
 
 #[test]
 fn what_prevents_a_stream_is_an_ordinary_error() {
     let server = Server::with_changes(KeepChanges { bytes: 0, ..KEEP }, |_| {});
     server.create(&["cars", "boats"]);
-    let stream = |path: &str| get(path).with("Accept", "text/event-stream, application/json");
     let last = |path: &str, id: &str| stream(path).with("Last-Event-ID", id);
     check(
         &server,
@@ -169,7 +210,11 @@ fn what_prevents_a_stream_is_an_ordinary_error() {
             last("/$Changes()", "00000000000000000009-000").fails(410, "PositionExpired", Query),
             last("/$Changes()", "9").fails(400, "InvalidHeaderValue", Query),
             stream("/$Changes()?$filter=x%20eq").fails(400, "InvalidInput", Query),
+            stream("/$Changes()?$orderby=RowKey").fails(501, "NotImplemented", Storage),
+            stream("/$Changes()?NextPartitionKey=1!0!&NextRowKey=1!4!cGs-").answers(400, "InvalidInput"),
             stream("/$ChangesTrains()").fails(404, "TableNotFound", Query),
+            // Whether a table ever existed is known when the log has been read.
+            stream("/$ChangesTrains()?$filter=RowKey%20gt%20''").fails(404, "TableNotFound", Query),
             stream("/$ChangesBoats()").signed(&signature("r", |_| {})).fails(403, "AuthorizationFailure", Storage),
             // Only the change feed can be streamed.
             get("/cars()").with("Accept", "text/event-stream").answers(415, "MediaTypeNotSupported"),
@@ -182,11 +227,15 @@ fn what_prevents_a_stream_is_an_ordinary_error() {
         &Server::start(),
         [get("/$Changes()").with("Accept", "text/event-stream").answers(415, "MediaTypeNotSupported")],
     );
-    // Whether a table ever existed is known when the log has been read.
-    let mut events = Events::begin(&server, "/$ChangesTrains()?$filter=RowKey%20gt%20''", &[]);
-    let error = events.next().unwrap();
-    assert!(error.starts_with("event: error\ndata: {\"odata.error\":{\"code\":\"TableNotFound\""), "{error}");
-    assert_eq!(events.next(), None);
+}
+
+#[test]
+fn a_stream_has_the_changes_of_a_deleted_table() {
+    let server = server();
+    check(&server, [delete("/Tables('cars')").answers(204, None)]);
+    let mut events = Events::begin(&server, "/$ChangesCars()?$filter=RowKey%20gt%20''", &[]);
+    assert_eq!(events.event(), event(1, "CreateTable cars "));
+    assert_eq!(events.event(), event(3, "DeleteTable cars "));
 }
 
 #[test]
@@ -210,7 +259,7 @@ fn a_stream_whose_position_is_dropped_ends_with_an_error() {
     let checkpoints = &server.checkpoints;
     checkpoints.reset_to(&checkpoints.take());
     let error = events.next().unwrap();
-    let data = error.strip_prefix("event: error\ndata: ").unwrap();
+    let data = error.strip_prefix("id: 00000000000000000002-999\nevent: failure\ndata: ").unwrap();
     let data: Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["odata.error"]["code"], "PositionExpired");
     assert_eq!(events.next(), None);
