@@ -143,6 +143,7 @@ macro_rules! every_case_of_changes {
             [
                 every_change_is_shown_in_order,
                 a_selection_leaves_out_the_rest,
+                entities_of_an_earlier_table_can_be_left_out,
                 pages_are_bounded_and_lose_nothing,
                 concurrent_commits_are_shown_once_and_in_order,
                 a_position_is_found_by_its_time,

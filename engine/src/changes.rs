@@ -74,6 +74,9 @@ pub struct ChangeSelection {
     pub account: Option<AccountName>,
     /// Only changes of this table and its entities.
     pub table: Option<TableKey>,
+    /// With `table`: leaves out entities of earlier tables with the same name, but not the changes of these tables. If
+    /// the table does not exist now, all tables are earlier ones.
+    pub existing_only: bool,
 }
 
 impl ChangeSelection {
@@ -179,6 +182,11 @@ pub enum ChangeEffect {
 }
 
 impl ChangeEffect {
+    /// Returns whether an entity changed.
+    pub fn is_of_entity(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::Delete { .. })
+    }
+
     /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         CHANGE_BYTES

@@ -140,10 +140,13 @@ pub async fn a_selection_leaves_out_the_rest<E: Engine>(engine: Arc<E>, log: Log
         commit_one(&*engine, &tables[n % 3], insert("p", &n.to_string(), 1)).await.unwrap();
     }
     let all = wait_for(&log, begin, 15).await;
-    let account = |name: &str| ChangeSelection { account: AccountName::new(name), table: None };
+    let account = |name: &str| ChangeSelection { account: AccountName::new(name), ..ChangeSelection::default() };
     // The name of a table is found in any letter case.
-    let of_table =
-        |table: &TableKey| ChangeSelection { account: Some(table.account.clone()), table: Some(table.clone()) };
+    let of_table = |table: &TableKey| ChangeSelection {
+        account: Some(table.account.clone()),
+        table: Some(table.clone()),
+        existing_only: false,
+    };
     for (selection, expected) in [
         (account(ACCOUNT), vec![0, 1]),
         (account("account2"), vec![2]),
@@ -151,7 +154,7 @@ pub async fn a_selection_leaves_out_the_rest<E: Engine>(engine: Arc<E>, log: Log
         (of_table(&table("one")), vec![0]),
         (of_table(&tables[2]), vec![2]),
         (of_table(&table("Three")), vec![]),
-        (ChangeSelection { account: None, table: Some(tables[1].clone()) }, vec![1]),
+        (ChangeSelection { table: Some(tables[1].clone()), ..ChangeSelection::default() }, vec![1]),
     ] {
         let expected = all.iter().enumerate().filter(|(n, _)| expected.contains(&(n % 3)));
         let expected: Vec<_> = expected.map(|(_, transaction)| transaction.clone()).collect();
@@ -159,6 +162,27 @@ pub async fn a_selection_leaves_out_the_rest<E: Engine>(engine: Arc<E>, log: Log
             assert_eq!(read_all(&log, begin, &selection, bytes).await, expected, "{selection:?} {bytes}");
         }
     }
+}
+
+pub async fn entities_of_an_earlier_table_can_be_left_out<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+    let (begin, of) = (log.kept().next, table("Tenant"));
+    for row in ["a", "b"] {
+        if row == "b" {
+            engine.delete_table(&of).await.unwrap();
+        }
+        engine.create_table(&of).await.unwrap();
+        commit_one(&*engine, &of, insert("p", row, 1)).await.unwrap();
+    }
+    let selection =
+        |existing_only| ChangeSelection { table: Some(table("tenant")), existing_only, ..ChangeSelection::default() };
+    let all = wait_for(&log, begin, 5).await;
+    assert_eq!(read_all(&log, begin, &selection(false), PAGE_BYTES).await, all);
+    let of_later = [&all[0], &all[2], &all[3], &all[4]].map(Clone::clone);
+    assert_eq!(read_all(&log, begin, &selection(true), PAGE_BYTES).await, of_later);
+    engine.delete_table(&of).await.unwrap();
+    let all = wait_for(&log, begin, 6).await;
+    let of_none = [&all[0], &all[2], &all[3], &all[5]].map(Clone::clone);
+    assert_eq!(read_all(&log, begin, &selection(true), 1).await, of_none);
 }
 
 pub async fn pages_are_bounded_and_lose_nothing<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {

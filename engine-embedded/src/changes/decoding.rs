@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 pub(super) struct Decoder<'s, F> {
     pub(super) selection: &'s ChangeSelection,
+    /// Entities of tables with lower IDs are left out.
+    pub(super) lowest: Option<TableId>,
     /// Returns the name of a table.
     pub(super) table: F,
 }
@@ -55,7 +57,7 @@ impl<F: Fn(TableId) -> Result<Option<Arc<TableKey>>, Fault>> Decoder<'_, F> {
                 known
             } else {
                 let table = (self.table)(id)?.ok_or_else(&damaged)?;
-                if !self.selection.contains(&table) {
+                if !self.selection.contains(&table) || Some(id) < self.lowest {
                     return Ok(changes);
                 }
                 transaction_table.insert((id, table))

@@ -5,7 +5,7 @@ pub(crate) mod keeping;
 #[cfg(test)]
 mod tests;
 
-use crate::disk::layout::{EngineEntry, TableId, decode_engine_entry};
+use crate::disk::layout::{EngineEntry, TableId, catalog_key, decode_engine_entry};
 use crate::disk::payload::Origin;
 use crate::disk::storage::{Storage, storage_fault};
 use crate::log::archive::Archive;
@@ -96,7 +96,10 @@ impl Inner {
         let mut page = ChangePage { transactions: Vec::new(), next: from.get() };
         let (mut size, mut examined_bytes, mut examined) = (0, 0, 0);
         let mut failure = None;
-        let decoder = Decoder { selection, table: |id| self.table(id) };
+        // Later than the end of what is read, so that it is not an earlier table.
+        let existing = selection.table.as_ref().filter(|_| selection.existing_only);
+        let lowest = existing.map(|table| self.lowest_id(table)).transpose().map_err(ChangesError::Fault)?.flatten();
+        let decoder = Decoder { selection, lowest, table: |id| self.table(id) };
         let next = self.reader.read(from, through, &mut |record| {
             match decoder.transaction(record) {
                 Ok(None) => {}
@@ -143,6 +146,18 @@ impl Inner {
         });
         let next = next.map_err(read_error)?;
         Ok(found.unwrap_or(next))
+    }
+
+    /// Returns the ID of a table, or one that no table has if it does not exist. Tables with the same name that were
+    /// deleted have lower IDs.
+    fn lowest_id(&self, table: &TableKey) -> Result<Option<TableId>, Fault> {
+        let key = catalog_key(table);
+        let value = self.shared.storage.tree.snapshot().get(&key).map_err(storage_fault)?;
+        match value.map(|value| decode_engine_entry(&key, &value)) {
+            Some(Ok(EngineEntry::Table(entry))) => Ok(Some(entry.id)),
+            Some(_) => Err(Fault::Damaged(format!("the entry of the table {} cannot be read", table.name))),
+            None => Ok(TableId::from_bytes(&u64::MAX.to_be_bytes())),
+        }
     }
 
     /// Returns the name of a table that exists or that the log mentions.

@@ -170,7 +170,7 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     let kept = log.kept();
     assert!(kept.first >= third.end.get() && kept.first <= kept.next, "{kept:?}");
     let old = TableKey::clone(&table("Kept"));
-    let selection = ChangeSelection { account: None, table: Some(old) };
+    let selection = ChangeSelection { table: Some(old), ..ChangeSelection::default() };
     let read = log.read(second.first.get(), &selection, 1).await;
     assert!(matches!(read, Err(ChangesError::Dropped(from)) if from == kept.first), "{read:?}");
 }

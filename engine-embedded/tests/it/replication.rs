@@ -105,7 +105,7 @@ async fn changes(engine: &Embedded, from: u64) -> Result<Vec<ChangedTransaction>
     let log = engine.change_log().unwrap();
     let (mut found, mut next) = (Vec::new(), from);
     while next < log.kept().next {
-        let page = log.read(next, &ChangeSelection { account: None, table: None }, 1 << 20).await?;
+        let page = log.read(next, &ChangeSelection::default(), 1 << 20).await?;
         next = page.next;
         found.extend(page.transactions);
     }

@@ -34,6 +34,9 @@ const READ: &str = "SELECT l.first, l.next, c.position, c.time, c.account, c.nam
          WHERE position >= $1 AND position < $2 AND ($3::text IS NULL OR account = $3) \
          AND ($4::text IS NULL OR account = $5 AND lower(name COLLATE \"C\") = $4) ORDER BY position LIMIT $6) AS f \
      ) AS c ON c.before < $7 WHERE l.is_ready ORDER BY c.position";
+/// Returns the position of the last deletion of a table. The first byte of a row is the kind of its first change.
+const DELETION: &str = "SELECT max(position) FROM rowhouse_changes WHERE account = $1 \
+     AND lower(name COLLATE \"C\") = $2 AND substr(changes, 1, 1) = '\\x05'";
 const KEPT: &str = "SELECT first, next FROM rowhouse_change_log WHERE is_ready";
 const TIME_AT: &str = "SELECT time FROM rowhouse_changes WHERE position = $1";
 
@@ -79,6 +82,11 @@ impl<C: Clock> PostgresState<C> {
         selection: &ChangeSelection,
         bytes: usize,
     ) -> Result<ChangePage, ChangesError> {
+        let existing = selection.table.as_ref().filter(|_| selection.existing_only);
+        let deleted = match existing {
+            Some(table) => self.last_deletion(table).await.map_err(ChangesError::Fault)?,
+            None => None,
+        };
         let end = from.saturating_add(EXAMINED_MAX);
         let (first, before) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(end).unwrap_or(i64::MAX));
         let account = selection.account.as_ref().map(AccountName::as_str);
@@ -104,7 +112,18 @@ impl<C: Clock> PostgresState<C> {
         if let Some(last) = page.transactions.last().filter(|_| rows.len() >= limit || size >= bytes) {
             page.next = last.position + 1;
         }
+        for transaction in page.transactions.iter_mut().filter(|found| deleted.is_some_and(|at| found.position < at)) {
+            transaction.changes.retain(|change| !change.effect.is_of_entity());
+        }
+        page.transactions.retain(|transaction| !transaction.changes.is_empty());
         Ok(page)
+    }
+
+    async fn last_deletion(&self, table: &TableKey) -> Result<Option<u64>, Fault> {
+        let (account, name) = (table.account.as_str(), table.name.folded());
+        let rows = self.persist(async || self.pool.read(DELETION, &[&account, &name]).await).await?;
+        let position = rows.first().map(|row| column::<Option<i64>>(row, 0)).transpose()?.flatten();
+        Ok(position.and_then(|position| u64::try_from(position).ok()))
     }
 
     async fn kept_changes(&self) -> Result<KeptChanges, Fault> {

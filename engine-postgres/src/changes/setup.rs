@@ -33,6 +33,8 @@ const EXISTS: &str = "SELECT to_regclass('rowhouse_change_log') IS NOT NULL";
 /// Creates the tables of the log. They are not part of the schema of servers that keep no log.
 const TABLES: &str = "CREATE TABLE rowhouse_changes (position bigint PRIMARY KEY, time bigint NOT NULL, \
        account text NOT NULL, name text, changes bytea NOT NULL); \
+     CREATE INDEX rowhouse_changes_deletions ON rowhouse_changes (account, lower(name COLLATE \"C\"), position) \
+       WHERE substr(changes, 1, 1) = '\\x05'; \
      CREATE TABLE rowhouse_change_tables (id bigint PRIMARY KEY, account text NOT NULL, name text NOT NULL); \
      CREATE TABLE rowhouse_change_log (id smallint PRIMARY KEY, name text NOT NULL, is_ready boolean NOT NULL, \
        first bigint NOT NULL, next bigint NOT NULL, time bigint NOT NULL, decoded bigint NOT NULL, \

@@ -11,8 +11,9 @@ use crate::changes::{
     Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture,
     KeepChanges, KeptChanges,
 };
+use crate::contract::TableKey;
 use model::{AccountName, Clock, DateTime};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::PoisonError;
 use tokio::sync::watch;
 
@@ -25,6 +26,8 @@ pub(super) struct MemoryChanges {
     /// The transactions, with the size of each in bytes. Their positions are consecutive and end before `next`.
     transactions: VecDeque<(ChangedTransaction, u64)>,
     bytes: u64,
+    /// The position of the last kept deletion of each table, by account and folded name.
+    deletions: HashMap<(AccountName, Box<str>), u64>,
     last_time: DateTime,
     next: watch::Sender<u64>,
 }
@@ -32,7 +35,7 @@ pub(super) struct MemoryChanges {
 impl MemoryChanges {
     pub(super) fn new(keep: KeepChanges) -> Self {
         let (transactions, next) = (VecDeque::new(), watch::Sender::new(1));
-        Self { keep, transactions, bytes: 0, last_time: DateTime::MIN, next }
+        Self { keep, transactions, bytes: 0, deletions: HashMap::new(), last_time: DateTime::MIN, next }
     }
 
     /// Appends a transaction. `time` is its Timestamp, or the time of the commit.
@@ -43,6 +46,7 @@ impl MemoryChanges {
             (0..).zip(effects).map(|(index, effect): (u32, _)| Change { index, effect }).collect();
         let bytes = changes.iter().map(|change| change.effect.bytes() as u64).sum();
         let position = *self.next.borrow();
+        self.deletions.extend(deleted(&changes).map(|table| (table, position)));
         self.transactions.push_back((ChangedTransaction { position, time: self.last_time, changes }, bytes));
         self.bytes += bytes;
         self.drop_excess(now);
@@ -56,6 +60,10 @@ impl MemoryChanges {
             && (self.bytes > self.keep.bytes || first.time < oldest)
         {
             self.bytes -= bytes;
+            if deleted(&first.changes).next().is_some() {
+                let dropped = first.position;
+                self.deletions.retain(|_, position| *position != dropped);
+            }
             self.transactions.pop_front();
         }
     }
@@ -63,16 +71,18 @@ impl MemoryChanges {
     /// Drops everything, because the engine returns to an earlier state.
     pub(super) fn restart(&mut self) {
         self.transactions.clear();
+        self.deletions.clear();
         self.bytes = 0;
         self.next.send_modify(|next| *next += 1);
     }
 
     /// Removes the changes of an account that no longer exists. A later account with the same name does not get them.
     pub(super) fn clear_account(&mut self, account: &AccountName) {
-        let of_account = ChangeSelection { account: Some(account.clone()), table: None };
+        let of_account = ChangeSelection { account: Some(account.clone()), ..ChangeSelection::default() };
         for (transaction, _) in &mut self.transactions {
             transaction.changes.retain(|change| !of_account.selects(&change.effect));
         }
+        self.deletions.retain(|(of, _), _| of != account);
     }
 
     pub(super) fn next(&self) -> u64 {
@@ -90,8 +100,12 @@ impl MemoryChanges {
         let mut page = ChangePage { transactions: Vec::new(), next: from };
         let mut bytes = 0;
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let table = selection.table.as_ref().filter(|_| selection.existing_only);
+        let deleted = table.and_then(|table| self.deletions.get(&owner(table))).copied().unwrap_or(0);
         for (transaction, _) in self.transactions.iter().skip(skipped).take(READ_TRANSACTIONS_MAX) {
-            let is_selected = |change: &&Change| selection.selects(&change.effect);
+            let is_earlier = transaction.position < deleted;
+            let is_selected =
+                |change: &&Change| selection.selects(&change.effect) && !(is_earlier && change.effect.is_of_entity());
             let bytes_of = |change: &Change| change.effect.bytes();
             let more: usize = transaction.changes.iter().filter(is_selected).map(bytes_of).sum();
             if more > 0 {
@@ -111,6 +125,18 @@ impl MemoryChanges {
         let before = self.transactions.partition_point(|(transaction, _)| transaction.time < time);
         self.kept().first + before as u64
     }
+}
+
+fn owner(table: &TableKey) -> (AccountName, Box<str>) {
+    (table.account.clone(), table.name.folded().into())
+}
+
+/// Returns the tables that changes delete.
+fn deleted(changes: &[Change]) -> impl Iterator<Item = (AccountName, Box<str>)> {
+    changes.iter().filter_map(|change| match &change.effect {
+        ChangeEffect::DeleteTable { table } => Some(owner(table)),
+        _ => None,
+    })
 }
 
 impl<C: Clock> MemoryState<C> {
@@ -149,7 +175,7 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
 mod tests {
     use super::*;
     use crate::changes::CHANGE_BYTES;
-    use crate::contract::{Engine, TableKey};
+    use crate::contract::Engine;
     use crate::memory::Memory;
     use model::clock::SystemClock;
     use model::{EntityKey, Mutation, RecordBuilder, TableName, Transaction};
@@ -206,9 +232,9 @@ mod tests {
         assert_eq!(log.kept(), KeptChanges { first: 1, next: 7 });
         let all = rows(&*log, 1, &ChangeSelection::default()).await;
         assert_eq!(numbered(&all), [(3, "a"), (4, "b"), (5, "c")]);
-        let of_one = ChangeSelection { account: None, table: Some(one) };
+        let of_one = ChangeSelection { table: Some(one), ..ChangeSelection::default() };
         assert_eq!(numbered(&rows(&*log, 4, &of_one).await), [(5, "c")]);
-        let of_other = ChangeSelection { account: Some(other.account), table: None };
+        let of_other = ChangeSelection { account: Some(other.account), ..ChangeSelection::default() };
         assert_eq!(numbered(&rows(&*log, 1, &of_other).await), [(4, "b")]);
         assert_eq!(log.read(7, &of_other, 1).await.unwrap().next, 7);
     }

@@ -202,6 +202,18 @@ impl Grant {
         }
     }
 
+    /// Returns whether the grant covers whatever tables the account has, and not only a table with a certain name.
+    pub fn covers_every_table(&self) -> bool {
+        match &self.scope {
+            Scope::Owner | Scope::Account { .. } => true,
+            // No table has an empty name.
+            Scope::Roles(_) => {
+                self.check(Action::Entities { table: "", access: EntityAccess::Read, key: None }).is_ok()
+            }
+            Scope::Table { .. } | Scope::Delegated { .. } | Scope::Nothing(_) => false,
+        }
+    }
+
     /// Returns the parts of the given ranges that a query may scan.
     pub fn restrict(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {

@@ -4,7 +4,8 @@
 //!
 //! 1. A reader sees only the account and the entities that its credential covers. It sees the creation and deletion of
 //!    a table only if its credential covers all entities of the table.
-//! 2. A reader that names a position gets every change from there on, or an error.
+//! 2. A reader whose credential is for a table sees no entities of an earlier table with the same name.
+//! 3. A reader that names a position gets every change from there on, or an error.
 //!
 //! This folder must not depend on operations, credentials or HTTP.
 
@@ -99,13 +100,14 @@ impl fmt::Debug for ChangeFeed {
 
 impl ChangeScope {
     /// Creates the scope of a reader of a table of the feed whose credential covers the given key ranges.
-    pub(crate) fn new(account: &AccountName, table: &ChangesTable, ranges: Vec<KeyRange>) -> Self {
+    /// `existing_only` leaves out entities of earlier tables with the same name.
+    pub(crate) fn new(account: &AccountName, table: &ChangesTable, ranges: Vec<KeyRange>, existing_only: bool) -> Self {
         let table = match table {
             ChangesTable::All => None,
             ChangesTable::Of(name) => Some(TableKey { account: account.clone(), name: name.clone() }),
         };
         let is_everything = ranges == [KeyRange::all()];
-        let selection = ChangeSelection { account: Some(account.clone()), table };
+        let selection = ChangeSelection { account: Some(account.clone()), table, existing_only };
         Self { selection, ranges: (!is_everything).then_some(ranges) }
     }
 

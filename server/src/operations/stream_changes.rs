@@ -336,7 +336,7 @@ mod tests {
         let slot = registry.open().unwrap();
         let from = ChangePosition::start_of(log.kept().next);
         let reader = RowReader {
-            scope: ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()]),
+            scope: ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()], false),
             ranges: vec![KeyRange::all()],
             filter: None,
             last: None,

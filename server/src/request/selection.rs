@@ -33,7 +33,8 @@ impl Selection {
 
 /// Returns the changes that the credential covers.
 pub(crate) fn change_scope(context: &OperationContext<'_>, table: &ChangesTable) -> ChangeScope {
-    ChangeScope::new(context.account(), table, context.grant.restrict(vec![KeyRange::all()]))
+    let grant = context.grant;
+    ChangeScope::new(context.account(), table, grant.restrict(vec![KeyRange::all()]), !grant.covers_every_table())
 }
 
 /// Returns the bounds that a filter and a continuation token imply for the positions of changes.

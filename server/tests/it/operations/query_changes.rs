@@ -375,6 +375,33 @@ fn a_signature_sees_the_changes_of_its_keys() {
 }
 
 #[test]
+fn a_signature_for_a_table_does_not_show_entities_of_an_earlier_table() {
+    let server = server();
+    server.create(&["cars"]);
+    insert(&server, "cars", "p", "former");
+    check(&server, [delete("/Tables('cars')").answers(204, None)]);
+    let mut client = server.client();
+    let whole = signature("r", |_| {});
+    let mut list = || rows(&mut client, "/$ChangesCars()", |case| case.signed(&whole));
+    let mut expected = vec!["1.0 CreateTable cars", "3.0 DeleteTable cars"];
+    assert_eq!(list(), expected);
+    server.create(&["cars"]);
+    insert(&server, "cars", "p", "new");
+    expected.extend(["4.0 CreateTable cars", "5.0 Put cars p new"]);
+    assert_eq!(list(), expected);
+    let key = |transaction| format!("/$ChangesCars(PartitionKey='{MINUTE}',RowKey='{}')", position(transaction, 0));
+    check(
+        &server,
+        [
+            get(&key(2)).signed(&whole).fails(404, "ResourceNotFound", Storage),
+            get(&key(5)).signed(&whole).answers(200, None),
+            get(&key(2)).answers(200, None),
+        ],
+    );
+    assert_eq!(listed(&server, "/$ChangesCars()")[1], "2.0 Put cars p former");
+}
+
+#[test]
 fn the_feed_is_also_written_as_atom() {
     let server = changed();
     let response = get("/$ChangesCars()?$top=1").atom().send(&mut server.client());

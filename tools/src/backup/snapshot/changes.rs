@@ -74,9 +74,9 @@ impl OfferedLog {
         let time = seven_digits(SystemClock.now());
         let KeptChanges { first, next } = self.log.kept();
         write_json(out, b'L', &ChangesHeader { log: self.id.clone(), first, next, time }).map_err(failed)?;
-        let mut at = from;
+        let (mut at, everything) = (from, ChangeSelection::default());
         while (first..next).contains(&at) {
-            let read = self.log.read(at, &ChangeSelection { account: None, table: None }, TRANSACTIONS_BYTES);
+            let read = self.log.read(at, &everything, TRANSACTIONS_BYTES);
             let page = self.runtime.block_on(read).map_err(|error| match error {
                 ChangesError::Fault(fault) => SnapshotError::Fault(fault),
                 dropped @ ChangesError::Dropped(_) => SnapshotError::Sink(io::Error::other(dropped)),
