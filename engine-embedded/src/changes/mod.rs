@@ -5,7 +5,7 @@ pub(crate) mod keeping;
 #[cfg(test)]
 mod tests;
 
-use crate::disk::layout::{EngineEntry, TableId, catalog_key, decode_engine_entry};
+use crate::disk::layout::{EngineEntry, LAST_STAMP, TableId, catalog_key, decode_engine_entry};
 use crate::disk::payload::Origin;
 use crate::disk::storage::{Storage, storage_fault};
 use crate::log::archive::Archive;
@@ -126,6 +126,11 @@ impl Inner {
 
     fn find(&self, time: DateTime) -> Result<Sequence, ChangesError> {
         let ticks = time.ticks().unsigned_abs();
+        let through = self.shared.storage.readable().previous();
+        // The snapshot has the stamps of all transactions through this one.
+        if self.last_stamp().map_err(ChangesError::Fault)? < time {
+            return Ok(through.next());
+        }
         let archive = self.shared.storage.upkeep.archive();
         let first = self.reader.first();
         // Stamps increase, so everything before this segment is earlier.
@@ -134,7 +139,6 @@ impl Inner {
             let later = segments.iter().find(|segment| segment.newest.is_some_and(|newest| newest >= ticks));
             later.map(|segment| segment.first).or_else(|| segments.last().map(|last| last.end))
         });
-        let through = self.shared.storage.readable().previous();
         let mut found = None;
         let next = self.reader.read(from.unwrap_or(first).max(first), through, &mut |record| {
             // Transactions without a stamp are not shown to readers.
@@ -146,6 +150,16 @@ impl Inner {
         });
         let next = next.map_err(read_error)?;
         Ok(found.unwrap_or(next))
+    }
+
+    /// Returns the stamp of the last visible transaction.
+    fn last_stamp(&self) -> Result<DateTime, Fault> {
+        let value = self.shared.storage.tree.snapshot().get(LAST_STAMP).map_err(storage_fault)?;
+        match value.map(|value| decode_engine_entry(LAST_STAMP, &value)) {
+            Some(Ok(EngineEntry::LastStamp(stamp))) => Ok(stamp),
+            Some(_) => Err(Fault::Damaged("the last Timestamp issued cannot be read".to_owned())),
+            None => Ok(DateTime::MIN),
+        }
     }
 
     /// Returns the ID of a table, or one that no table has if it does not exist. Tables with the same name that were
