@@ -10,6 +10,7 @@
 //! This folder must not depend on operations, credentials or HTTP.
 
 mod bounds;
+mod limited_log;
 mod rows;
 
 pub(crate) use bounds::ChangeBounds;
@@ -18,6 +19,7 @@ pub(crate) use rows::ChangeRows;
 use crate::failure::Failure;
 use crate::limits::streams::StreamRegistry;
 use engine::{ChangeEffect, ChangeLog, ChangeSelection, ChangesError, KeptChanges, TableKey};
+use limited_log::LimitedLog;
 use model::{AccountName, ChangePosition, ChangesTable, KeyRange};
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub(crate) struct ChangeScope {
 
 impl ChangeFeed {
     pub(crate) fn new(log: Arc<dyn ChangeLog>, streams_max: usize) -> Self {
-        Self { log, streams: StreamRegistry::new(streams_max) }
+        Self { log: Arc::new(LimitedLog::new(log)), streams: StreamRegistry::new(streams_max) }
     }
 
     /// Returns the position from which a stream reads. Without a bound, it begins with the next transaction.
