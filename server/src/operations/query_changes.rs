@@ -86,7 +86,7 @@ async fn scan<E: Engine, S: EntitySink>(
     let scan = Scan { ranges, filter, limit, ..Scan::all(context.query_deadline) };
     context.memory.acquire(bytes).await?;
     let (sink, end) = tables.scan_changes(&selection::change_scope(context, table), &bounds, scan, sink).await?;
-    let ChangesEnd { page, read_up_to } = end;
+    let ChangesEnd { page, read_up_to, .. } = end;
     let cost = cost.map(|cost| cost.header(page.examined, page.accepted, None));
     let read_up_to = read_up_to.and_then(|position| HeaderValue::try_from(position.to_string()).ok());
     let headers = cost.into_iter().chain(read_up_to.map(|position| (POSITION, position))).collect();

@@ -16,9 +16,15 @@ const FIRST_READ_BYTES: usize = 256 * 1024;
 /// The size of a part of the log that is read only to find the first row after a full page, in bytes.
 const LOOK_AHEAD_BYTES: usize = 16 * 1024;
 
+/// The number of transactions of the log that count as an entity for throttling. Passing over a transaction needs much
+/// less time than an entity, and most of the log is of other accounts.
+const TRANSACTIONS_PER_ENTITY: u64 = 10;
+
 /// The end of a page of changes.
 pub(crate) struct ChangesEnd {
     pub(crate) page: ScanEnd,
+    /// The number of transactions of the log that were examined, including those of other tables and accounts.
+    transactions: u64,
     /// The position up to which there is no other change, if the page ends at the end of the log.
     pub(crate) read_up_to: Option<ChangePosition>,
 }
@@ -44,7 +50,7 @@ impl<E: Engine> AccountTables<'_, E> {
             self.check_changes_exist(scope).await?;
         }
         if let Some(admitted) = admitted {
-            admitted.count_examined(end.page.examined);
+            admitted.count_examined(end.page.examined + end.transactions / TRANSACTIONS_PER_ENTITY);
         }
         self.count_read(end.page.examined, end.page.accepted);
         Ok((sink, end))
@@ -99,13 +105,13 @@ async fn scan_log<S: EntitySink>(
 ) -> Result<(S, ChangesEnd), Failure> {
     let ranges = scan.ranges.clone();
     let mut page = PageBuilder::new(scan, Expiry::NEVER, sink, Vec::new());
-    let ended = |page: PageBuilder<S>, read_up_to| {
+    let ended = |page: PageBuilder<S>, transactions, read_up_to| {
         let (sink, end) = page.finish();
-        Ok((sink, ChangesEnd { page: end, read_up_to }))
+        Ok((sink, ChangesEnd { page: end, transactions, read_up_to }))
     };
     // A page covers what was committed before it began, so it ends even if there are always new changes.
     let end = feed.log.kept().next;
-    let (mut from, mut rows, mut bytes) = (start, ChangeRows::default(), FIRST_READ_BYTES);
+    let (mut from, mut rows, mut bytes, mut transactions) = (start, ChangeRows::default(), FIRST_READ_BYTES, 0);
     while !ranges.is_empty() && from.transaction < end {
         let read = match feed.log.read(from.transaction, &scope.selection, bytes).await {
             // The oldest transaction was dropped just now.
@@ -115,6 +121,7 @@ async fn scan_log<S: EntitySink>(
             }
             read => read?,
         };
+        transactions += read.next.saturating_sub(from.transaction);
         for transaction in &read.transactions {
             for change in &transaction.changes {
                 let position = ChangePosition { transaction: transaction.position, index: change.index };
@@ -124,11 +131,11 @@ async fn scan_log<S: EntitySink>(
                 let Some((key, row)) = rows.row(transaction, change, scope)? else { continue };
                 let is_past_ranges = ranges.iter().all(|range| range.end.as_deref().is_some_and(|end| key >= end));
                 if is_past_ranges || bounds.last.is_some_and(|last| position > last) {
-                    return ended(page, None);
+                    return ended(page, transactions, None);
                 }
                 let is_inside = ranges.iter().any(|range| range.contains(key));
                 if is_inside && page.visit_view(key, &row)?.is_break() {
-                    return ended(page, None);
+                    return ended(page, transactions, None);
                 }
             }
         }
@@ -138,11 +145,57 @@ async fn scan_log<S: EntitySink>(
             let next = Position::new("", &from.to_string());
             // The scan ends here, whatever it returns.
             let _break = page.end_before(next.as_bytes());
-            return ended(page, None);
+            return ended(page, transactions, None);
         }
         // Other requests run on the same threads.
         tokio::task::yield_now().await;
     }
     let read_up_to = from.transaction.checked_sub(1).map(ChangePosition::end_of);
-    ended(page, read_up_to)
+    ended(page, transactions, read_up_to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::limits::throttle::{Targets, Throttle};
+    use engine::{KeepChanges, Memory, SinkDecision, TableKey};
+    use model::clock::SystemClock;
+    use model::{AccountName, ChangesTable, KeyRange, TableName};
+    use std::time::Duration;
+
+    struct Ignored;
+
+    impl EntitySink for Ignored {
+        fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
+            SinkDecision::Accepted
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn log_of_other_tables_counts_for_throttling() {
+        let keep = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
+        let (engine, account) = (Memory::new(SystemClock).keep_changes(keep), AccountName::new("orchard").unwrap());
+        for number in 0..300 {
+            let name = TableName::new(&format!("table{number}")).unwrap();
+            engine.create_table(&TableKey { account: account.clone(), name }).await.unwrap();
+        }
+        let feed = ChangeFeed::new(engine.change_log().unwrap(), 1);
+        let targets = Targets { account_entities_per_second: 100, partition_entities_per_second: 100 };
+        let throttle = Throttle::new(targets, clock::instant());
+        let tables = AccountTables::new(&engine, &account, Some(&throttle), None, None, Some(&feed));
+        let table = ChangesTable::Of(TableName::new("table0").unwrap());
+        let scope = ChangeScope::new(&account, &table, vec![KeyRange::all()], false);
+        for admitted in 0..10 {
+            let scan = Scan::all(clock::instant() + Duration::from_secs(5));
+            match tables.scan_changes(&scope, &ChangeBounds::default(), scan, Ignored).await {
+                Ok((_, end)) => assert_eq!((end.page.examined, end.transactions), (1, 300)),
+                Err(failure) => {
+                    assert_eq!((failure.error.code, admitted), (ErrorCode::ServerBusy, 4));
+                    return;
+                }
+            }
+        }
+        panic!("nothing was throttled");
+    }
 }
