@@ -306,7 +306,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE_SECONDS", value_name = "SECONDS")]
     pub acknowledge_seconds: Option<u64>,
 
-    /// Maximum number of streams of changes that are open at the same time [default: 64]
+    /// Maximum number of streams of changes that are open, of which an account can hold half [default: 64]
     #[arg(long, env = "ROWHOUSE_MAX_CHANGE_STREAMS", value_name = "COUNT")]
     pub max_change_streams: Option<usize>,
 

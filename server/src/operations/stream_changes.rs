@@ -60,7 +60,8 @@ pub(super) async fn run<E: Engine>(
         Err(failure) if bounds.has_lower && failure.error.code == ErrorCode::TableNotFound => Some(failure),
         Err(failure) => return Err(failure),
     };
-    let slot = feed.streams.open()?;
+    let credential = context.request.incoming.credential(context.grant);
+    let slot = feed.streams.open(context.account(), credential)?;
     context.memory.acquire(STREAM_BYTES).await?;
     let watch = feed.log.watch();
     let from = feed.stream_start(&bounds).await?;
@@ -333,7 +334,7 @@ mod tests {
         let response =
             ResponseContext { base: "", account: &account, format, version: Version::JSON, now: DateTime::MIN };
         let (log, now) = (engine.change_log().unwrap(), clock::instant());
-        let slot = registry.open().unwrap();
+        let slot = registry.open(&account, None).unwrap();
         let from = ChangePosition::start_of(log.kept().next);
         let reader = RowReader {
             scope: ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()], false),

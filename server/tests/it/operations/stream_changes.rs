@@ -13,7 +13,7 @@ const DATE: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
 const KEEP: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
 
 fn server() -> Server {
-    let server = Server::with_changes(KEEP, |settings| settings.change_streams_max = 2);
+    let server = Server::with_changes(KEEP, |settings| settings.change_streams_max = 4);
     server.create(&["cars", "boats"]);
     server
 }
@@ -243,6 +243,7 @@ fn the_number_of_streams_is_limited() {
     let server = server();
     let first = Events::begin(&server, "/$Changes()", &[]);
     let _second = Events::begin(&server, "/$ChangesCars()", &[]);
+    // An account has half of them.
     check(&server, [get("/$Changes()").with("Accept", "text/event-stream").answers(503, "ServerBusy")]);
     assert!(server.log().contains("--max-change-streams"), "{}", server.log());
     // A client that closes its connection frees its stream.
