@@ -117,9 +117,16 @@ impl fmt::Display for ChangePosition {
     }
 }
 
-/// Returns the start of the minute that a partition key of the change feed names, or `None` if it names none.
-pub fn minute_of(partition: &str) -> Option<DateTime> {
-    let [y1, y2, y3, y4, m1, m2, d1, d2, b'T', h1, h2, n1, n2] = *partition.as_bytes() else { return None };
+/// Returns the start of the year, month, day, hour or minute that a partition key of the change feed, or the beginning
+/// of one, names. Returns `None` if it names none.
+///
+/// A partition key of the feed is at or after the string exactly if its time is at or after the result.
+pub fn start_of(partition: &str) -> Option<DateTime> {
+    const EARLIEST: &str = "00000101T0000";
+    let is_complete = matches!(partition.len(), 4 | 6 | 8 | 11 | 13);
+    let rest = EARLIEST.get(partition.len()..).filter(|_| is_complete)?;
+    let text = [partition, rest].concat();
+    let [y1, y2, y3, y4, m1, m2, d1, d2, b'T', h1, h2, n1, n2] = *text.as_bytes() else { return None };
     let text = [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', b'0', b'0', b'Z'];
     DateTime::parse(std::str::from_utf8(&text).ok()?).ok()
 }
@@ -181,11 +188,27 @@ mod tests {
         let time = DateTime::parse("2026-11-28T05:10:59.9Z").unwrap();
         let minute = String::from_utf8(time.text().minute().to_vec()).unwrap();
         assert_eq!(minute, "20261128T0510");
-        assert_eq!(minute_of(&minute), DateTime::parse("2026-11-28T05:10:00Z").ok());
-        for other in
-            ["", "20261128", "20261128T2510", "20261328T0510", "20261128t0510", "20261128T051é", "2026-1-28T0510"]
-        {
-            assert_eq!(minute_of(other), None, "{other}");
+        assert_eq!(start_of(&minute), DateTime::parse("2026-11-28T05:10:00Z").ok());
+        for other in [
+            "",
+            "20261",
+            "2026112",
+            "20261128T",
+            "20261128T2510",
+            "20261328T0510",
+            "20261128t0510",
+            "20261128T051é",
+            "2026-1-28T0510",
+        ] {
+            assert_eq!(start_of(other), None, "{other}");
+        }
+        for (beginning, start) in [
+            ("2026", "2026-01-01T00:00:00Z"),
+            ("202611", "2026-11-01T00:00:00Z"),
+            ("20261128", "2026-11-28T00:00:00Z"),
+            ("20261128T05", "2026-11-28T05:00:00Z"),
+        ] {
+            assert_eq!(start_of(beginning), DateTime::parse(start).ok(), "{beginning}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The part of the log that a filter and a continuation token restrict a reader to.
 
-use model::changes_table::minute_of;
+use model::changes_table::start_of;
 use model::plan::KeyBounds;
 use model::{ChangePosition, DateTime};
 use std::ops::Bound;
@@ -30,8 +30,8 @@ impl ChangeBounds {
             Bound::Unbounded => None,
         };
         let minute = match &partitions.0 {
-            Bound::Included(partition) => minute_of(partition),
-            Bound::Excluded(partition) => minute_of(partition).and_then(|minute| minute.plus_seconds(60)),
+            Bound::Included(partition) => start_of(partition),
+            Bound::Excluded(partition) => start_after(partition),
             Bound::Unbounded => None,
         };
         let last = match &rows.1 {
@@ -40,8 +40,8 @@ impl ChangeBounds {
             Bound::Unbounded => None,
         };
         let end = match &partitions.1 {
-            Bound::Included(partition) => minute_of(partition).and_then(|minute| minute.plus_seconds(60)),
-            Bound::Excluded(partition) => minute_of(partition),
+            Bound::Included(partition) => start_after(partition),
+            Bound::Excluded(partition) => start_of(partition),
             Bound::Unbounded => None,
         };
         let has_lower = partitions.0 != Bound::Unbounded || rows.0 != Bound::Unbounded;
@@ -57,6 +57,12 @@ impl ChangeBounds {
     pub(crate) fn has_start(&self) -> bool {
         self.position.is_some() || self.minute.is_some()
     }
+}
+
+/// Returns the start of the first minute after a partition key, or after the beginning of one.
+fn start_after(partition: &str) -> Option<DateTime> {
+    let start = start_of(partition)?;
+    if start.text().minute() == *partition.as_bytes() { start.plus_seconds(60) } else { Some(start) }
 }
 
 #[cfg(test)]
@@ -81,7 +87,9 @@ mod tests {
             ("RowKey gt '7'", None, None, None),
             ("PartitionKey ge '20261128T0510'", None, time("2026-11-28T05:10:00Z"), None),
             ("PartitionKey gt '20261128T0510'", None, time("2026-11-28T05:11:00Z"), None),
-            ("PartitionKey ge '2026'", None, None, None),
+            ("PartitionKey ge '20261128'", None, time("2026-11-28T00:00:00Z"), None),
+            ("PartitionKey gt '20261128'", None, time("2026-11-28T00:00:00Z"), None),
+            ("PartitionKey ge '2026112'", None, None, None),
             (
                 "Operation eq 'Put' and PartitionKey eq '20261128T0510' and RowKey gt '00000000000000000007-001'",
                 at(2),
@@ -100,6 +108,8 @@ mod tests {
             ("PartitionKey le '20261128T0510'", time("2026-11-28T05:11:00Z")),
             ("PartitionKey eq '20261128T0510'", time("2026-11-28T05:11:00Z")),
             ("PartitionKey gt '20261128T0510'", None),
+            ("PartitionKey lt '20261129'", time("2026-11-29T00:00:00Z")),
+            ("PartitionKey le '20261129'", time("2026-11-29T00:00:00Z")),
         ] {
             let parsed = parse_optional(filter, Grammar::Service).unwrap();
             assert_eq!(ChangeBounds::new(&plan_bounds(parsed.as_ref()).unwrap()).end, end, "{filter}");

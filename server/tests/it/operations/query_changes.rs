@@ -235,6 +235,8 @@ fn a_position_that_was_dropped_is_an_error() {
             expired("/$ChangesCars()?$filter=RowKey%20ge%20'00000000000000000002-000'"),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0815'"),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0816'"),
+            expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314'"),
+            expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T08'%20and%20PartitionKey%20lt%20'20310314T09'"),
             expired(&continued),
             expired("/$Changes(PartitionKey='20310314T0815',RowKey='00000000000000000001-000')"),
             expired("/$Changes()?$filter=RowKey%20gt%20'00000000000000000009-000'")
