@@ -112,10 +112,11 @@ async fn scan_log<S: EntitySink>(
     // A page covers what was committed before it began, so it ends even if there are always new changes.
     let end = feed.log.kept().next;
     let (mut from, mut rows, mut bytes, mut transactions) = (start, ChangeRows::default(), FIRST_READ_BYTES, 0);
+    // A reader that names no start begins with what is kept when the first row is found.
+    let mut has_begun = bounds.has_start();
     while !ranges.is_empty() && from.transaction < end {
         let read = match feed.log.read(from.transaction, &scope.selection, bytes).await {
-            // The oldest transaction was dropped just now.
-            Err(ChangesError::Dropped(first)) if from == start && !bounds.has_start() => {
+            Err(ChangesError::Dropped(first)) if !has_begun => {
                 from = ChangePosition::start_of(first.max(from.transaction + 1));
                 continue;
             }
@@ -133,6 +134,7 @@ async fn scan_log<S: EntitySink>(
                 if is_past_ranges || bounds.last.is_some_and(|last| position > last) {
                     return ended(page, transactions, None);
                 }
+                has_begun = true;
                 let is_inside = ranges.iter().any(|range| range.contains(key));
                 if is_inside && page.visit_view(key, &row)?.is_break() {
                     return ended(page, transactions, None);
@@ -159,10 +161,14 @@ mod tests {
     use super::*;
     use crate::clock;
     use crate::limits::throttle::{Targets, Throttle};
-    use engine::{KeepChanges, Memory, SinkDecision, TableKey};
+    use engine::{ChangeLog, ChangePage, ChangeSelection, ChangesFuture, KeepChanges, KeptChanges, Memory};
+    use engine::{SinkDecision, TableKey};
     use model::clock::SystemClock;
-    use model::{AccountName, ChangesTable, KeyRange, TableName};
+    use model::{AccountName, ChangesTable, DateTime, KeyRange, TableName};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
+    use tokio::sync::watch;
 
     struct Ignored;
 
@@ -170,6 +176,43 @@ mod tests {
         fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
             SinkDecision::Accepted
         }
+    }
+
+    /// A log of five transactions of other tables, of which the first read drops three.
+    struct DroppingLog(AtomicU64);
+
+    impl ChangeLog for DroppingLog {
+        fn kept(&self) -> KeptChanges {
+            KeptChanges { first: self.0.load(Ordering::Relaxed), next: 6 }
+        }
+
+        fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
+            let first = self.0.swap(4, Ordering::Relaxed);
+            let page = ChangePage { transactions: Vec::new(), next: from + 1 };
+            Box::pin(async move { if from < first { Err(ChangesError::Dropped(first)) } else { Ok(page) } })
+        }
+
+        fn find(&self, _: DateTime) -> ChangesFuture<'_, u64> {
+            Box::pin(async { Ok(1) })
+        }
+
+        fn watch(&self) -> watch::Receiver<u64> {
+            watch::channel(6).1
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_without_a_start_passes_over_what_is_dropped_before_its_first_row() {
+        let feed = ChangeFeed::new(Arc::new(DroppingLog(AtomicU64::new(1))), 1);
+        let (account, start) = (AccountName::new("orchard").unwrap(), ChangePosition::start_of(1));
+        let scope = ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()], false);
+        let read = async |bounds: ChangeBounds| {
+            let scan = Scan::all(clock::instant() + Duration::from_secs(5));
+            scan_log(&feed, &scope, (&bounds, start), scan, Ignored).await.map(|(_, end)| end.read_up_to)
+        };
+        assert_eq!(read(ChangeBounds::default()).await.unwrap(), Some(ChangePosition::end_of(5)));
+        let expired = read(ChangeBounds::default().starting_at(start)).await.unwrap_err();
+        assert_eq!(expired.error.code, ErrorCode::PositionExpired);
     }
 
     #[tokio::test(start_paused = true)]
