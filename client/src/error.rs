@@ -120,6 +120,8 @@ pub struct Refusal {
     pub operation: Option<usize>,
     /// The number of attempts.
     pub attempts: u32,
+    /// The position after which a reader of the change feed can continue.
+    pub(crate) position: Option<ChangePosition>,
 }
 
 /// The class of a failure, for programs to match on.
@@ -387,6 +389,7 @@ mod tests {
             client_request_id: String::new(),
             operation: None,
             attempts: 1,
+            position: None,
         }
     }
 

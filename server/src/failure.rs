@@ -27,11 +27,13 @@ pub(crate) struct Failure {
     pub(crate) layer: Layer,
     /// The cause, which is logged and never sent to a client.
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
+    /// The position after which a reader of the change feed can continue.
+    pub(crate) position: Option<ChangePosition>,
 }
 
 impl Failure {
     pub(crate) fn at(layer: Layer, error: impl Into<ServiceError>) -> Self {
-        Self { error: error.into(), layer, source: None }
+        Self { error: error.into(), layer, source: None, position: None }
     }
 
     pub(crate) fn query(error: impl Into<ServiceError>) -> Self {
@@ -44,11 +46,7 @@ impl Failure {
 
     /// Creates the failure of an authentication; the reason is only for the log.
     pub(crate) fn authentication(reason: impl Into<String>) -> Self {
-        Self {
-            error: ErrorCode::AuthenticationFailed.into(),
-            layer: Layer::Authentication,
-            source: Some(Box::new(Reason(reason.into()))),
-        }
+        Self::at(Layer::Authentication, ErrorCode::AuthenticationFailed).with_reason(reason)
     }
 
     /// Creates the failure for a credential without a principal, in an operation that only principals can request. The
@@ -82,7 +80,7 @@ impl Failure {
     }
 
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { error: ErrorCode::InternalError.into(), layer: Layer::Service, source: Some(source.into()) }
+        Self { source: Some(source.into()), ..Self::service(ErrorCode::InternalError) }
     }
 }
 
@@ -163,13 +161,13 @@ impl From<ReadError> for Failure {
 impl From<ChangesError> for Failure {
     fn from(error: ChangesError) -> Self {
         match error {
-            ChangesError::Dropped(first) => Self::query(ServiceError::new(
-                ErrorCode::PositionExpired,
-                format!(
-                    "The change log no longer contains this position. The oldest position is {}.",
-                    ChangePosition::start_of(first)
-                ),
-            )),
+            ChangesError::Dropped(first) => {
+                let oldest = ChangePosition::start_of(first);
+                let message =
+                    format!("The change log no longer contains this position. The oldest position is {oldest}.");
+                let error = ServiceError::new(ErrorCode::PositionExpired, message);
+                Self { position: Some(oldest.previous()), ..Self::query(error) }
+            }
             ChangesError::Fault(fault) => fault.into(),
         }
     }

@@ -28,8 +28,6 @@ use tokio::time::sleep;
 use wire::json::{ChangeRow, read_change_set};
 use wire::uri::encode_component;
 
-/// The position up to which there are no other changes. Rowhouse sends it with the last page.
-const READ_UP_TO: &str = "x-ms-rowhouse-position";
 /// Selects only changes after all existing ones.
 const AFTER_ALL: &str = "PartitionKey ge '99991231T2359'";
 
@@ -90,9 +88,11 @@ impl<T> Reader<T> {
             place.start = Start::After(end(&self.feed).await?);
         }
         let page = request(&self.feed, &self.filter(place.start)?, place.continuation.as_ref()).await;
-        let (response, rows, continuation) = match &page {
-            Ok(page) => (Some(&page.response), page.rows()?, page.continuation.clone()),
-            Err(error) if place.was_read && error.code() == Some("TableNotFound") => (None, Vec::new(), None),
+        let (read_up_to, rows, continuation) = match &page {
+            Ok(page) => (page.response.change_position(), page.rows()?, page.continuation.clone()),
+            Err(Error::Refused(refusal)) if place.was_read && refusal.code == "TableNotFound" => {
+                (refusal.position, Vec::new(), None)
+            }
             Err(_) => return page.map(|_| Vec::new()),
         };
         let mut items = Vec::with_capacity(rows.len());
@@ -101,7 +101,7 @@ impl<T> Reader<T> {
         }
         place.was_read = true;
         place.is_at_end = continuation.is_none();
-        let read_up_to = response.filter(|_| place.is_at_end).and_then(read_up_to);
+        let read_up_to = read_up_to.filter(|_| place.is_at_end);
         let last = items.last().map(|(position, _)| *position);
         if let Some(position) = last.max(read_up_to).max(place.position()) {
             place.start = Start::After(position);
@@ -153,7 +153,7 @@ async fn request(feed: &Table, filter: &str, from: Option<&Continuation>) -> Res
         match feed.pipeline.execute(&operation).await {
             Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
             Err(Error::Refused(refusal)) if refusal.code == "PositionExpired" => {
-                return Err(Error::PositionExpired { oldest: position_in(&refusal.message), refusal });
+                return Err(Error::PositionExpired { oldest: refusal.position.map(ChangePosition::next), refusal });
             }
             result => {
                 let response = result?;
@@ -168,25 +168,11 @@ async fn request(feed: &Table, filter: &str, from: Option<&Continuation>) -> Res
 pub(super) async fn end(feed: &Table) -> Result<ChangePosition, Error> {
     let page = match request(feed, AFTER_ALL, None).await {
         // All changes were dropped because of their age, so the oldest position is the next one.
-        Err(Error::PositionExpired { oldest: Some(oldest), .. }) => return Ok(before(oldest)),
+        Err(Error::PositionExpired { oldest: Some(oldest), .. }) => return Ok(oldest.previous()),
         page => page?,
     };
     let missing = || unreadable(&page.operation, "it has no position, so the service has no change feed");
-    read_up_to(&page.response).ok_or_else(missing)
-}
-
-fn read_up_to(response: &Response) -> Option<ChangePosition> {
-    response.header(READ_UP_TO).and_then(ChangePosition::parse)
-}
-
-/// Returns the last position before a transaction.
-fn before(position: ChangePosition) -> ChangePosition {
-    position.transaction.checked_sub(1).map_or(position, ChangePosition::end_of)
-}
-
-/// Returns the first position that a message names.
-fn position_in(message: &str) -> Option<ChangePosition> {
-    message.split([' ', '.']).find_map(ChangePosition::parse)
+    page.response.change_position().ok_or_else(missing)
 }
 
 impl Place {
@@ -313,19 +299,5 @@ impl<T: Send + 'static> Stream for ChangeStream<T> {
 impl<T> fmt::Debug for ChangeStream<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChangeStream").field("place", &self.place).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_names_a_position() {
-        let position = ChangePosition::start_of(17);
-        let message = format!("The change log no longer contains this position. The oldest position is {position}.");
-        assert_eq!(position_in(&message), Some(position));
-        assert_eq!(before(position), ChangePosition::end_of(16));
-        assert_eq!(position_in("The oldest position is unknown."), None);
     }
 }

@@ -19,7 +19,7 @@ use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use http_client::is_permanent;
-use model::Clock;
+use model::{ChangePosition, Clock};
 use request::Authorization;
 pub(crate) use request::{BodyFormat, Operation, VERSION, What};
 use retry::is_transient;
@@ -106,6 +106,12 @@ pub(crate) struct Response {
 
 impl Response {
     /// Returns the value of a header; `None` if it is missing or not ASCII text.
+    /// Returns the position up to which there are no other changes, or after which a reader of the change feed can
+    /// continue.
+    pub(crate) fn change_position(&self) -> Option<ChangePosition> {
+        self.header("x-ms-rowhouse-position").and_then(ChangePosition::parse)
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -351,7 +357,8 @@ fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) 
         let (code, message) = (beginning(code, ERROR_CODE_BYTES_MAX), beginning(message, ERROR_MESSAGE_BYTES_MAX));
         let what = operation.what.to_string();
         let client_request_id = id.to_owned();
-        Refusal { what, status, code, message, request_id, client_request_id, operation: None, attempts }
+        let position = response.change_position();
+        Refusal { what, status, code, message, request_id, client_request_id, operation: None, attempts, position }
     };
     if !(200..300).contains(&response.status) {
         let mut error = ErrorResponse::read(&response.body);

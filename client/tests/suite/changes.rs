@@ -147,6 +147,29 @@ async fn a_stream_from_now_has_no_earlier_changes() {
 }
 
 #[tokio::test]
+async fn a_position_advances_while_the_table_does_not_exist() {
+    let (server, service) = server().await;
+    let (orders, other) = (service.table("orders"), service.table("other"));
+    other.create().await.unwrap();
+    orders.create().await.unwrap();
+    let mut stream = orders.changes::<PropertyBag>().from_start().stream();
+    assert_eq!(stream.next().await.unwrap().unwrap().operation, ChangeOperation::CreateTable);
+    orders.delete_table().await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap().operation, ChangeOperation::DeleteTable);
+    for row in ["1", "2"] {
+        other.insert(&PropertyBag::new("2031", row).unwrap()).await.unwrap();
+        let end = service.changes().end().await.unwrap();
+        while stream.position() < Some(end) {
+            tokio::time::timeout(Duration::from_millis(10), stream.next()).await.unwrap_err();
+        }
+        // The next change drops everything before it.
+        server.clock().advance(2 * HOUR);
+    }
+    orders.create().await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap().operation, ChangeOperation::CreateTable);
+}
+
+#[tokio::test]
 async fn a_dropped_position_is_named() {
     let (server, service) = server().await;
     let orders = service.table("orders");

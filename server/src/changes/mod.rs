@@ -135,7 +135,8 @@ impl ChangeScope {
 fn ahead(next: u64) -> Failure {
     let end = ChangePosition::start_of(next);
     let message = format!("The change log does not contain this position yet. The next position is {end}.");
-    Failure::query(ServiceError::new(ErrorCode::PositionExpired, message))
+    let error = ServiceError::new(ErrorCode::PositionExpired, message);
+    Failure { position: Some(end.previous()), ..Failure::query(error) }
 }
 
 #[cfg(test)]

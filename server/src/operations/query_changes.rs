@@ -7,20 +7,17 @@ use crate::changes::READ_BYTES;
 use crate::failure::Failure;
 use crate::request::selection::{self, Selection};
 use crate::request::{OperationContext, OperationKind, address_key};
-use crate::response::{OperationResponse, QueryCost};
+use crate::response::{OperationResponse, QueryCost, X_MS_ROWHOUSE_POSITION};
 use crate::tables::{AccountTables, ChangesEnd};
 use bytes::Bytes;
 use engine::{Engine, EntitySink, Scan};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use model::ChangesTable;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
 use wire::size::{EntityBounds, UnwrittenEntity};
-
-/// The position up to which there are no other changes. Sent with the last page.
-const POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
 
 /// The other operations are refused before they begin.
 pub(super) async fn run<E: Engine>(
@@ -89,7 +86,7 @@ async fn scan<E: Engine, S: EntitySink>(
     let ChangesEnd { page, read_up_to, .. } = end;
     let cost = cost.map(|cost| cost.header(page.examined, page.accepted, None));
     let read_up_to = read_up_to.and_then(|position| HeaderValue::try_from(position.to_string()).ok());
-    let headers = cost.into_iter().chain(read_up_to.map(|position| (POSITION, position))).collect();
+    let headers = cost.into_iter().chain(read_up_to.map(|position| (X_MS_ROWHOUSE_POSITION, position))).collect();
     let continuation = selection::tokens(context, page.next.as_ref());
     Ok(ChangesPage { sink, accepted: page.accepted, continuation, headers })
 }

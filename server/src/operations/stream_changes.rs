@@ -255,7 +255,7 @@ impl RowReader {
         let end = log.kept().next;
         while self.batch.is_empty() && clock::instant() < deadline {
             if self.from.transaction >= end {
-                return Err(missing);
+                return Err(Failure { position: Some(self.from.previous()), ..missing });
             }
             self.read(log).await?;
             // Other requests run on the same threads.

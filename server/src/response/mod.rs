@@ -96,6 +96,9 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
     if let (ErrorCode::AuthenticationNeeded, Some(challenge)) = (failure.error.code, &context.challenge) {
         headers.insert(WWW_AUTHENTICATE, challenge.clone());
     }
+    if let Some(position) = failure.position {
+        insert_bytes(&mut headers, X_MS_ROWHOUSE_POSITION, position.text().as_slice());
+    }
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -134,6 +137,8 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+/// The position up to which a reader of the change feed has seen everything, or after which it can continue.
+pub(crate) const X_MS_ROWHOUSE_POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
 const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");

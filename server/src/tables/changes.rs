@@ -47,7 +47,8 @@ impl<E: Engine> AccountTables<'_, E> {
         let start = feed.start(bounds).await?;
         let (sink, end) = step("scan changes", pin!(scan_log(feed, scope, (bounds, start), scan, sink))).await?;
         if end.page.examined == 0 && end.page.next.is_none() {
-            self.check_changes_exist(scope).await?;
+            let checked = self.check_changes_exist(scope).await;
+            checked.map_err(|failure| Failure { position: end.read_up_to, ..failure })?;
         }
         if let Some(admitted) = admitted {
             admitted.count_examined(end.page.examined + end.transactions / TRANSACTIONS_PER_ENTITY);

@@ -232,7 +232,8 @@ fn a_position_that_was_dropped_is_an_error() {
         [
             expired("/$Changes()?$filter=RowKey%20gt%20'00000000000000000001-000'")
                 .says(format!("The change log no longer contains this position. The oldest position is {}.", at(3))),
-            expired("/$ChangesCars()?$filter=RowKey%20ge%20'00000000000000000002-000'"),
+            expired("/$ChangesCars()?$filter=RowKey%20ge%20'00000000000000000002-000'")
+                .header("x-ms-rowhouse-position", position(2, 999)),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0815'"),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0816'"),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314'"),
@@ -240,7 +241,8 @@ fn a_position_that_was_dropped_is_an_error() {
             expired(&continued),
             expired("/$Changes(PartitionKey='20310314T0815',RowKey='00000000000000000001-000')"),
             expired("/$Changes()?$filter=RowKey%20gt%20'00000000000000000009-000'")
-                .says(format!("The change log does not contain this position yet. The next position is {}.", at(5))),
+                .says(format!("The change log does not contain this position yet. The next position is {}.", at(5)))
+                .header("x-ms-rowhouse-position", position(4, 999)),
             get("/$Changes()?NextPartitionKey=1!0!&NextRowKey=1!4!cGs-").answers(400, "InvalidInput"),
         ],
     );
@@ -260,8 +262,10 @@ fn the_error_names_the_ends_of_the_log() {
     // The last transaction is always kept.
     let server = Server::with_changes(KeepChanges { bytes: 0, ..ALL }, |_| {});
     server.create(&["cars", "boats", "trains"]);
-    let expired = |position: &str| {
-        get(&format!("/$Changes()?$filter=RowKey%20ge%20'{position}'")).fails(410, "PositionExpired", Query)
+    let expired = |from: &str, end: u64| {
+        get(&format!("/$Changes()?$filter=RowKey%20ge%20'{from}'"))
+            .fails(410, "PositionExpired", Query)
+            .header("x-ms-rowhouse-position", position(end, 999))
     };
     let (old, new) = (
         "The change log no longer contains this position. The oldest position is 00000000000000000003-000.",
@@ -270,13 +274,13 @@ fn the_error_names_the_ends_of_the_log() {
     check(
         &server,
         [
-            expired("00000000000000000002-000").says(old),
-            expired("00000000000000000002-000")
+            expired("00000000000000000002-000", 2).says(old),
+            expired("00000000000000000002-000", 2)
                 .with("Accept", "application/atom+xml")
                 .version("2014-02-14")
                 .in_xml()
                 .says(old),
-            expired("00000000000000000005-000").says(new),
+            expired("00000000000000000005-000", 3).says(new),
         ],
     );
     assert_eq!(listed(&server, "/$Changes()"), ["3.0 CreateTable trains"]);
@@ -285,13 +289,14 @@ fn the_error_names_the_ends_of_the_log() {
 #[test]
 fn a_table_that_does_not_exist_has_no_changes_unless_the_log_contains_its_deletion() {
     let server = changed();
-    let missing = |path: &str| get(path).fails(404, "TableNotFound", Query);
+    let absent = |path: &str| get(path).fails(404, "TableNotFound", Query);
+    let missing = |path: &str| absent(path).header("x-ms-rowhouse-position", position(8, 999));
     check(
         &server,
         [
             missing("/$ChangesTrains()"),
             missing("/$ChangesTrains/$count"),
-            missing(&format!("/$ChangesTrains(PartitionKey='{MINUTE}',RowKey='00000000000000000001-000')")),
+            absent(&format!("/$ChangesTrains(PartitionKey='{MINUTE}',RowKey='00000000000000000001-000')")),
             missing("/$ChangesCars()?$filter=RowKey%20gt%20'00000000000000000008-000'"),
             get("/$ChangesCars()?$filter=RowKey%20gt%20'00000000000000000006-000'").answers(200, None),
             get("/$Changesboats()?$filter=RowKey%20gt%20'00000000000000000008-000'").answers(200, None),

@@ -201,20 +201,24 @@ fn a_stream_continues_at_a_continuation_token() {
 fn what_prevents_a_stream_is_an_ordinary_error() {
     let server = Server::with_changes(KeepChanges { bytes: 0, ..KEEP }, |_| {});
     server.create(&["cars", "boats"]);
+    let expired =
+        |case: Case, end: &str| case.fails(410, "PositionExpired", Query).header("x-ms-rowhouse-position", end);
     let last = |path: &str, id: &str| stream(path).with("Last-Event-ID", id);
     check(
         &server,
         [
-            last("/$Changes()", "00000000000000000000-000").fails(410, "PositionExpired", Query),
-            stream("/$Changes()?$filter=RowKey%20gt%20'00000000000000000001-000'").fails(410, "PositionExpired", Query),
-            last("/$Changes()", "00000000000000000009-000").fails(410, "PositionExpired", Query),
+            expired(last("/$Changes()", "00000000000000000000-000"), "00000000000000000001-999"),
+            expired(stream("/$Changes()?$filter=RowKey%20gt%20'00000000000000000001-000'"), "00000000000000000001-999"),
+            expired(last("/$Changes()", "00000000000000000009-000"), "00000000000000000002-999"),
             last("/$Changes()", "9").fails(400, "InvalidHeaderValue", Query),
             stream("/$Changes()?$filter=x%20eq").fails(400, "InvalidInput", Query),
             stream("/$Changes()?$orderby=RowKey").fails(501, "NotImplemented", Storage),
             stream("/$Changes()?NextPartitionKey=1!0!&NextRowKey=1!4!cGs-").answers(400, "InvalidInput"),
             stream("/$ChangesTrains()").fails(404, "TableNotFound", Query),
             // Whether a table ever existed is known when the log has been read.
-            stream("/$ChangesTrains()?$filter=RowKey%20gt%20''").fails(404, "TableNotFound", Query),
+            stream("/$ChangesTrains()?$filter=RowKey%20gt%20''")
+                .fails(404, "TableNotFound", Query)
+                .header("x-ms-rowhouse-position", "00000000000000000002-999"),
             stream("/$ChangesBoats()").signed(&signature("r", |_| {})).fails(403, "AuthorizationFailure", Storage),
             // Only the change feed can be streamed.
             get("/cars()").with("Accept", "text/event-stream").answers(415, "MediaTypeNotSupported"),
