@@ -47,6 +47,7 @@ use disk::layout::TableIndex;
 use disk::opening;
 use disk::space::{Disk, FreeSpace};
 use disk::storage::{OpenSettings, storage_fault};
+use engine::changes::first_position;
 use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
@@ -60,6 +61,7 @@ use model::{
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use reading::running_page::{RunningPage, Step};
 use reading::scans::Scans;
+use sequence::Sequence;
 use state::EmbeddedState;
 use std::io;
 use std::path::Path;
@@ -195,20 +197,34 @@ impl Embedded {
         let durability = interval.map_or(log::options::Durability::Sync, |_| log::options::Durability::Interval);
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let first = Sequence::new(first_position(clock.now().max(recovered.last_stamp)));
+        let lineage = folder.lineage()?;
         let bounds = match options.kept_log {
             KeptLog::Within(bounds) => Some(bounds),
             KeptLog::AsBefore => folder.has_archive().then_some(KeepChanges { age: Duration::MAX, bytes: u64::MAX }),
             KeptLog::Nothing => None,
         };
         match bounds {
-            Some(_) => storage.keep_changes(&folder.create_archive()?)?,
+            Some(_) => {
+                // A standby, and a primary that has some, have the same positions.
+                let first = if lineage.is_some() { Sequence::ZERO } else { first };
+                storage.keep_changes(&folder.create_archive()?, first)?;
+            }
             None => folder.remove_archive()?,
+        }
+        // The former primary of a promoted standby may have shown transactions that the standby does not have. Their
+        // positions are skipped, so that their readers notice.
+        if let Some(Lineage { epochs, role: Role::Primary { .. }, .. }) = &lineage
+            && let [.., _, Epoch { first: next, .. }] = epochs[..]
+            && next == storage.next_sequence().get()
+        {
+            storage.skip_to(first).map_err(|error| OpenError::storage(path, error))?;
         }
         let confirmations = options.confirmation_timeout.map(|timeout| Arc::new(Confirmations::new(timeout)));
         if let Some(confirmations) = &confirmations {
             storage.wait_for_confirmations(Arc::clone(confirmations));
         }
-        let clock: Arc<dyn Clock> = Arc::new(clock);
         let state = EmbeddedState::new(folder, storage, Arc::clone(&clock), recovered.catalog, recovered.properties);
         let shared = Arc::new(state);
         let thread_error = |error| OpenError::io("start a thread for", path, error);

@@ -30,6 +30,24 @@ pub struct KeepChanges {
     pub bytes: u64,
 }
 
+/// Returns the position with which a change log begins that continues no other one.
+///
+/// It is later than each position of an earlier log that was read at the same address, so a reader of that log gets an
+/// error: a data folder may be restored or replaced. This holds if the clock does not go back, and if a log does not
+/// average more transactions per second than [`POSITIONS_PER_SECOND`].
+pub fn first_position(now: DateTime) -> u64 {
+    let ticks = u64::try_from(now.ticks().saturating_sub(POSITIONS_BEGIN_TICKS)).unwrap_or_default();
+    (1 + ticks / (TICKS_PER_SECOND / POSITIONS_PER_SECOND)).min(FIRST_POSITION_MAX)
+}
+
+const TICKS_PER_SECOND: u64 = 10_000_000;
+/// More than one committer can write. The embedded engine cannot count further than 2^47.
+const POSITIONS_PER_SECOND: u64 = 100_000;
+/// The first instant of 2026.
+const POSITIONS_BEGIN_TICKS: i64 = 134_116_992_000_000_000;
+/// Reached in 2070. Leaves ten trillion transactions.
+const FIRST_POSITION_MAX: u64 = (1 << 47) - 10_000_000_000_000;
+
 /// The future that the methods of a change log return.
 pub type ChangesFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChangesError>> + Send + 'a>>;
 

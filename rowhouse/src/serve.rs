@@ -181,7 +181,7 @@ fn open_standby(path: &Path, options: &EmbeddedOptions, primary: FollowerSetting
 
 fn keep_in_memory<C: Clock>(engine: Memory<C>, config: &Config) -> Memory<C> {
     match config.process.keep_changes {
-        Some(bounds) => engine.keep_changes(bounds),
+        Some(bounds) => engine.keep_new_changes(bounds),
         None => engine,
     }
 }

@@ -4,9 +4,10 @@ use super::keeping::{drop_excess, make_room, remove_names};
 use crate::disk::space::Disk;
 use crate::log::archive::ArchivedSegment;
 use crate::{Embedded, EmbeddedOptions, KeptLog};
-use engine::changes::{ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError};
+use engine::changes::{ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError, first_position};
 use engine::{ChangeLog, Engine, KeepChanges, TableKey};
 use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, table};
+use model::DateTime;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -173,4 +174,35 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     let selection = ChangeSelection { table: Some(old), ..ChangeSelection::default() };
     let read = log.read(second.first.get(), &selection, 1).await;
     assert!(matches!(read, Err(ChangesError::Dropped(from)) if from == kept.first), "{read:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_log_begins_after_every_position_of_an_earlier_folder() {
+    const YEAR_2026: i64 = 134_116_992_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut clock = ManualClock::at(YEAR_2026);
+    let mut end = 0;
+    for number in 0..3 {
+        let path = folder.path().join(number.to_string());
+        let (engine, log) = open(&path, KeptLog::Within(BOUNDS), &clock);
+        engine.create_table(&table("Kept")).await.unwrap();
+        let first = log.unwrap().kept().first;
+        assert!(first > end || number == 0, "{first} after {end}");
+        engine.close().await.unwrap();
+        drop(engine);
+        // The clock does not move the positions of a log that exists.
+        clock = ManualClock::at(YEAR_2026 + number * SECOND + SECOND / 2);
+        let (engine, log) = open(&path, KeptLog::Within(BOUNDS), &clock);
+        let log = log.unwrap();
+        commit_one(&engine, &table("Kept"), insert("p", "r", 1)).await.unwrap();
+        assert_eq!(
+            read_all(&log, first).await.iter().map(|read| read.position).collect::<Vec<_>>(),
+            [first, first + 1]
+        );
+        let dropped = log.read(first - 1, &ChangeSelection::default(), 1).await;
+        assert!(matches!(dropped, Err(ChangesError::Dropped(from)) if from == first) || first == 1, "{dropped:?}");
+        end = log.kept().next;
+        clock = ManualClock::at(YEAR_2026 + (number + 1) * SECOND);
+    }
+    assert!(first_position(DateTime::MAX) < 1 << 47, "the tree can count as far");
 }

@@ -42,7 +42,8 @@ impl fmt::Display for Identity {
 pub struct Epoch {
     /// Increases with each promotion.
     pub number: u64,
-    /// The first transaction of the epoch.
+    /// The number after the last transaction of the previous epoch. Numbers can be skipped before the first transaction
+    /// of the epoch.
     pub first: u64,
     /// Differs from other epochs with the same number, which begin if two standbys of a primary are promoted.
     pub id: Identity,

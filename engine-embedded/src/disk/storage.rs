@@ -19,7 +19,8 @@ use crate::disk::layout::{self, DeletedTable, EngineEntry, EngineEntryError, Sto
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{self, LoggedTransaction};
 use crate::disk::storage_error::StorageError;
-use crate::log::errors::OpenLogError;
+use crate::log::archive::Archive;
+use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::Record;
 use crate::log::group::Group;
 use crate::log::inspection::{Inspected, inspect};
@@ -256,9 +257,25 @@ impl Storage {
         group.restart(first);
     }
 
-    /// Keeps segments of the log for readers from now on.
-    pub(crate) fn keep_changes(&self, archive: &Path) -> Result<(), OpenError> {
-        self.upkeep.keep_in(RealDisk::new(archive)).map_err(|error| log_error(archive, error.into()))
+    /// Keeps segments of the log for readers from now on. If none were kept before, the kept log begins with `first`,
+    /// or with the next transaction if that is later.
+    pub(crate) fn keep_changes(&self, archive: &Path, first: Sequence) -> Result<(), OpenError> {
+        let failed = |error: DiskError| log_error(archive, error.into());
+        let disk = RealDisk::new(archive);
+        if !Archive::has_begun(&disk).map_err(failed)? {
+            self.skip_to(first).map_err(|error| OpenError::storage(archive, error))?;
+        }
+        self.upkeep.keep_in(disk).map_err(failed)
+    }
+
+    /// Gives the next transaction the number `first`, if its number would be lower.
+    pub(crate) fn skip_to(&self, first: Sequence) -> Result<(), StorageError> {
+        let Appender { writer, group, .. } = &mut *self.appender();
+        writer.skip_to(first)?;
+        let next = writer.next_sequence();
+        group.restart(next);
+        self.tree.publish(next.previous());
+        Ok(())
     }
 
     /// Returns the transaction after the last one that is visible and on disk.

@@ -260,7 +260,7 @@ impl<D: Disk> Archive<D> {
         for id in ids.into_iter().rev() {
             let name = archived_name(id);
             let follows =
-                |segment: &ArchivedSegment| segment.end == expected.1 && id.checked_add(1) == Some(expected.0);
+                |segment: &ArchivedSegment| segment.end <= expected.1 && id.checked_add(1) == Some(expected.0);
             match read_footer(&disk, &name).map(|(footer, bytes)| footer.segment(bytes)) {
                 Ok(segment) if follows(&segment) => {
                     expected = (id, segment.first);
@@ -286,6 +286,12 @@ impl<D: Disk> Archive<D> {
         Ok(Self { disk, beginning, contents: Mutex::new(contents) })
     }
 
+    /// Returns whether an archive was begun in a folder.
+    pub(crate) fn has_begun(disk: &D) -> Result<bool, DiskError> {
+        let names = disk.names().map_err(|error| DiskError::new("list", "the archive of the log", error))?;
+        Ok(names.iter().any(|name| number_in(name, BEGINNING).is_some()))
+    }
+
     /// Returns the first transaction that may be read, if it is still kept.
     pub(crate) fn beginning(&self) -> Sequence {
         self.beginning
@@ -305,11 +311,19 @@ impl<D: Disk> Archive<D> {
         self.contents().segments.front().copied()
     }
 
-    /// Returns the archived segment that contains a transaction.
-    pub(crate) fn find(&self, sequence: Sequence) -> Option<ArchivedSegment> {
+    /// Returns the archived segment that contains a transaction, or that is followed by skipped numbers of which it is
+    /// one, and the first transaction of the following segment. `live` is the ID and the first transaction of the oldest
+    /// live segment. The transaction lies before it.
+    pub(crate) fn find(
+        &self,
+        sequence: Sequence,
+        live: Option<(u64, Sequence)>,
+    ) -> Option<(ArchivedSegment, Sequence)> {
         let contents = self.contents();
         let after = contents.segments.partition_point(|segment| segment.first <= sequence);
-        contents.segments.get(after.checked_sub(1)?).copied().filter(|segment| sequence < segment.end)
+        let found = contents.segments.get(after.checked_sub(1)?).copied()?;
+        let next = contents.segments.get(after).map(|segment| (segment.id, segment.first)).or(live)?;
+        (found.id.checked_add(1) == Some(next.0)).then_some((found, next.1))
     }
 
     /// Returns the size of all archived segments, in bytes.
@@ -356,7 +370,7 @@ impl<D: Disk> Archive<D> {
             self.remove_unfinished(&unfinished);
             return Ok(false);
         };
-        if newest.is_some_and(|newest| newest.end != segment.first) {
+        if newest.is_some_and(|newest| newest.id.checked_add(1) != Some(id)) {
             while self.drop_oldest()?.is_some() {}
         }
         self.contents().segments.push_back(segment);

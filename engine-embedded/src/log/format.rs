@@ -15,7 +15,7 @@
 //! | epoch | 8 | |
 //! | first sequence | 8 | |
 //! | previous segment | 8 + 8 | offset and digest of its end; zeros in the first segment of a log |
-//! | reserved | 8 | zero |
+//! | skipped | 8 | how many numbers between the end of the previous segment and the first sequence were skipped |
 //! | checksum | 8 | seeded with the salt; covers the bytes above, which lie within one sector |
 //! | padding | 4016 | not covered by the checksum |
 //!
@@ -88,6 +88,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) first: Sequence,
     /// The end of the segment with the preceding ID.
     pub(crate) previous: SegmentEnd,
+    /// How many numbers before `first` belong to no transaction.
+    pub(crate) skipped: u64,
 }
 
 impl SegmentHeader {
@@ -97,10 +99,10 @@ impl SegmentHeader {
         out.put(&SEGMENT_MAGIC);
         out.put(&FORMAT_VERSION.to_be_bytes());
         out.put(&[0; 4]);
-        for number in [self.id, self.salt, self.epoch, self.first.get(), self.previous.offset, self.previous.digest] {
+        let SegmentEnd { offset, digest } = self.previous;
+        for number in [self.id, self.salt, self.epoch, self.first.get(), offset, digest, self.skipped] {
             out.put(&number.to_be_bytes());
         }
-        out.put(&[0; 8]);
         let checksum = self.checksum_of(&bytes);
         Fields(bytes.get_mut(SEGMENT_FIELDS_BYTES..).unwrap_or_default()).put(&checksum.to_be_bytes());
         bytes
@@ -117,8 +119,8 @@ impl SegmentHeader {
         let decoded = (|| {
             let (id, salt, epoch, first) = (number()?, number()?, number()?, Sequence::new(number()?));
             let previous = SegmentEnd { offset: number()?, digest: number()? };
-            number()?;
-            Some((Self { id, salt, epoch, first, previous }, number()?))
+            let skipped = number()?;
+            Some((Self { id, salt, epoch, first, previous, skipped }, number()?))
         })();
         match (version, decoded) {
             (Some(FORMAT_VERSION), Some((header, checksum))) if header.checksum_of(bytes) == checksum => Ok(header),

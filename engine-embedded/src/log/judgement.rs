@@ -141,7 +141,7 @@ impl Judge<'_> {
             self.visit_group(&name, group.header.count, group.body())?;
             at = end;
         }
-        if at.end == next.previous && at.last.next() == next.first {
+        if at.end == next.previous && at.last.next().plus(next.skipped) == next.first {
             return Ok(());
         }
         let what = format!("its contents up to byte {} are not those that the next segment continues", at.end.offset);

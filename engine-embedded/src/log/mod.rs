@@ -16,6 +16,8 @@
 //!    crash: in both cases a new segment continues, and what may not be on disk is written again into it, before it
 //!    becomes live.
 //! 5. Recovery changes nothing before it has judged every segment to be good.
+//! 6. The numbers of transactions increase, and have gaps only before a segment. The header of the segment names the
+//!    length of the gap. The segment before a gap is released only if a transaction after the gap is persisted.
 //!
 //! A clean shutdown therefore needs no separate record. It begins a new segment, whose header names the end of the
 //! previous one: from then on, any loss there is damage.

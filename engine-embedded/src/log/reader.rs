@@ -6,7 +6,7 @@
 use crate::log::archive::{Archive, ArchivedFile, ArchivedSegment};
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
-use crate::log::format::{self, Record, SegmentEnd};
+use crate::log::format::{self, Record, SEGMENT_HEADER_BYTES, SegmentEnd};
 use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
@@ -183,12 +183,13 @@ impl<D: Disk> LogReader<D> {
             let end = files.live.get(after).map(|next| next.first);
             return Ok(Found { id: live.id, first: live.first, end, archived: None });
         }
+        let live = files.live.front().map(|segment| (segment.id, segment.first));
         drop(files);
-        let archived = self.archive().and_then(|archive| archive.find(sequence));
-        let found = archived.map(|segment| Found {
+        let archived = self.archive().and_then(|archive| archive.find(sequence, live));
+        let found = archived.map(|(segment, end)| Found {
             id: segment.id,
             first: segment.first,
-            end: Some(segment.end),
+            end: Some(end),
             archived: Some(segment),
         });
         found.ok_or_else(|| ReadLogError::Dropped(self.first()))
@@ -227,7 +228,7 @@ impl<D: Disk> LogReader<D> {
             at = after;
         }
         while *next <= last {
-            let Some(group) = reader.group(&header, at)? else { return Ok(ControlFlow::Continue(())) };
+            let Some(group) = reader.group(&header, at)? else { return self.pass_gap(&found, at.last.next(), next) };
             let begins = at;
             at = group.end(at);
             for record in format::records(group.body(), group.header.count) {
@@ -245,6 +246,30 @@ impl<D: Disk> LogReader<D> {
         if found.end.is_none_or(|end| *next < end) {
             self.places().remember(at.last.next(), found.id, at.end.offset);
         }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Continues behind the numbers that were skipped before the next segment, if the segment ends before transaction
+    /// `end`. Otherwise, makes no progress.
+    fn pass_gap(&self, found: &Found, end: Sequence, next: &mut Sequence) -> Result<ControlFlow<()>, ReadLogError> {
+        let Some(following) = found.end.filter(|following| end < *following) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let ends_here = if let Some(archived) = found.archived {
+            archived.end == end
+        } else {
+            let id = found.id.saturating_add(1);
+            let header = SegmentReader::open(&self.shared.segments.disk, id, SEGMENT_HEADER_BYTES)?.header(id)?;
+            header.first == following && end.plus(header.skipped) == following
+        };
+        if !ends_here {
+            return Ok(ControlFlow::Continue(()));
+        }
+        // Whoever has such a position has read transactions that this log does not contain.
+        if *next > end {
+            return Err(ReadLogError::Dropped(following));
+        }
+        *next = following;
         Ok(ControlFlow::Continue(()))
     }
 }

@@ -103,6 +103,7 @@ fn begin_log<D: Disk>(
         epoch: FIRST_EPOCH,
         first: persisted.next(),
         previous: SegmentEnd::NONE,
+        skipped: 0,
         groups: &mut [],
         file: SegmentFile::New,
     })?;
@@ -141,6 +142,7 @@ fn continue_log<D: Disk>(
         epoch: judged.header.epoch,
         first: from.last.next(),
         previous: from.end,
+        skipped: 0,
         groups: if trusts_all { &mut [] } else { &mut judged.uncertain },
         // A shutdown leaves an empty segment as it is, and it must not take the disk space of a whole file.
         file: if rewrites { SegmentFile::SpareOrNew } else { SegmentFile::New },

@@ -100,6 +100,8 @@ pub(crate) struct NextSegment<'g> {
     pub(crate) epoch: u64,
     pub(crate) first: Sequence,
     pub(crate) previous: SegmentEnd,
+    /// How many numbers between `previous` and `first` are skipped.
+    pub(crate) skipped: u64,
     /// Groups that are on disk when the segment becomes live.
     pub(crate) groups: &'g mut [Group],
     pub(crate) file: SegmentFile,
@@ -181,8 +183,8 @@ impl<D: Disk> Segments<D> {
         if planted(Mutant::RenameBeforeSync) {
             rename()?;
         }
-        let NextSegment { id, epoch, first, previous, groups, file: _ } = next;
-        let header = SegmentHeader { id, salt: self.disk.new_salt(), epoch, first, previous };
+        let NextSegment { id, epoch, first, previous, skipped, groups, file: _ } = next;
+        let header = SegmentHeader { id, salt: self.disk.new_salt(), epoch, first, previous, skipped };
         let mut bytes = header.encode().to_vec();
         let mut end = header.beginning();
         let mut last = first.previous();

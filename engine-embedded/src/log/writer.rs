@@ -83,7 +83,14 @@ impl<D: Disk> Writer<D> {
     /// Begins a segment with a higher epoch, if the current one has a lower one.
     pub(crate) fn begin_epoch(&mut self, epoch: u64) -> Result<(), WriteError> {
         self.sync()?;
-        if self.epoch() < epoch { self.rotate_in(epoch, SegmentFile::New) } else { Ok(()) }
+        if self.epoch() < epoch { self.rotate_in(epoch, Sequence::ZERO, SegmentFile::New) } else { Ok(()) }
+    }
+
+    /// Begins a segment with the given transaction, if the next one has a lower number. The numbers in between never
+    /// belong to a transaction.
+    pub(crate) fn skip_to(&mut self, first: Sequence) -> Result<(), WriteError> {
+        self.sync()?;
+        if self.next_sequence() < first { self.rotate_in(self.epoch(), first, SegmentFile::New) } else { Ok(()) }
     }
 
     /// Returns the current segment, and where the next group would begin in it.
@@ -117,11 +124,12 @@ impl<D: Disk> Writer<D> {
             self.sync()?;
         }
         let epoch = self.epoch();
-        self.rotate_in(epoch, file)
+        self.rotate_in(epoch, Sequence::ZERO, file)
     }
 
-    fn rotate_in(&mut self, epoch: u64, file: SegmentFile) -> Result<(), WriteError> {
-        let begun = self.begin(&mut [], epoch, file);
+    /// `first` is as for [`Self::begin`].
+    fn rotate_in(&mut self, epoch: u64, first: Sequence, file: SegmentFile) -> Result<(), WriteError> {
+        let begun = self.begin(&mut [], epoch, first, file);
         let mut tail = self.shared.tail.lock();
         match begun {
             Ok(begun) => {
@@ -138,22 +146,24 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Begins the segment that follows what is certainly on disk.
-    fn begin(&self, groups: &mut [Group], epoch: u64, file: SegmentFile) -> Result<BegunSegment<D::File>, DiskError> {
+    /// Begins the segment that follows what is certainly on disk. Its first transaction is the next one, or `first` if
+    /// that is later.
+    fn begin(
+        &self,
+        groups: &mut [Group],
+        epoch: u64,
+        first: Sequence,
+        file: SegmentFile,
+    ) -> Result<BegunSegment<D::File>, DiskError> {
         let (header, certain) = {
             let tail = self.shared.tail.lock();
             let trusts_all = planted(Mutant::NameUnsyncedEnd) || planted(Mutant::RotateWithoutSync);
             (*tail.header(), if trusts_all { tail.appended() } else { tail.synced() })
         };
-        let id = header.id.saturating_add(1);
-        self.shared.segments.begin(NextSegment {
-            id,
-            epoch,
-            first: certain.last.next(),
-            previous: certain.end,
-            groups,
-            file,
-        })
+        let (id, next) = (header.id.saturating_add(1), certain.last.next());
+        let first = first.max(next);
+        let skipped = first.get() - next.get();
+        self.shared.segments.begin(NextSegment { id, epoch, first, previous: certain.end, skipped, groups, file })
     }
 
     /// Continues in a new segment after a write or a sync failed. What was acknowledged and is not certainly on disk is
@@ -173,7 +183,7 @@ impl<D: Disk> Writer<D> {
         };
         shared.segments.distrust_current();
         let rewritten = if planted(Mutant::DropUnsyncedGroups) { &mut [][..] } else { &mut groups };
-        let begun = self.begin(rewritten, self.epoch(), SegmentFile::SpareOrNew);
+        let begun = self.begin(rewritten, self.epoch(), Sequence::ZERO, SegmentFile::SpareOrNew);
         let mut tail = shared.tail.lock();
         match begun {
             Ok(begun) => {

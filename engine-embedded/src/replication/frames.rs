@@ -81,11 +81,16 @@ pub(super) struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    pub(super) fn push(&mut self, record: &Record<'_>) {
-        self.first.get_or_insert(record.header.sequence);
+    /// Adds a record. Returns false if numbers were skipped before it, so that it begins the next batch.
+    pub(super) fn push(&mut self, record: &Record<'_>) -> bool {
+        let first = *self.first.get_or_insert(record.header.sequence);
+        if record.header.sequence != first.plus(self.count.into()) {
+            return false;
+        }
         self.count += 1;
         self.records.extend_from_slice(record.header_bytes);
         self.records.extend_from_slice(record.payload);
+        true
     }
 
     pub(super) fn bytes(&self) -> usize {

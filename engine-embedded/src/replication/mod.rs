@@ -263,8 +263,8 @@ impl Replication {
         let mut batch = BatchBuilder::default();
         let through = self.0.shared.storage.upkeep.synced_through();
         let read = self.0.reader.read(Sequence::new(from), through, &mut |record| {
-            batch.push(record);
-            if batch.bytes() >= bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let may_continue = batch.push(record) && batch.bytes() < bytes;
+            if may_continue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         match read {
             Ok(_) => Ok(batch.finish()),

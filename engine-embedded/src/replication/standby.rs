@@ -238,8 +238,14 @@ impl StandbyLog {
         self.shared.check_open().map_err(|_| AppendError::Closed)?;
         self.recover()?;
         let storage = &self.shared.storage;
-        if batch.first != storage.next_sequence().get() {
-            return Err(FrameError::ORDER.into());
+        let next = storage.next_sequence().get();
+        if batch.first != next {
+            // Numbers are skipped only where an epoch begins.
+            let begins_epoch = self.lock().epochs.iter().any(|epoch| epoch.first == next);
+            if batch.first < next || !begins_epoch {
+                return Err(FrameError::ORDER.into());
+            }
+            storage.skip_to(Sequence::new(batch.first))?;
         }
         let (mut group, mut last_stamp) = (Vec::new(), None);
         batch.for_each(|record| {

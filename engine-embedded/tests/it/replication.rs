@@ -395,6 +395,53 @@ async fn two_promoted_standbys_of_a_primary_have_different_epochs() {
     commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
 }
 
+/// A reader of the former primary has seen what the promoted standby does not have. It must not take later transactions
+/// for the continuation.
+#[tokio::test]
+async fn positions_of_lost_transactions_are_not_used_again() {
+    const YEAR_2027: i64 = 134_432_352_000_000_000;
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let second = begin_standby(&first, &place.at("second"));
+    let behind = begin_standby(&first, &place.at("behind"));
+    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
+    catch_up(&first, &second);
+    catch_up(&first, &behind);
+    drop(second);
+    for row in ["lost", "also lost"] {
+        commit_one(&first.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+    }
+    let seen = first.engine.change_log().unwrap().kept().next;
+    drop(first);
+    let last = promote_folder(&place.at("second")).unwrap().last;
+    assert_eq!(seen, last + 3);
+    // Opening the folder twice before anything is written skips the positions once.
+    for _ in 0..2 {
+        let engine = Embedded::open(&place.at("second"), &options(), ManualClock::at(YEAR_2027)).unwrap();
+        engine.close().await.unwrap();
+    }
+    let engine = Embedded::open(&place.at("second"), &options(), ManualClock::at(YEAR_2027)).unwrap();
+    let second = Primary { replication: engine.replication().unwrap(), engine };
+    for row in ["new", "newer", "newest"] {
+        commit_one(&second.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+    }
+    catch_up(&second, &behind);
+    let third = begin_standby(&second, &place.at("third"));
+    assert_eq!(behind.log.synced(), second.replication.synced());
+    assert_same(&second, &behind).await;
+    assert_same(&second, &third).await;
+    for engine in [&second.engine, &behind.engine] {
+        // Whoever has not read more than both have continues.
+        let found = changes(engine, last + 1).await.unwrap();
+        assert!(found.len() == 3 && found[0].position > seen + 1_000_000, "{found:?}");
+        for lost in [last + 2, seen] {
+            let dropped = changes(engine, lost).await;
+            assert!(matches!(dropped, Err(ChangesError::Dropped(from)) if from == found[0].position), "{dropped:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_is_acknowledged_after_the_standby_has_it() {
     let place = Place::new();

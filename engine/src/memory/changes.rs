@@ -33,8 +33,9 @@ pub(super) struct MemoryChanges {
 }
 
 impl MemoryChanges {
-    pub(super) fn new(keep: KeepChanges) -> Self {
-        let (transactions, next) = (VecDeque::new(), watch::Sender::new(1));
+    /// `first` is the position of the first transaction.
+    pub(super) fn new(keep: KeepChanges, first: u64) -> Self {
+        let (transactions, next) = (VecDeque::new(), watch::Sender::new(first));
         Self { keep, transactions, bytes: 0, deletions: HashMap::new(), last_time: DateTime::MIN, next }
     }
 

@@ -14,7 +14,7 @@ mod stamps;
 pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
 pub use snapshot::RestoredMemory;
 
-use crate::changes::{ChangeEffect, ChangeLog, KeepChanges};
+use crate::changes::{ChangeEffect, ChangeLog, KeepChanges, first_position};
 use crate::contract::TableKey;
 use crate::contract::{
     CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
@@ -126,11 +126,22 @@ impl<C: Clock> Memory<C> {
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
-    /// Keeps a change log from now on.
+    /// Keeps a change log from now on. Its first position is 1.
     #[must_use]
     pub fn keep_changes(self, keep: KeepChanges) -> Self {
+        self.keep_changes_from(keep, 1)
+    }
+
+    /// Keeps a change log from now on that continues no other one ([`first_position`](crate::changes::first_position)).
+    #[must_use]
+    pub fn keep_new_changes(self, keep: KeepChanges) -> Self {
+        let now = self.shared.state.read().unwrap_or_else(PoisonError::into_inner).clock.now();
+        self.keep_changes_from(keep, first_position(now))
+    }
+
+    fn keep_changes_from(self, keep: KeepChanges, first: u64) -> Self {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.changes = Some(MemoryChanges::new(keep));
+        state.changes = Some(MemoryChanges::new(keep, first));
         drop(state);
         self
     }

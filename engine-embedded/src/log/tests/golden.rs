@@ -14,6 +14,7 @@ fn header() -> SegmentHeader {
         epoch: 2,
         first: Sequence::new(1000),
         previous: SegmentEnd { offset: 8192, digest: 0x1122_3344_5566_7788 },
+        skipped: 0,
     }
 }
 
@@ -43,7 +44,7 @@ fn the_header_of_a_segment_is_pinned() {
         "526f7768734c6f67000000010000000000000000000000070123456789abcdef",
         // Epoch, first sequence, offset and digest of the previous segment.
         "000000000000000200000000000003e800000000000020001122334455667788",
-        // Reserved, checksum.
+        // Skipped, checksum.
         "0000000000000000066898d826ba11b6",
     ];
     assert_eq!(hex(&bytes[..80]), expected);

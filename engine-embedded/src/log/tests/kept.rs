@@ -188,6 +188,65 @@ fn a_damaged_block_is_never_read_as_data() {
     }
 }
 
+#[test]
+fn readers_pass_a_gap_but_cannot_begin_inside_it() {
+    let mut random = Random::new(5);
+    let mut kept = open(TempDir::new().unwrap(), 0);
+    append(&mut kept.writer, 20, &mut random);
+    kept.writer.skip_to(Sequence::new(1000)).unwrap();
+    kept.writer.skip_to(Sequence::new(900)).unwrap();
+    assert_eq!(kept.writer.next_sequence(), Sequence::new(1000));
+    let check = |writer: &Writer<RealDisk>, through: u64| {
+        let reader = LogReader::new(&writer.upkeep());
+        let mut found = Vec::new();
+        let end = reader.read(Sequence::new(1), Sequence::new(through), &mut |record| {
+            found.push(record.header.sequence.get());
+            ControlFlow::Continue(())
+        });
+        assert_eq!(end.unwrap(), Sequence::new(through + 1));
+        assert_eq!(found, (1..21).chain(1000..=through).collect::<Vec<_>>());
+        assert_eq!(read(&reader, 1000, through, u64::MAX).unwrap(), through + 1);
+        let mut next = Sequence::ZERO;
+        let after = reader.read(Sequence::new(21), Sequence::new(through), &mut |record| {
+            next = record.header.sequence;
+            ControlFlow::Break(())
+        });
+        if through >= 1000 {
+            assert_eq!((after.unwrap().get(), next.get()), (1001, 1000));
+        }
+        for lost in [22, 500, 999] {
+            let dropped = read(&reader, lost, through, 1);
+            assert!(matches!(dropped, Err(ReadLogError::Dropped(first)) if first.get() == 1000), "{lost}: {dropped:?}");
+        }
+    };
+    check(&kept.writer, 999);
+    // Nothing was written after the gap, so the segment before it stays, even if all of it is persisted.
+    kept.writer.upkeep().keep(Sequence::new(20), &mut |_| true).unwrap();
+    assert!(!kept.writer.retire(Sequence::new(20)).unwrap());
+    assert_eq!(kept.writer.upkeep().archive().unwrap().segments(), []);
+    for persisted in [0, 20] {
+        drop(kept.writer);
+        kept = open(kept.folder, persisted);
+        assert_eq!(kept.writer.next_sequence(), Sequence::new(1000));
+        check(&kept.writer, 999);
+    }
+    append(&mut kept.writer, 30, &mut random);
+    check(&kept.writer, 1029);
+    for _ in 0..20 {
+        append(&mut kept.writer, 30, &mut random);
+    }
+    for persisted in [0, 20, 999, 1010] {
+        kept.writer.upkeep().keep(Sequence::new(persisted), &mut |_| true).unwrap();
+        check(&kept.writer, 1629);
+        drop(kept.writer);
+        kept = open(kept.folder, persisted);
+        check(&kept.writer, 1629);
+    }
+    kept.writer.upkeep().keep(Sequence::new(1629), &mut |_| true).unwrap();
+    assert!(kept.writer.upkeep().archive().unwrap().segments().len() > 2);
+    check(&kept.writer, 1629);
+}
+
 /// Reads from random positions until the writer has finished. A position that was dropped is not read.
 fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool) -> u64 {
     let (mut random, mut transactions) = (Random::new(seed), 0);
