@@ -33,6 +33,7 @@ pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, is_
     while !is_stopped && stop.recv_timeout(SPACE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let is_due = checked.is_none_or(|at| at.elapsed() >= AGE_INTERVAL);
         let mut step = || -> Result<(), StorageError> {
+            archive.remove_unreadable()?;
             make_room(shared, archive, disk)?;
             shared.storage.upkeep.keep(shared.storage.tree.persisted(), &mut |pause| {
                 is_stopped = stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);

@@ -1,7 +1,8 @@
 //! Segments that are kept for readers after everything in them was persisted elsewhere. They are compressed.
 //!
-//! Recovery never needs an archived segment, so a damaged archive affects only readers of the log. The names of the
-//! files have no gap: the oldest segment is dropped first, and one is added before it is released from the log.
+//! Recovery never needs an archived segment, so a damaged archive affects only readers of the log: a segment that
+//! cannot be read is dropped with all earlier ones. The names of the files have no gap: the oldest segment is dropped
+//! first, and one is added before it is released from the log.
 //!
 //! | archived segment | bytes | |
 //! |---|---|---|
@@ -67,6 +68,8 @@ pub(crate) struct Archive<D> {
 struct Contents {
     /// From the oldest to the newest one.
     segments: VecDeque<ArchivedSegment>,
+    /// Segments that cannot be read, and earlier ones, whose files are not removed yet.
+    unreadable: Vec<u64>,
     footers: VecDeque<Arc<Footer>>,
 }
 
@@ -312,8 +315,8 @@ impl<D: Disk> Archive<D> {
     }
 
     /// Returns the archived segment that contains a transaction, or that is followed by skipped numbers of which it is
-    /// one, and the first transaction of the following segment. `live` is the ID and the first transaction of the oldest
-    /// live segment. The transaction lies before it.
+    /// one, and the first transaction of the following segment. `live` is the ID and the first transaction of the
+    /// oldest live segment. The transaction lies before it.
     pub(crate) fn find(
         &self,
         sequence: Sequence,
@@ -444,16 +447,39 @@ impl<D: Disk> Archive<D> {
 
     /// Drops the oldest segment. Returns it, or `None` if there is none.
     pub(crate) fn drop_oldest(&self) -> Result<Option<ArchivedSegment>, DiskError> {
-        let Some(oldest) = self.oldest() else { return Ok(None) };
         // Remove it from the list first: readers then report that it was dropped.
-        {
+        let oldest = {
             let mut contents = self.contents();
-            contents.segments.pop_front();
+            let Some(oldest) = contents.segments.pop_front() else { return Ok(None) };
             contents.footers.retain(|footer| footer.id != oldest.id);
-        }
+            oldest
+        };
         let name = archived_name(oldest.id);
         self.disk.remove(&name).map_err(|error| DiskError::new("remove", &name, error))?;
         Ok(Some(oldest))
+    }
+
+    /// Gives up a segment that cannot be read, and all earlier ones. Readers can continue after it.
+    pub(crate) fn give_up(&self, unreadable: ArchivedSegment) {
+        let mut contents = self.contents();
+        let count = contents.segments.partition_point(|segment| segment.id <= unreadable.id);
+        let ids: Vec<_> = contents.segments.drain(..count).map(|segment| segment.id).collect();
+        contents.footers.retain(|footer| footer.id > unreadable.id);
+        contents.unreadable.extend(ids);
+    }
+
+    /// Removes the files of segments that were given up.
+    pub(crate) fn remove_unreadable(&self) -> Result<(), DiskError> {
+        loop {
+            let Some(id) = self.contents().unreadable.last().copied() else { return Ok(()) };
+            let name = archived_name(id);
+            match self.disk.remove(&name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(DiskError::new("remove", &name, error));
+                }
+                _ => self.contents().unreadable.retain(|other| *other != id),
+            }
+        }
     }
 }
 

@@ -48,6 +48,15 @@ impl OpenLogError {
     pub(crate) fn damaged(name: &str, what: impl Into<String>) -> Self {
         Self::Damaged { name: name.to_owned(), what: what.into() }
     }
+
+    /// Returns whether the bytes are wrong or missing, so that another attempt would not help.
+    pub(crate) fn is_damage(&self) -> bool {
+        use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Disk(error) => matches!(error.source.kind(), InvalidData | NotFound | UnexpectedEof),
+        }
+    }
 }
 
 impl From<DiskError> for OpenLogError {

@@ -167,12 +167,30 @@ impl<D: Disk> LogReader<D> {
                 Err(ReadLogError::Log(_)) if attempts < ATTEMPTS_MAX => attempts += 1,
                 Ok(ControlFlow::Continue(())) => {
                     let what = format!("transaction {next} cannot be read");
-                    return Err(OpenLogError::damaged("", what).into());
+                    return Err(self.give_up(next, OpenLogError::damaged("", what)));
                 }
+                Err(ReadLogError::Log(error)) => return Err(self.give_up(next, error)),
                 Err(error) => return Err(error),
             }
         }
         Ok(next)
+    }
+
+    /// If a transaction is in an archived segment that is damaged, gives up the archive up to there: readers would
+    /// otherwise get the same error until the segment is too old.
+    fn give_up(&self, sequence: Sequence, error: OpenLogError) -> ReadLogError {
+        let archived = self.find(sequence).ok().and_then(|found| found.archived);
+        let Some((archive, segment)) = self.archive().zip(archived).filter(|_| error.is_damage()) else {
+            return error.into();
+        };
+        tracing::error!(
+            %error,
+            segment = segment.id,
+            end = segment.end.get(),
+            "an archived segment of the log is damaged, so it is removed with all earlier ones; readers cannot resume before its end"
+        );
+        archive.give_up(segment);
+        ReadLogError::Dropped(self.first())
     }
 
     fn find(&self, sequence: Sequence) -> Result<Found, ReadLogError> {

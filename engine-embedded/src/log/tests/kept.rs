@@ -168,12 +168,13 @@ fn a_damaged_block_is_never_read_as_data() {
     for _ in 0..200 {
         append(&mut kept.writer, 5, &mut random);
     }
-    let upkeep = kept.writer.upkeep();
-    upkeep.keep(Sequence::new(1000), &mut |_| true).unwrap();
-    let segment = upkeep.archive().unwrap().segments()[1];
+    kept.writer.upkeep().keep(Sequence::new(1000), &mut |_| true).unwrap();
+    let [first, segment, third, ..] = kept.writer.upkeep().archive().unwrap().segments()[..] else { panic!("few") };
     let path = kept.folder.path().join("archive").join(format!("{:016}.lz4", segment.id));
     let whole = fs::read(&path).unwrap();
+    let mut found = 0;
     for _ in 0..40 {
+        let upkeep = kept.writer.upkeep();
         let mut damaged = whole.clone();
         let at = usize::try_from(random.below(whole.len() as u64 - 200)).unwrap();
         damaged[at] ^= 1 << random.below(8);
@@ -182,10 +183,33 @@ fn a_damaged_block_is_never_read_as_data() {
         match read(&reader, segment.first.get(), segment.end.previous().get(), u64::MAX) {
             // The padding of the segment header and of groups is not covered.
             Ok(end) => assert_eq!(end, segment.end.get()),
-            Err(ReadLogError::Log(_)) => {}
+            // Readers can continue behind the damage, and learn that they have missed something.
+            Err(ReadLogError::Dropped(next)) => {
+                assert_eq!((next, reader.first()), (segment.end, segment.end));
+                assert_eq!(read(&reader, next.get(), 1000, u64::MAX).unwrap(), 1001);
+                assert_eq!(upkeep.archive().unwrap().segments()[0], third);
+                found += 1;
+            }
             Err(error) => panic!("{error}"),
         }
+        fs::write(&path, &whole).unwrap();
+        drop((upkeep, reader, kept.writer));
+        kept = open(kept.folder, 1000);
+        assert_eq!(kept.writer.upkeep().archive().unwrap().segments()[..2], [first, segment]);
     }
+    assert!(found > 20, "{found}");
+    // A failure that may pass gives nothing up.
+    let (upkeep, reader) = (kept.writer.upkeep(), LogReader::new(&kept.writer.upkeep()));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(read(&reader, segment.first.get(), 1000, 1), Err(ReadLogError::Log(_))));
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    assert!(matches!(read(&reader, segment.first.get(), 1000, 1), Err(ReadLogError::Dropped(_))));
+    let archived = |id: u64| kept.folder.path().join("archive").join(format!("{id:016}.lz4")).exists();
+    assert!(archived(first.id) && archived(segment.id));
+    upkeep.archive().unwrap().remove_unreadable().unwrap();
+    assert!(!archived(first.id) && !archived(segment.id) && archived(third.id));
 }
 
 #[test]
