@@ -47,7 +47,7 @@ use disk::layout::TableIndex;
 use disk::opening;
 use disk::space::{Disk, FreeSpace};
 use disk::storage::{OpenSettings, storage_fault};
-use engine::changes::first_position;
+use engine::changes::{DatedChangeLog, first_position};
 use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
@@ -273,12 +273,15 @@ impl Embedded {
             };
             threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         }
+        let queue_memory = QueueMemory::new(QUEUE_BYTES_MAX);
+        let committer = (!is_standby).then(|| (Arc::clone(&queue), Arc::clone(&queue_memory)));
+        let changes = bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared), committer));
         Ok(Self {
             queue,
-            queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
+            queue_memory,
             scans: Scans::new(options.concurrent_scans),
             disk,
-            changes: bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared))),
+            changes,
             confirmations,
             shared,
             threads: Arc::new(Mutex::new(threads)),
@@ -292,6 +295,11 @@ impl Embedded {
 
     /// Returns the change log, if the engine keeps one.
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
+        self.changes.clone().map(|changes| Arc::new(changes) as _)
+    }
+
+    /// Returns the change log as a backup reads it, if the engine keeps one.
+    pub fn dated_change_log(&self) -> Option<Arc<dyn DatedChangeLog>> {
         self.changes.clone().map(|changes| Arc::new(changes) as _)
     }
 

@@ -76,6 +76,21 @@ pub trait ChangeLog: Send + Sync {
     fn watch(&self) -> watch::Receiver<u64>;
 }
 
+/// A change log of which it is known until when it is complete.
+pub trait DatedChangeLog: ChangeLog {
+    /// Returns the end of the log. Transactions before it may not be readable yet.
+    fn end(&self) -> ChangesFuture<'_, ChangesEnd>;
+}
+
+/// An end of a change log, after which transactions may have followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangesEnd {
+    /// The position after the last transaction. Every transaction that was acknowledged before lies before it.
+    pub next: u64,
+    /// Every transaction from `next` on has a later time.
+    pub time: DateTime,
+}
+
 /// The part of a change log that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptChanges {

@@ -132,7 +132,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let config = Config { server: Settings { replication, ..config.server }, ..config };
             // Without the control socket, the server works but cannot be backed up while it runs.
             let changes = engine.change_log();
-            let control = ControlSocket::start(path, engine.snapshots(), changes.clone());
+            let control = ControlSocket::start(path, engine.snapshots(), engine.dated_change_log());
             if let Err(error) = &control {
                 warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }

@@ -13,20 +13,27 @@ use crate::log::reader::{LogReader, ReadLogError};
 use crate::log::real_disk::RealDisk;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
+use crate::writing::committer::{CatalogChange, Request};
+use crate::writing::fair_queue::FairQueue;
+use crate::writing::queue_memory::QueueMemory;
 use decoding::Decoder;
-use engine::changes::{ChangeLog, ChangePage, ChangeSelection, ChangesError, ChangesFuture, KeptChanges};
+use engine::changes::{ChangeLog, ChangePage, ChangeSelection, ChangesEnd, ChangesError, ChangesFuture};
+use engine::changes::{DatedChangeLog, KeptChanges};
 use engine::figures::ChangeLogFigures;
 use engine::{Fault, TableKey};
-use model::DateTime;
+use model::{AccountName, DateTime};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// The maximum size of the transactions that one call examines, in bytes.
 const EXAMINED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The maximum number of transactions that one call examines.
 const EXAMINED_MAX: usize = 64 * 1024;
+
+/// The name under which backups wait for their turn in the queue of the committer.
+const TURN: &str = "backup";
 
 #[derive(Clone)]
 pub(crate) struct EmbeddedChanges(Arc<Inner>);
@@ -36,12 +43,17 @@ struct Inner {
     reader: LogReader<RealDisk>,
     /// The tables by ID, as far as they were needed: those that exist, and deleted ones that the log mentions.
     names: Mutex<HashMap<TableId, Arc<TableKey>>>,
+    /// The queue of the committer. A standby has no committer.
+    committer: Option<(Arc<FairQueue<Request>>, Arc<QueueMemory>)>,
 }
 
 impl EmbeddedChanges {
-    pub(crate) fn new(shared: Arc<EmbeddedState>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<EmbeddedState>,
+        committer: Option<(Arc<FairQueue<Request>>, Arc<QueueMemory>)>,
+    ) -> Self {
         let reader = LogReader::new(&shared.storage.upkeep);
-        Self(Arc::new(Inner { shared, reader, names: Mutex::default() }))
+        Self(Arc::new(Inner { shared, reader, names: Mutex::default(), committer }))
     }
 
     pub(crate) fn figures(&self) -> ChangeLogFigures {
@@ -85,7 +97,39 @@ impl ChangeLog for EmbeddedChanges {
     }
 }
 
+impl DatedChangeLog for EmbeddedChanges {
+    fn end(&self) -> ChangesFuture<'_, ChangesEnd> {
+        Box::pin(async move {
+            let shared = &self.0.shared;
+            shared.check_open().map_err(ChangesError::Fault)?;
+            let Some((queue, memory)) = &self.0.committer else {
+                return self.on_blocking_thread(Inner::end_of_standby).await;
+            };
+            // Only the committer knows which stamps it has issued to transactions that are not in the log yet.
+            let turn = AccountName::new(TURN).expect("it is a valid name of an account");
+            let memory = memory.acquire(&turn, 1).await;
+            let (answer, answered) = oneshot::channel();
+            let pushed = queue.push(Request::Catalog(CatalogChange::End(answer), memory));
+            pushed.map_err(|_| ChangesError::Fault(Fault::Closed))?;
+            answered.await.map_err(|_| ChangesError::Fault(Fault::Closed))
+        })
+    }
+}
+
 impl Inner {
+    /// The last stamp of the primary that has arrived. Its next transactions have later ones.
+    fn end_of_standby(&self) -> Result<ChangesEnd, ChangesError> {
+        let snapshot = self.shared.storage.tree.snapshot();
+        let mut time = DateTime::MIN;
+        for entry in Storage::own_entries(&snapshot) {
+            let (key, value) = entry.map_err(|error| ChangesError::Fault(storage_fault(error)))?;
+            if let Ok(EngineEntry::LastStamp(stamp)) = decode_engine_entry(&key, &value) {
+                time = stamp;
+            }
+        }
+        Ok(ChangesEnd { next: snapshot.sequence().next().get(), time })
+    }
+
     fn kept(&self) -> KeptChanges {
         let next = self.shared.storage.readable().get();
         KeptChanges { first: self.reader.first().get().min(next), next }

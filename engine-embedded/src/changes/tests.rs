@@ -4,7 +4,9 @@ use super::keeping::{drop_excess, make_room, remove_names};
 use crate::disk::space::Disk;
 use crate::log::archive::ArchivedSegment;
 use crate::{Embedded, EmbeddedOptions, KeptLog};
-use engine::changes::{ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError, first_position};
+use engine::changes::{
+    ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError, DatedChangeLog, first_position,
+};
 use engine::{ChangeLog, Engine, KeepChanges, TableKey};
 use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, table};
 use model::DateTime;
@@ -205,4 +207,23 @@ async fn a_kept_log_begins_after_every_position_of_an_earlier_folder() {
         clock = ManualClock::at(YEAR_2026 + (number + 1) * SECOND);
     }
     assert!(first_position(DateTime::MAX) < 1 << 47, "the tree can count as far");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_the_end_of_a_log_is_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_TICKS);
+    let (engine, log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
+    let (log, dated) = (log.unwrap(), engine.dated_change_log().unwrap());
+    for step in 0..4 {
+        // Even if the clock goes backwards.
+        clock.set(START_TICKS - step * SECOND);
+        engine.create_table(&table(&format!("Table{step}"))).await.unwrap();
+        commit_one(&engine, &table("Table0"), insert("p", &step.to_string(), 1)).await.unwrap();
+        let end = DatedChangeLog::end(&*dated).await.unwrap();
+        assert_eq!(end.next, log.kept().next);
+        assert!(read_all(&log, 1).await.iter().all(|read| read.time < end.time));
+        commit_one(&engine, &table("Table0"), insert("q", &step.to_string(), 1)).await.unwrap();
+        assert!(read_all(&log, end.next).await[0].time > end.time);
+    }
 }

@@ -26,6 +26,7 @@ use crate::writing::index_step::{IndexRequest, IndexStep};
 use crate::writing::outage::Outage;
 use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
 use crate::writing::queue_memory::MemoryShare;
+use engine::changes::ChangesEnd;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
@@ -62,6 +63,8 @@ pub(crate) enum CatalogChange {
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateSettings(TableKey, TableSettingsUpdate, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
+    /// Changes nothing. Later transactions follow the returned position, and have later stamps than the returned one.
+    End(oneshot::Sender<ChangesEnd>),
 }
 
 pub(crate) struct CommitRequest {
@@ -236,6 +239,12 @@ impl<C: Clock> Committer<C> {
             }
             CatalogChange::UpdateProperties(account, update, answer) => {
                 drop(answer.send(self.update_properties(&account, *update)));
+            }
+            CatalogChange::End(answer) => {
+                let stamp = self.stamps.propose();
+                self.stamps.issue(stamp);
+                let next = self.shared.storage.next_sequence().get();
+                let _abandoned = answer.send(ChangesEnd { next, time: stamp });
             }
         }
     }

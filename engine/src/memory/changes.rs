@@ -8,8 +8,8 @@
 
 use super::MemoryState;
 use crate::changes::{
-    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture,
-    KeepChanges, KeptChanges,
+    Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesEnd, ChangesError,
+    ChangesFuture, DatedChangeLog, KeepChanges, KeptChanges,
 };
 use crate::contract::TableKey;
 use model::{AccountName, Clock, DateTime};
@@ -88,6 +88,13 @@ impl MemoryChanges {
 
     pub(super) fn next(&self) -> u64 {
         *self.next.borrow()
+    }
+
+    /// Returns the end. Later transactions are later than `time`, and than the last one.
+    fn end(&mut self, time: DateTime) -> ChangesEnd {
+        let time = time.max(self.last_time);
+        self.last_time = time.next();
+        ChangesEnd { next: self.next(), time }
     }
 
     fn kept(&self) -> KeptChanges {
@@ -169,6 +176,19 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
 
     fn watch(&self) -> watch::Receiver<u64> {
         self.changes(|changes| changes.next.subscribe())
+    }
+}
+
+impl<C: Clock> DatedChangeLog for MemoryState<C> {
+    fn end(&self) -> ChangesFuture<'_, ChangesEnd> {
+        Box::pin(async move {
+            self.check_open().map_err(ChangesError::Fault)?;
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let now = state.clock.now();
+            let end = state.changes.as_mut().expect("the engine keeps a change log").end(now);
+            state.stamps.skip_to(end.time);
+            Ok(end)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ mod stamps;
 pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
 pub use snapshot::RestoredMemory;
 
-use crate::changes::{ChangeEffect, ChangeLog, KeepChanges, first_position};
+use crate::changes::{ChangeEffect, ChangeLog, DatedChangeLog, KeepChanges, first_position};
 use crate::contract::TableKey;
 use crate::contract::{
     CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
@@ -148,6 +148,12 @@ impl<C: Clock> Memory<C> {
 
     /// Returns the change log, or `None` if no changes are kept.
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
+        let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
+    }
+
+    /// Returns the change log as a backup reads it, or `None` if no changes are kept.
+    pub fn dated_change_log(&self) -> Option<Arc<dyn DatedChangeLog>> {
         let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
         state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
     }

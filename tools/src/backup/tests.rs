@@ -6,7 +6,7 @@ use super::snapshot::request_server_snapshot;
 use super::*;
 use crate::terminal::Progress;
 use engine::{Engine, KeepChanges, Memory, SnapshotTable, Snapshots, TableKey};
-use engine_embedded::{Embedded, EmbeddedOptions, KeptLog};
+use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use model::clock::SystemClock;
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, EdmValue, EntityKey, Mutation, RecordBuilder, RecordView,
@@ -102,6 +102,7 @@ fn table(number: usize) -> TableKey {
 struct Place {
     runtime: Runtime,
     folder: TempDir,
+    durability: Durability,
     engine: Option<Embedded>,
     control: Option<ControlSocket>,
     followed: Option<FollowedLog>,
@@ -109,19 +110,24 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::with(Durability::Sync)
+    }
+
+    fn with(durability: Durability) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut place = Self { runtime, folder, engine: None, control: None, followed: None };
+        let mut place = Self { runtime, folder, durability, engine: None, control: None, followed: None };
         place.start();
         place
     }
 
     fn start(&mut self) {
         let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
-        let options = EmbeddedOptions { kept_log: KeptLog::Within(keep), ..EmbeddedOptions::default() };
+        let (kept_log, durability) = (KeptLog::Within(keep), self.durability);
+        let options = EmbeddedOptions { kept_log, durability, ..EmbeddedOptions::default() };
         let engine = Embedded::open(&self.data(), &options, SystemClock).unwrap();
         let _guard = self.runtime.enter();
-        self.control = Some(ControlSocket::start(&self.data(), engine.snapshots(), engine.change_log()).unwrap());
+        self.control = Some(ControlSocket::start(&self.data(), engine.snapshots(), engine.dated_change_log()).unwrap());
         self.engine = Some(engine);
     }
 
@@ -366,7 +372,7 @@ fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() 
     // Keeps only the last transaction.
     let engine = Memory::new(SystemClock).keep_changes(KeepChanges { age: Duration::from_secs(3600), bytes: 1 });
     let guard = place.runtime.enter();
-    place.control = Some(ControlSocket::start(&place.data(), engine.snapshots(), engine.change_log()).unwrap());
+    place.control = Some(ControlSocket::start(&place.data(), engine.snapshots(), engine.dated_change_log()).unwrap());
     drop(guard);
     let change = |place: &Place, number: u8| {
         let rule = CorsRule::new(&format!("https://{number}.example"), "GET", "", "", 60).unwrap();
@@ -418,6 +424,26 @@ fn logs_of_different_folders_are_not_mixed_up() {
     }
     assert_eq!(place.repository().parts().unwrap().len(), 2);
     assert_eq!(expected.tables.len(), 1);
+}
+
+#[test]
+fn a_part_contains_what_was_acknowledged_until_its_end_but_was_not_synced() {
+    let mut place = Place::with(Durability::Interval(Duration::from_millis(300)));
+    place.apply(&Operation::CreateTable(0));
+    place.follow().unwrap();
+    for value in 0..3 {
+        let (expected, _, time) = put(&place, value);
+        place.follow().unwrap();
+        assert_eq!(place.restore(&format!("{value}"), Target::Time(time)).unwrap().0, expected);
+        // Later transactions are not later additions to the same time.
+        let covered = place.repository().logs().unwrap().remove(0);
+        let parts = place.repository().log(&covered).unwrap().unwrap().names().unwrap();
+        let until = parts.last().unwrap().range.until;
+        let (_, _, later) = put(&place, 100 + value);
+        place.follow().unwrap();
+        assert!(until < later);
+        assert_eq!(place.restore(&format!("{value}-until"), Target::Time(until)).unwrap().0, expected);
+    }
 }
 
 #[test]

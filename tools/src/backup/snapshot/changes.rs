@@ -11,9 +11,9 @@
 use super::frames::{json, read_frame, unknown, write_frame, write_json};
 use crate::backup::repository::{TRANSACTION_BYTES_MAX, push_transaction, seven_digits};
 use anyhow::{Context, anyhow, bail};
-use engine::{ChangeLog, ChangePage, ChangeSelection, ChangesError, KeptChanges, SnapshotError};
-use model::clock::SystemClock;
-use model::{Clock, DateTime};
+use engine::changes::{ChangesEnd, DatedChangeLog};
+use engine::{ChangePage, ChangeSelection, ChangesError, KeptChanges, SnapshotError};
+use model::DateTime;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// The change log of a data folder, as a server offers it to commands.
 #[derive(Clone)]
 pub(super) struct OfferedLog {
-    pub(super) log: Arc<dyn ChangeLog>,
+    pub(super) log: Arc<dyn DatedChangeLog>,
     pub(super) id: String,
     /// The runtime on which the log is read.
     pub(super) runtime: Handle,
@@ -44,8 +44,7 @@ pub(in crate::backup) struct ChangesHeader {
     pub(in crate::backup) first: u64,
     /// The position after the last transaction.
     pub(in crate::backup) next: u64,
-    /// The time by the server's clock before `next` was determined: all transactions that were acknowledged until then
-    /// have positions before `next`.
+    /// A time at which `next` was the end of the log: all transactions from `next` on have later times.
     time: String,
 }
 
@@ -67,12 +66,16 @@ impl OfferedLog {
         Err(SnapshotError::Sink(io::Error::other("the last transactions have not reached the disk")))
     }
 
-    /// Sends all transactions from a position on, up to the end of the log at the time of the call. If the log no
-    /// longer reaches the position, only the header is sent.
+    /// Sends all transactions from a position on, up to the end of the log at the time of the call, as soon as they are
+    /// on disk. If the log no longer reaches the position, only the header is sent.
     pub(super) fn send(&self, out: &mut impl Write, from: u64) -> Result<(), SnapshotError> {
         let failed = SnapshotError::Sink;
-        let time = seven_digits(SystemClock.now());
-        let KeptChanges { first, next } = self.log.kept();
+        let end = self.runtime.block_on(self.log.end());
+        let ChangesEnd { next, time } = end.map_err(|error| failed(io::Error::other(error)))?;
+        // What is not on disk yet could have been acknowledged, and belongs to the time.
+        self.wait_for(next)?;
+        let KeptChanges { first, .. } = self.log.kept();
+        let time = seven_digits(time);
         write_json(out, b'L', &ChangesHeader { log: self.id.clone(), first, next, time }).map_err(failed)?;
         let (mut at, everything) = (from, ChangeSelection::default());
         while (first..next).contains(&at) {

@@ -18,7 +18,8 @@ use super::changes::{IncomingChanges, OfferedLog};
 use super::frames::{send_failure, send_refusal, send_snapshot};
 use super::log_id::{read_log_id, read_or_create_log_id};
 use anyhow::{Context, anyhow};
-use engine::{ChangeLog, Snapshot, SnapshotError, Snapshots};
+use engine::changes::DatedChangeLog;
+use engine::{Snapshot, SnapshotError, Snapshots};
 use platform::local_socket::{self, Incoming, Listener, Stream};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -79,7 +80,11 @@ struct Offer {
 impl ControlSocket {
     /// Serves the socket of a data folder that this process has locked, on the current runtime. `log` is the change log
     /// of the folder if one is kept.
-    pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>, log: Option<Arc<dyn ChangeLog>>) -> io::Result<Self> {
+    pub fn start(
+        folder: &Path,
+        snapshots: Arc<dyn Snapshots>,
+        log: Option<Arc<dyn DatedChangeLog>>,
+    ) -> io::Result<Self> {
         let log_id = if log.is_some() { Some(read_or_create_log_id(folder)?) } else { read_log_id(folder)? };
         let offered = |(log, id)| OfferedLog { log, id, runtime: Handle::current() };
         let offer = Arc::new(Offer { snapshots, log: log.zip(log_id.clone()).map(offered), log_id });
