@@ -2,14 +2,18 @@
 //!
 //! Nothing is remembered between runs: the backups and the parts in the repository say where the log continues. The
 //! repository is opened for each step, so that another process can remove old backups between two steps.
+//!
+//! If an old copy of the data folder was put back, its log has the same identifier, but other transactions from some
+//! position on. Therefore, the last transaction before the position is read again, and compared.
 
 use super::address::RepositoryAddress;
-use super::coverage::ListedParts;
+use super::coverage::{Continuation, ListedParts};
 use super::create::{self, BackupSummary};
-use super::repository::{PartContent, PartName, RemovalSummary, Repository};
+use super::repository::{PartContent, PartName, RemovalSummary, Repository, skip_before};
 use super::snapshot::{request_changes, request_server_snapshot};
 use crate::terminal::{Progress, notice};
 use anyhow::{Context, ensure};
+use engine::ChangedTransaction;
 use model::DateTime;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +24,11 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A position that no log reaches: only the header is sent.
 const NO_POSITION: u64 = u64::MAX;
+/// How many positions are read again if the repository contains no transaction. Some have no transaction.
+const OVERLAP: u64 = 1024;
+
+const PUT_BACK: &str = "If an old copy of the folder was put back, remove its file rowhouse.log-id and its folder archive while \
+    no server is running: a new log then begins";
 
 pub(super) struct Follower<R> {
     pub(super) data: PathBuf,
@@ -43,9 +52,30 @@ pub(super) enum FollowStep {
 pub(super) struct FollowedLog {
     id: String,
     /// `None` if the log continues no backup.
-    next: Option<u64>,
+    end: Option<StoredEnd>,
     /// Parts without transactions. The next part makes them superfluous.
     empty: Vec<PartName>,
+}
+
+/// The end of what the repository contains of a log.
+#[derive(Debug)]
+struct StoredEnd {
+    /// The position after it.
+    next: u64,
+    /// The last transaction in the parts. `None` if they contain none.
+    last: Option<ChangedTransaction>,
+    /// No transaction before `next` is later.
+    until: DateTime,
+}
+
+impl StoredEnd {
+    /// Returns whether a log that has this transaction as the last one before `next` is the log in the repository.
+    fn continues(&self, before: Option<&ChangedTransaction>) -> bool {
+        match &self.last {
+            Some(last) => before == Some(last),
+            None => before.is_none_or(|before| before.time <= self.until),
+        }
+    }
 }
 
 impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
@@ -98,7 +128,7 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         if self.add(log, stop)? {
             return Ok(());
         }
-        log.next = Some(self.back_up(log, progress, stop)?);
+        log.end = Some(self.back_up(log, progress, stop)?);
         ensure!(
             self.add(log, stop)?,
             "the server dropped changes before the backup was complete: keep more of the log with --keep-log and --keep-log-mib"
@@ -113,38 +143,66 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         let parts = ListedParts::list(&repository)?;
         let empty = parts.iter().filter(|(log, _)| *log == header.log).flat_map(|(_, parts)| parts);
         let empty = empty.filter(|part| part.is_empty()).cloned().collect();
-        let mut next: Option<u64> = None;
+        let mut end: Option<StoredEnd> = None;
         for backup in repository.backups()? {
             // A backup that cannot be read is no reason to make another one as long as there is a readable one.
             let Ok(manifest) = repository.manifest(&backup) else { continue };
             let continuation = parts.continuation(&manifest).filter(|continuation| continuation.log.id == header.log);
-            let reached = continuation.map(|continuation| continuation.next).filter(|next| *next >= header.first);
-            next = reached.into_iter().chain(next).min();
+            let Some(Continuation { next, until, parts, .. }) = continuation else { continue };
+            if next < header.first || end.as_ref().is_some_and(|end| end.next <= next) {
+                continue;
+            }
+            match last_transaction(&repository, &header.log, &parts) {
+                Ok(last) => {
+                    let latest = manifest.latest()?;
+                    end = Some(StoredEnd { next, last, until: until.map_or(latest, |until| until.max(latest)) });
+                }
+                Err(error) => notice(format_args!("a backup is not continued: {error:#}")),
+            }
         }
-        Ok(FollowedLog { id: header.log, next, empty })
+        Ok(FollowedLog { id: header.log, end, empty })
     }
 
     /// Adds the log from the position on. Returns false if the log no longer reaches it.
     fn add(&mut self, log: &mut FollowedLog, stop: &AtomicBool) -> anyhow::Result<bool> {
-        let Some(next) = log.next else { return Ok(false) };
-        let mut incoming = request_changes(&self.data, next)?;
+        let Some(end) = &log.end else { return Ok(false) };
+        let next = end.next;
+        let mut from = end.last.as_ref().map_or(next.saturating_sub(OVERLAP), |last| last.position);
+        let mut incoming = request_changes(&self.data, from)?;
+        if end.last.is_none() && (from + 1..=next).contains(&incoming.header.first) {
+            from = incoming.header.first;
+            incoming = request_changes(&self.data, from)?;
+        }
         let header = incoming.header.clone();
         ensure!(header.log == log.id, "the data folder now has a different log");
-        if next < header.first {
+        if from < header.first {
             return Ok(false);
         }
         ensure!(
             next <= header.next,
-            "the data folder {} is older than the repository {}: its log ends before position {}, but the repository \
-             contains {next} already. If an old copy of the folder was put back, remove its file rowhouse.log-id while no \
-             server is running",
-            self.data.display(),
-            self.to,
+            "{}: its log ends before position {}, but the repository contains {next} already. {PUT_BACK}",
+            self.mismatch(),
             header.next
         );
         let repository = Repository::create_or_open(&self.to)?;
         let mut part = PartContent::new(next);
-        while incoming.next(|next, transactions| part.push(next, transactions))? {
+        let (mut before, mut is_compared) = (None, false);
+        while incoming.next(|after, transactions| {
+            let rest = skip_before(transactions, next, |transaction| before = Some(transaction))?;
+            if after < next {
+                return Ok(());
+            }
+            if !is_compared {
+                let end = log.end.as_ref();
+                ensure!(
+                    end.is_some_and(|end| end.continues(before.as_ref())),
+                    "{}: the last transaction before position {next} is a different one. {PUT_BACK}",
+                    self.mismatch()
+                );
+                is_compared = true;
+            }
+            part.push(after, rest)
+        })? {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             if part.is_full() {
                 let rest = PartContent::new(part.next());
@@ -162,9 +220,10 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         part: PartContent,
         until: Option<DateTime>,
     ) -> anyhow::Result<()> {
-        let transactions = part.transactions();
+        let (transactions, last) = (part.transactions(), part.last().cloned());
         let part = repository.add_part(&log.id, part, until)?;
-        log.next = Some(part.range.next);
+        let last = last.or_else(|| log.end.take()?.last);
+        log.end = Some(StoredEnd { next: part.range.next, last, until: part.range.until });
         log.empty.retain(|empty| *empty != part);
         repository.remove_parts(&log.id, &std::mem::take(&mut log.empty))?;
         if part.is_empty() {
@@ -173,16 +232,40 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         (self.report)(FollowStep::Added { part, transactions })
     }
 
-    /// Returns the position at which the log continues the new backup.
-    fn back_up(&mut self, log: &FollowedLog, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<u64> {
+    fn mismatch(&self) -> String {
+        format!("the data folder {} does not continue the repository {}", self.data.display(), self.to)
+    }
+
+    /// Returns where the log continues the new backup.
+    fn back_up(&mut self, log: &FollowedLog, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<StoredEnd> {
         let repository = Repository::create_or_open(&self.to)?;
         repository.begin_backup()?;
         let input = request_server_snapshot(&self.data)?;
         let summary = create::create(input, &repository, progress, stop)?;
         let position = summary.log.as_ref().filter(|position| position.id == log.id).map(|log| log.position);
-        let position = position.context("the snapshot does not name the position of the log")?;
+        let next = position.context("the snapshot does not name the position of the log")?;
+        let end = StoredEnd { next, last: None, until: repository.manifest(&summary.id)?.latest()? };
         let removed = self.keep.map(|count| repository.remove_old(count, &summary.id)).transpose()?;
         (self.report)(FollowStep::BackedUp(Box::new(summary), removed.unwrap_or_default()))?;
-        Ok(position)
+        Ok(end)
     }
+}
+
+/// Returns the last transaction in successive parts, if they contain one.
+fn last_transaction(
+    repository: &Repository,
+    log: &str,
+    parts: &[PartName],
+) -> anyhow::Result<Option<ChangedTransaction>> {
+    for part in parts.iter().rev().filter(|part| !part.is_empty()) {
+        let mut last = None;
+        repository.each_transaction(log, part, &repository.part(log, part)?, |transaction| {
+            last = Some(transaction);
+            Ok(())
+        })?;
+        if last.is_some() {
+            return Ok(last);
+        }
+    }
+    Ok(None)
 }

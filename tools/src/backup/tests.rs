@@ -426,6 +426,63 @@ fn logs_of_different_folders_are_not_mixed_up() {
     assert_eq!(expected.tables.len(), 1);
 }
 
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (entry, target) = (entry.as_ref().unwrap(), to.join(entry.as_ref().unwrap().file_name()));
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn two_histories_are_not_mixed_if_an_old_copy_of_the_folder_is_put_back() {
+    // The number of transactions that are shipped, besides those in the backup.
+    for shipped in [3, 0] {
+        let mut place = Place::new();
+        place.apply(&Operation::CreateTable(0));
+        put(&place, 0);
+        place.stop();
+        let copy = place.folder.path().join("copy");
+        copy_folder(&place.data(), &copy);
+        place.start();
+        put(&place, 1);
+        place.follow().unwrap();
+        (0..shipped).for_each(|value| drop(put(&place, 10 + value)));
+        place.follow().unwrap();
+        let next = state(&*place.engine().snapshots()).1;
+        let mut highest = next;
+        // The log is shorter than the repository, as long, and longer.
+        for more in [1, 1 + shipped, 4 + shipped] {
+            place.stop();
+            std::fs::remove_dir_all(place.data()).unwrap();
+            copy_folder(&copy, &place.data());
+            place.start();
+            place.followed = None;
+            (0..more).for_each(|value| drop(put(&place, 20 + value)));
+            let reached = state(&*place.engine().snapshots()).1;
+            highest = highest.max(reached);
+            let error = place.follow().unwrap_err().to_string();
+            assert!(error.contains("does not continue"), "{shipped}, {reached} of {next}: {error}");
+            assert!(error.contains("rowhouse.log-id"), "{error}");
+        }
+        place.stop();
+        std::fs::remove_file(place.data().join("rowhouse.log-id")).unwrap();
+        std::fs::remove_dir_all(place.data().join("archive")).unwrap();
+        place.start();
+        place.followed = None;
+        assert_eq!(place.follow().unwrap().len(), 2, "a backup and a part");
+        let (expected, after, time) = put(&place, 40);
+        assert!(after > highest + 10, "no position is used again");
+        place.follow().unwrap();
+        assert_eq!(place.restore("after", Target::Time(time)).unwrap().0, expected);
+        assert!(verify(&place.address(), true, false).unwrap());
+    }
+}
+
 #[test]
 fn a_part_contains_what_was_acknowledged_until_its_end_but_was_not_synced() {
     let mut place = Place::with(Durability::Interval(Duration::from_millis(300)));
@@ -436,8 +493,7 @@ fn a_part_contains_what_was_acknowledged_until_its_end_but_was_not_synced() {
         place.follow().unwrap();
         assert_eq!(place.restore(&format!("{value}"), Target::Time(time)).unwrap().0, expected);
         // Later transactions are not later additions to the same time.
-        let covered = place.repository().logs().unwrap().remove(0);
-        let parts = place.repository().log(&covered).unwrap().unwrap().names().unwrap();
+        let (_, parts) = place.repository().parts().unwrap().pop_first().unwrap();
         let until = parts.last().unwrap().range.until;
         let (_, _, later) = put(&place, 100 + value);
         place.follow().unwrap();

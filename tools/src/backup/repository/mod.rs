@@ -27,7 +27,7 @@ pub(super) use manifest::{
     AccountEntry, BackupManifest, ChunkEntry, LogPosition, TableContent, TableEntry, name_of_time, seven_digits,
 };
 pub(super) use parts::{PartContent, PartName, PartRange};
-pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction};
+pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction, skip_before};
 
 use crate::backup::address::RepositoryAddress;
 use anyhow::{Context, bail, ensure};

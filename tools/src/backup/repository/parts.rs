@@ -122,25 +122,28 @@ pub(in crate::backup) struct PartContent {
     first: u64,
     next: u64,
     times: Option<(DateTime, DateTime)>,
+    last: Option<ChangedTransaction>,
     transactions: u64,
     bytes: Vec<u8>,
 }
 
 impl PartContent {
     pub(in crate::backup) fn new(first: u64) -> Self {
-        Self { first, next: first, times: None, transactions: 0, bytes: vec![0; HEADER_BYTES] }
+        Self { first, next: first, times: None, last: None, transactions: 0, bytes: vec![0; HEADER_BYTES] }
     }
 
     /// Adds all transactions up to `next`, as consecutive bytes.
     pub(in crate::backup) fn push(&mut self, next: u64, transactions: &[u8]) -> anyhow::Result<()> {
         ensure!(self.next <= next, "the log goes back from position {} to {next}", self.next);
         let mut last = self.times.map_or(DateTime::MIN, |(_, last)| last);
-        each_transaction(transactions, |ChangedTransaction { position, time, .. }| {
+        each_transaction(transactions, |transaction| {
+            let ChangedTransaction { position, time, .. } = transaction;
             ensure!((self.next..next).contains(&position), "transaction {position} is outside of its range");
             ensure!(last <= time, "the time of transaction {position} is earlier than the time of its predecessor");
             last = time;
             self.times = Some((self.times.map_or(time, |(first, _)| first), time));
             self.transactions += 1;
+            self.last = Some(transaction);
             Ok(())
         })?;
         self.bytes.extend_from_slice(transactions);
@@ -154,6 +157,11 @@ impl PartContent {
 
     pub(in crate::backup) fn transactions(&self) -> u64 {
         self.transactions
+    }
+
+    /// Returns the last transaction.
+    pub(in crate::backup) fn last(&self) -> Option<&ChangedTransaction> {
+        self.last.as_ref()
     }
 
     pub(in crate::backup) fn is_full(&self) -> bool {

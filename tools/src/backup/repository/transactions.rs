@@ -103,6 +103,24 @@ pub(in crate::backup) fn each_transaction(
     Ok(())
 }
 
+/// Passes the transactions before a position to the sink, and returns the bytes of the others.
+pub(in crate::backup) fn skip_before(
+    mut bytes: &[u8],
+    position: u64,
+    mut sink: impl FnMut(ChangedTransaction),
+) -> anyhow::Result<&[u8]> {
+    while !bytes.is_empty() {
+        let mut rest = bytes;
+        let transaction = split_transaction(&mut rest).context("the transactions are malformed")?;
+        if transaction.position >= position {
+            break;
+        }
+        sink(transaction);
+        bytes = rest;
+    }
+    Ok(bytes)
+}
+
 /// Returns `None` if the bytes do not begin with a transaction.
 fn split_transaction(rest: &mut &[u8]) -> Option<ChangedTransaction> {
     let position = u64::from_be_bytes(take(rest)?);

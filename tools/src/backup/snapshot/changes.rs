@@ -80,11 +80,13 @@ impl OfferedLog {
         let (mut at, everything) = (from, ChangeSelection::default());
         while (first..next).contains(&at) {
             let read = self.log.read(at, &everything, TRANSACTIONS_BYTES);
-            let page = self.runtime.block_on(read).map_err(|error| match error {
-                ChangesError::Fault(fault) => SnapshotError::Fault(fault),
-                dropped @ ChangesError::Dropped(_) => SnapshotError::Sink(io::Error::other(dropped)),
-            })?;
-            at = send_page(out, at, &page).map_err(failed)?;
+            match self.runtime.block_on(read) {
+                Ok(page) => at = send_page(out, at, &page).map_err(failed)?,
+                // The position was skipped, and not dropped.
+                Err(ChangesError::Dropped(next)) if next > at && self.log.kept().first <= at => at = next,
+                Err(ChangesError::Fault(fault)) => return Err(SnapshotError::Fault(fault)),
+                Err(dropped) => return Err(failed(io::Error::other(dropped))),
+            }
         }
         write_frame(out, b'Z', &[]).and_then(|()| out.flush()).map_err(failed)
     }
