@@ -229,7 +229,9 @@ impl Embedded {
         let shared = Arc::new(state);
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
-        let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
+        let (keeper, requests) = std_mpsc::channel();
+        let keeper = bounds.map(|_| keeper);
+        let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes, keeper };
         let mut threads = Threads { committer: None, others: Vec::new() };
         let compacted = disk.clone();
         let compact = move |shared: &EmbeddedState, stop: &_| upkeep::compaction::compact(shared, &compacted, stop);
@@ -237,8 +239,9 @@ impl Embedded {
         threads.begin("flusher", &shared, upkeep::background::flush).map_err(thread_error)?;
         if let Some(bounds) = bounds {
             let kept = disk.clone();
-            let keep =
-                move |shared: &EmbeddedState, stop: &_| changes::keeping::keep(shared, bounds, &kept, is_standby, stop);
+            let keep = move |shared: &EmbeddedState, stop: &_| {
+                changes::keeping::keep(shared, bounds, &kept, is_standby, (&requests, stop));
+            };
             threads.begin("log keeper", &shared, keep).map_err(thread_error)?;
         }
         let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
@@ -266,7 +269,7 @@ impl Embedded {
                 next_table_id: recovered.next_table_id,
                 purges,
                 builds,
-                space: FreeSpace::new(path, options.min_free_bytes),
+                space: FreeSpace::new(disk.clone()),
                 recent: RecentWrites::new(),
                 outage: None,
                 keeps_changes: bounds.is_some(),

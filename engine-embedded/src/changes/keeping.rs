@@ -3,7 +3,7 @@
 
 use crate::disk::layout::{self, DeletedTable};
 use crate::disk::payload::{Operations, Origin};
-use crate::disk::space::Disk;
+use crate::disk::space::{Disk, RoomRequest};
 use crate::disk::storage_error::StorageError;
 use crate::log::archive::Archive;
 use crate::log::options::SEGMENT_BYTES;
@@ -11,33 +11,56 @@ use crate::log::real_disk::RealDisk;
 use crate::state::EmbeddedState;
 use engine::KeepChanges;
 use engine::parts::monotonic;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// The interval at which the free space is checked. It must be shorter than the time in which writers fill
-/// [`ROOM_BYTES_MIN`].
+/// The interval at which the free space is checked, also while a segment is compressed. Writers that fill
+/// [`ROOM_BYTES_MIN`] in less time send a [`RoomRequest`] before they are refused.
 const SPACE_INTERVAL: Duration = Duration::from_millis(100);
 /// The interval at which the age and the size are checked.
 const AGE_INTERVAL: Duration = Duration::from_secs(5);
-/// If fewer bytes can be written before writes are refused, the oldest kept segment is dropped.
+/// If fewer bytes can be written before writes are refused, the oldest kept segments are dropped.
 const ROOM_BYTES_MIN: u64 = 2 * SEGMENT_BYTES;
+/// The number of bytes that are then made free in addition: the size of a segment that is compressed. Otherwise, the
+/// compression would be the next to find too little room.
+const ROOM_BYTES_MORE: u64 = SEGMENT_BYTES;
 /// The number of names that are removed in one transaction.
 const NAMES_MAX: usize = 1024;
 
 /// Runs until the engine closes.
-pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, is_standby: bool, stop: &Receiver<()>) {
+pub(crate) fn keep(
+    shared: &EmbeddedState,
+    bounds: KeepChanges,
+    disk: &Disk,
+    is_standby: bool,
+    (requests, stop): (&Receiver<RoomRequest>, &Receiver<()>),
+) {
     let Some(archive) = shared.storage.upkeep.archive() else { return };
     let mut checked: Option<Instant> = None;
     let mut has_failed = false;
-    let mut is_stopped = false;
-    while !is_stopped && stop.recv_timeout(SPACE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    let is_stopped = || stop.try_recv() != Err(TryRecvError::Empty);
+    // A request that was received while a segment was compressed.
+    let mut request = None;
+    loop {
+        // `disk` holds a sender, so this waits.
+        request = request.or_else(|| requests.recv_timeout(SPACE_INTERVAL).ok());
+        if is_stopped() {
+            return;
+        }
         let is_due = checked.is_none_or(|at| at.elapsed() >= AGE_INTERVAL);
         let mut step = || -> Result<(), StorageError> {
             archive.remove_unreadable()?;
-            make_room(shared, archive, disk)?;
+            let asked = request.take();
+            make_room(shared, archive, disk, asked.as_ref().map_or(0, |request| request.bytes))?;
+            drop(asked);
+            let mut room_checked = monotonic::now();
             shared.storage.upkeep.keep(shared.storage.tree.persisted(), &mut |pause| {
-                is_stopped = stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
-                !is_stopped
+                request = requests.recv_timeout(pause).ok();
+                let is_room_due = room_checked.elapsed() >= SPACE_INTERVAL;
+                if is_room_due {
+                    room_checked = monotonic::now();
+                }
+                request.is_none() && !is_stopped() && !(is_room_due && disk.room_bytes() < ROOM_BYTES_MIN)
             })?;
             if is_due {
                 drop_excess(archive, bounds, shared.clock.now().ticks())?;
@@ -61,9 +84,18 @@ pub(crate) fn keep(shared: &EmbeddedState, bounds: KeepChanges, disk: &Disk, is_
     }
 }
 
-/// Prefers new writes to old log.
-pub(super) fn make_room(shared: &EmbeddedState, archive: &Archive<RealDisk>, disk: &Disk) -> Result<(), StorageError> {
-    while disk.room_bytes() < ROOM_BYTES_MIN {
+/// Prefers new writes to old log. `bytes` is how much must be writable, if that is more than [`ROOM_BYTES_MIN`].
+pub(super) fn make_room(
+    shared: &EmbeddedState,
+    archive: &Archive<RealDisk>,
+    disk: &Disk,
+    bytes: u64,
+) -> Result<(), StorageError> {
+    let needed = bytes.max(ROOM_BYTES_MIN);
+    if disk.room_bytes() >= needed {
+        return Ok(());
+    }
+    while disk.room_bytes() < needed.saturating_add(ROOM_BYTES_MORE) {
         let Some(dropped) = archive.drop_oldest()? else {
             let storage = &shared.storage;
             return Ok(storage.upkeep.release_without_keeping(storage.tree.persisted())?);

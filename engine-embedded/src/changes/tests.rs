@@ -1,17 +1,17 @@
 //! The kept log of an engine: what survives restarts, and what is dropped when.
 
 use super::keeping::{drop_excess, make_room, remove_names};
-use crate::disk::space::Disk;
+use crate::disk::space::{Disk, FreeSpace, bounded};
 use crate::log::archive::ArchivedSegment;
 use crate::{Embedded, EmbeddedOptions, KeptLog};
 use engine::changes::{
     ChangeEffect, ChangeSelection, ChangedTransaction, ChangesError, DatedChangeLog, first_position,
 };
 use engine::{ChangeLog, Engine, KeepChanges, TableKey};
-use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, table};
-use model::DateTime;
+use engine_contract::support::{ManualClock, START_TICKS, commit_one, insert, key, properties, table};
+use model::{DateTime, EdmValue, Mutation, Transaction};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -164,11 +164,11 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     super::keeping::forget_names(&engine.shared, archive_of).unwrap();
     assert_eq!(names(), 0);
 
-    let has_room = Disk { folder: folder.path().to_owned(), reserve_bytes: 0 };
-    make_room(&engine.shared, archive_of, &has_room).unwrap();
+    let has_room = Disk { folder: folder.path().to_owned(), reserve_bytes: 0, keeper: None };
+    make_room(&engine.shared, archive_of, &has_room, 0).unwrap();
     assert_eq!(segments(&engine), [third]);
     let is_full = Disk { reserve_bytes: u64::MAX, ..has_room };
-    make_room(&engine.shared, archive_of, &is_full).unwrap();
+    make_room(&engine.shared, archive_of, &is_full, 0).unwrap();
     assert_eq!(segments(&engine), []);
     let kept = log.kept();
     assert!(kept.first >= third.end.get() && kept.first <= kept.next, "{kept:?}");
@@ -226,4 +226,67 @@ async fn what_follows_the_end_of_a_log_is_later() {
         commit_one(&engine, &table("Table0"), insert("q", &step.to_string(), 1)).await.unwrap();
         assert!(read_all(&log, end.next).await[0].time > end.time);
     }
+}
+
+/// The disk is large for the keeper, so it drops log only because it is asked to.
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_log_is_dropped_when_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_TICKS);
+    let (engine, _log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
+    fill(&engine, &clock).await;
+    assert_eq!(segments(&engine).len(), 3);
+    assert!(engine.disk.drop_kept_log(0));
+    assert_eq!(segments(&engine).len(), 3);
+    assert!(engine.disk.drop_kept_log(u64::MAX));
+    assert_eq!(segments(&engine), []);
+}
+
+#[test]
+fn space_becomes_low_only_after_kept_log_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    bounded::limit(folder.path(), 1000);
+    let kept = folder.path().join("kept");
+    std::fs::write(&kept, [0; 200]).unwrap();
+    let (keeper, requests) = mpsc::channel();
+    let mut space = FreeSpace::new(Disk { folder: folder.path().to_owned(), reserve_bytes: 900, keeper: Some(keeper) });
+    let answering = std::thread::spawn(move || {
+        let first = requests.recv().unwrap();
+        std::fs::remove_file(kept).unwrap();
+        drop(first);
+        requests.recv().map(drop)
+    });
+    assert!(!space.is_low());
+    drop(space);
+    assert!(answering.join().unwrap().is_err(), "it was asked once");
+}
+
+/// A fast writer must not be refused while any log is kept: neither while a segment is compressed, nor because a merge
+/// lacks room.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes 2 GB"]
+async fn a_fast_writer_on_a_small_disk_is_never_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    bounded::limit(folder.path(), 700 << 20);
+    let kept_log = KeptLog::Within(BOUNDS);
+    let options = EmbeddedOptions { kept_log, min_free_bytes: 50 << 20, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    engine.create_table(&table("Kept")).await.unwrap();
+    let mut random = test_support::Random::new(1);
+    let mut bytes = vec![0; 500_000];
+    for part in bytes.chunks_mut(8) {
+        part.copy_from_slice(&random.number().to_be_bytes()[..part.len()]);
+    }
+    for number in 0..3000_u32 {
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        let mut properties = properties(&[("value", i64::from(number))]);
+        for part in 0..8 {
+            properties.push(&format!("part{part}"), EdmValue::Binary(&bytes[part * 60_000..][..60_000]));
+        }
+        let put = Mutation::InsertOrReplace { key: key("p", &(number % 20).to_string()), properties };
+        let written = engine.commit(&table("Kept"), Transaction::single(put)).await;
+        assert!(written.is_ok(), "write {number}: {:?}, {:?}", written.map(drop), segments(&engine));
+    }
+    let log = engine.change_log().unwrap();
+    assert!(log.kept().first > 1, "the disk was too large");
 }

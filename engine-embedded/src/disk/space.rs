@@ -7,6 +7,7 @@ use engine::figures::DiskFigures;
 use engine::parts::monotonic;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// The time for which a measurement of the free space is reused. At a gigabyte per second, 100 MB can be written in
@@ -15,27 +16,34 @@ const READING_AGE_MAX: Duration = Duration::from_millis(100);
 /// Once space is low, writes are accepted again only when the free space exceeds the reserve by this fraction of the
 /// reserve. Otherwise, every file that is created or deleted could change whether writes are accepted.
 const MARGIN_DIVISOR: u64 = 16;
+/// The time for which a thread waits until kept log is dropped. A block that is compressed at the same time is synced
+/// first.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct FreeSpace {
-    folder: PathBuf,
-    reserve_bytes: u64,
+    disk: Disk,
     checked_at: Option<Instant>,
     is_low: bool,
 }
 
 impl FreeSpace {
-    pub(crate) fn new(folder: &Path, reserve_bytes: u64) -> Self {
-        Self { folder: folder.to_owned(), reserve_bytes, checked_at: None, is_low: false }
+    pub(crate) fn new(disk: Disk) -> Self {
+        Self { disk, checked_at: None, is_low: false }
     }
 
-    /// Queries the file system at most ten times per second.
+    /// Queries the file system at most ten times per second. Before space becomes low, kept log is dropped.
     pub(crate) fn is_low(&mut self) -> bool {
-        if self.reserve_bytes == 0 {
+        let Disk { reserve_bytes, .. } = self.disk;
+        if reserve_bytes == 0 {
             return false;
         }
         if self.checked_at.is_none_or(|at| at.elapsed() >= READING_AGE_MAX) {
-            match free_bytes(&self.folder) {
+            let mut free = free_bytes(&self.disk.folder);
+            if !self.is_low && free.as_ref().is_ok_and(|free| *free < reserve_bytes) && self.disk.drop_kept_log(0) {
+                free = free_bytes(&self.disk.folder);
+            }
+            match free {
                 Ok(free) => self.record(free),
                 Err(error) => tracing::debug!(%error, "the free space of the data folder could not be read"),
             }
@@ -46,13 +54,13 @@ impl FreeSpace {
 
     /// Logs a message if the free space changes which writes are accepted.
     fn record(&mut self, free_bytes: u64) {
-        let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
-        let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);
+        let (folder, reserve_bytes) = (self.disk.folder.display(), self.disk.reserve_bytes);
+        let margin = if self.is_low { reserve_bytes / MARGIN_DIVISOR } else { 0 };
+        let is_low = free_bytes < reserve_bytes.saturating_add(margin);
         if is_low == self.is_low {
             return;
         }
         self.is_low = is_low;
-        let (folder, reserve_bytes) = (self.folder.display(), self.reserve_bytes);
         if is_low {
             tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full, so only deletions are accepted; free some disk space");
         } else {
@@ -66,6 +74,17 @@ impl FreeSpace {
 pub(crate) struct Disk {
     pub(crate) folder: PathBuf,
     pub(crate) reserve_bytes: u64,
+    /// Reaches the thread that drops kept log, if log is kept.
+    pub(crate) keeper: Option<Sender<RoomRequest>>,
+}
+
+/// Asks for the oldest part of the kept log to be dropped.
+#[derive(Debug)]
+pub(crate) struct RoomRequest {
+    /// How many bytes it must be possible to write afterwards.
+    pub(crate) bytes: u64,
+    /// Dropped with the request, which answers it.
+    _answer: Sender<()>,
 }
 
 impl Disk {
@@ -79,10 +98,55 @@ impl Disk {
     pub(crate) fn room_bytes(&self) -> u64 {
         self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
+
+    /// Waits until so much kept log is dropped that the given number of bytes can be written, or all of it. Returns
+    /// false if no log is kept.
+    pub(crate) fn drop_kept_log(&self, bytes: u64) -> bool {
+        let Some(keeper) = &self.keeper else { return false };
+        let (answer, answered) = channel();
+        let is_asked = keeper.send(RoomRequest { bytes, _answer: answer }).is_ok();
+        if is_asked {
+            let _answered = answered.recv_timeout(KEEPER_TIMEOUT);
+        }
+        is_asked
+    }
 }
 
 pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
+    #[cfg(test)]
+    if let Some(free) = bounded::free_bytes(folder) {
+        return Ok(free);
+    }
     fs4::available_space(folder)
+}
+
+/// Small disks for tests.
+#[cfg(test)]
+pub(crate) mod bounded {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::sync::Mutex;
+
+    static DISKS: Mutex<Vec<(PathBuf, u64)>> = Mutex::new(Vec::new());
+
+    /// Pretends that a folder is on a disk of the given size.
+    pub(crate) fn limit(folder: &Path, bytes: u64) {
+        DISKS.lock().unwrap().push((folder.to_owned(), bytes));
+    }
+
+    pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+        let size = DISKS.lock().unwrap().iter().find(|(path, _)| path == folder)?.1;
+        Some(size.saturating_sub(used_bytes(folder)))
+    }
+
+    /// Files can disappear at any time.
+    pub(crate) fn used_bytes(path: &Path) -> u64 {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
+        if !metadata.is_dir() {
+            return metadata.len();
+        }
+        fs::read_dir(path).map_or(0, |entries| entries.flatten().map(|entry| used_bytes(&entry.path())).sum())
+    }
 }
 
 #[cfg(test)]
@@ -93,14 +157,15 @@ mod tests {
     fn a_folder_has_free_space() {
         let folder = tempfile::tempdir().unwrap();
         assert!(free_bytes(folder.path()).unwrap() > 0);
-        assert!(!FreeSpace::new(folder.path(), 1).is_low());
-        assert!(FreeSpace::new(folder.path(), u64::MAX).is_low());
-        assert!(!FreeSpace::new(folder.path(), 0).is_low());
+        let disk = |reserve_bytes| Disk { folder: folder.path().to_owned(), reserve_bytes, keeper: None };
+        assert!(!FreeSpace::new(disk(1)).is_low());
+        assert!(FreeSpace::new(disk(u64::MAX)).is_low());
+        assert!(!FreeSpace::new(disk(0)).is_low());
     }
 
     #[test]
     fn space_that_was_low_must_exceed_the_reserve_by_a_margin() {
-        let mut space = FreeSpace::new(Path::new("/"), 1600);
+        let mut space = FreeSpace::new(Disk { folder: "/".into(), reserve_bytes: 1600, keeper: None });
         for (free, is_low) in [(1600, false), (1599, true), (1600, true), (1699, true), (1700, false), (1600, false)] {
             space.record(free);
             assert_eq!(space.is_low, is_low, "{free}");

@@ -5,7 +5,7 @@ use crate::disk::contents::{Contents, is_of_entity};
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, CatalogEntry, TableId};
 use crate::disk::payload::{Operations, Origin};
-use crate::disk::space::FreeSpace;
+use crate::disk::space::{self, FreeSpace};
 use crate::disk::storage::{OpenSettings, Storage};
 use crate::hardware::Crash;
 use crate::log::options::Durability;
@@ -25,7 +25,6 @@ use model::{
 use shuttle::future::block_on;
 use shuttle::thread::{self, JoinHandle};
 use std::panic::resume_unwind;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -135,7 +134,7 @@ impl Running {
             // There is no purger and no indexer.
             purges: mpsc::channel().0,
             builds: mpsc::channel().0,
-            space: FreeSpace::new(Path::new("/"), 0),
+            space: FreeSpace::new(space::Disk { folder: "/".into(), reserve_bytes: 0, keeper: None }),
             recent: RecentWrites::new(),
             outage: None,
             keeps_changes: false,
