@@ -11,6 +11,8 @@ use crate::log::real_disk::RealDisk;
 use crate::state::EmbeddedState;
 use engine::KeepChanges;
 use engine::parts::monotonic;
+use model::DateTime;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,7 @@ pub(crate) fn keep(
     let Some(archive) = shared.storage.upkeep.archive() else { return };
     let mut checked: Option<Instant> = None;
     let mut has_failed = false;
+    let mut ages = Ages::new(shared.clock.now());
     let is_stopped = || stop.try_recv() != Err(TryRecvError::Empty);
     // A request that was received while a segment was compressed.
     let mut request = None;
@@ -63,7 +66,9 @@ pub(crate) fn keep(
                 request.is_none() && !is_stopped() && !(is_room_due && disk.room_bytes() < ROOM_BYTES_MIN)
             })?;
             if is_due {
-                drop_excess(archive, bounds, shared.clock.now().ticks())?;
+                ages.see(archive);
+                let now = ages.now(shared.clock.now());
+                drop_excess(archive, bounds, now, |id| ages.is_seen_longer(id, bounds.age))?;
                 // A standby forgets them when its primary does.
                 if !is_standby {
                     forget_names(shared, archive)?;
@@ -110,12 +115,54 @@ pub(super) fn make_room(
     Ok(())
 }
 
-pub(super) fn drop_excess(archive: &Archive<RealDisk>, bounds: KeepChanges, now: i64) -> Result<(), StorageError> {
-    const TICKS_PER_SECOND: u64 = 10_000_000;
-    let age = bounds.age.as_secs().saturating_mul(TICKS_PER_SECOND);
+/// The ages of archived segments, which do not depend on the clock alone: it may be set.
+pub(super) struct Ages {
+    began: (DateTime, Instant),
+    /// When each archived segment was first seen.
+    seen: BTreeMap<u64, Instant>,
+}
+
+impl Ages {
+    pub(super) fn new(now: DateTime) -> Self {
+        Self { began: (now, monotonic::now()), seen: BTreeMap::new() }
+    }
+
+    /// Returns the time by the clock, or an earlier time if the clock was set forward since the start.
+    pub(super) fn now(&self, now: DateTime) -> i64 {
+        let elapsed = i64::try_from(self.began.1.elapsed().as_micros()).unwrap_or(i64::MAX).saturating_mul(10);
+        // A clock may be adjusted gradually.
+        let slack = elapsed / 64 + TICKS_PER_SECOND;
+        now.ticks().min(self.began.0.ticks().saturating_add(elapsed).saturating_add(slack))
+    }
+
+    pub(super) fn see(&mut self, archive: &Archive<RealDisk>) {
+        let segments = archive.segments();
+        self.seen.retain(|id, _| segments.first().is_some_and(|first| *id >= first.id));
+        for segment in segments {
+            self.seen.entry(segment.id).or_insert_with(monotonic::now);
+        }
+    }
+
+    /// Returns whether a segment has been archived for longer than a time. Its transactions are even older.
+    pub(super) fn is_seen_longer(&self, id: u64, age: Duration) -> bool {
+        self.seen.get(&id).is_some_and(|since| since.elapsed() > age)
+    }
+}
+
+const TICKS_PER_SECOND: i64 = 10_000_000;
+
+/// Drops the oldest segments that are too old, or too large together. `is_seen_long` says of a segment that it has been
+/// archived for too long, whatever its stamps say.
+pub(super) fn drop_excess(
+    archive: &Archive<RealDisk>,
+    bounds: KeepChanges,
+    now: i64,
+    is_seen_long: impl Fn(u64) -> bool,
+) -> Result<(), StorageError> {
+    let age = bounds.age.as_secs().saturating_mul(TICKS_PER_SECOND.unsigned_abs());
     let oldest_kept = now.unsigned_abs().saturating_sub(age);
     while let Some(oldest) = archive.oldest() {
-        let is_old = oldest.newest.unwrap_or_default() < oldest_kept;
+        let is_old = oldest.newest.unwrap_or_default() < oldest_kept || is_seen_long(oldest.id);
         if !is_old && archive.bytes() <= bounds.bytes {
             break;
         }

@@ -1,6 +1,6 @@
 //! The kept log of an engine: what survives restarts, and what is dropped when.
 
-use super::keeping::{drop_excess, make_room, remove_names};
+use super::keeping::{Ages, drop_excess, make_room, remove_names};
 use crate::disk::space::{Disk, FreeSpace, bounded};
 use crate::log::archive::ArchivedSegment;
 use crate::{Embedded, EmbeddedOptions, KeptLog};
@@ -146,9 +146,9 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
 
     // The first segment ends at the start, and the second one 100 seconds later.
     let age = KeepChanges { age: Duration::from_secs(150), ..BOUNDS };
-    drop_excess(archive_of, age, START_TICKS + 149 * SECOND).unwrap();
+    drop_excess(archive_of, age, START_TICKS + 149 * SECOND, |_| false).unwrap();
     assert_eq!(segments(&engine), [first, second, third]);
-    drop_excess(archive_of, age, START_TICKS + 200 * SECOND).unwrap();
+    drop_excess(archive_of, age, START_TICKS + 200 * SECOND, |_| false).unwrap();
     assert_eq!(segments(&engine), [second, third]);
     assert_eq!(log.kept().first, second.first.get());
     let names = || {
@@ -159,7 +159,7 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     super::keeping::forget_names(&engine.shared, archive_of).unwrap();
     assert_eq!(names(), 1, "the second segment mentions the deleted table");
 
-    drop_excess(archive_of, KeepChanges { bytes: third.bytes, ..BOUNDS }, START_TICKS).unwrap();
+    drop_excess(archive_of, KeepChanges { bytes: third.bytes, ..BOUNDS }, START_TICKS, |_| false).unwrap();
     assert_eq!(segments(&engine), [third]);
     super::keeping::forget_names(&engine.shared, archive_of).unwrap();
     assert_eq!(names(), 0);
@@ -226,6 +226,33 @@ async fn what_follows_the_end_of_a_log_is_later() {
         commit_one(&engine, &table("Table0"), insert("q", &step.to_string(), 1)).await.unwrap();
         assert!(read_all(&log, end.next).await[0].time > end.time);
     }
+}
+
+#[test]
+fn a_clock_that_is_set_does_not_end_the_kept_log() {
+    let hour = 3600 * SECOND;
+    let at = |ticks| DateTime::from_ticks(ticks).unwrap();
+    let ages = Ages::new(at(10 * hour));
+    for (now, expected) in [(10 * hour, 10 * hour), (9 * hour, 9 * hour)] {
+        assert_eq!(ages.now(at(now)), expected);
+    }
+    assert!(ages.now(at(1000 * hour)) < 11 * hour, "the clock was set forward");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_that_claims_to_be_from_the_future_is_not_kept_forever() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(START_TICKS);
+    let (engine, _log) = open(folder.path(), KeptLog::Within(BOUNDS), &clock);
+    fill(&engine, &clock).await;
+    let (archive, mut ages) = (engine.shared.storage.upkeep.archive().unwrap(), Ages::new(DateTime::MIN));
+    let age = Duration::from_millis(1);
+    ages.see(archive);
+    std::thread::sleep(2 * age);
+    let [first, ..] = segments(&engine)[..] else { panic!("nothing is archived") };
+    assert!(ages.is_seen_longer(first.id, age) && !ages.is_seen_longer(first.id, TIMEOUT));
+    drop_excess(archive, BOUNDS, 0, |id| ages.is_seen_longer(id, age)).unwrap();
+    assert_eq!(segments(&engine), []);
 }
 
 /// The disk is large for the keeper, so it drops log only because it is asked to.
