@@ -245,7 +245,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         log_file: None,
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
         metrics_per_table: args.metrics_per_table.unwrap_or(true),
-        keep_changes: keep_changes(args.keep_log.as_deref(), args.keep_log_mib)?,
+        keep_changes: keep_changes(args.keep_log.as_deref(), args.keep_log_mib, storage)?,
         standbys,
         confirmation_timeout,
         primary: None,
@@ -281,14 +281,15 @@ fn standbys(args: &ServeArgs, storage: &Storage) -> anyhow::Result<(Option<Token
     Ok((Some(Token::read(file)?), is_waiting.then_some(timeout)))
 }
 
-fn keep_changes(age: Option<&str>, mib: Option<u64>) -> anyhow::Result<Option<KeepChanges>> {
+fn keep_changes(age: Option<&str>, mib: Option<u64>, storage: &Storage) -> anyhow::Result<Option<KeepChanges>> {
     let Some(age) = age else {
         ensure!(mib.is_none(), "--keep-log-mib is the size of a log that is not kept: add --keep-log DURATION");
         return Ok(None);
     };
     let parsed = parse_duration(age).filter(|age| !age.is_zero());
     let age = parsed.with_context(|| format!("--keep-log is {age}: pass a number and s, m, h or d, such as 24h"))?;
-    let bytes = mib.unwrap_or(10 * 1024).checked_mul(1024 * 1024).context("--keep-log-mib is too large")?;
+    let default_mib = if matches!(storage, Storage::Memory) { 512 } else { 10 * 1024 };
+    let bytes = mib.unwrap_or(default_mib).checked_mul(1024 * 1024).context("--keep-log-mib is too large")?;
     Ok(Some(KeepChanges { age, bytes }))
 }
 

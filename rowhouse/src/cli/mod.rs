@@ -287,7 +287,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_KEEP_LOG", value_name = "DURATION")]
     pub keep_log: Option<String>,
 
-    /// Maximum size of the log that is kept for --keep-log, in MiB [default: 10240]
+    /// Maximum size of the log that is kept for --keep-log, in MiB; 512 with --in-memory [default: 10240]
     #[arg(long, env = "ROWHOUSE_KEEP_LOG_MIB", value_name = "MIB")]
     pub keep_log_mib: Option<u64>,
 
