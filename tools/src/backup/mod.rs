@@ -82,7 +82,9 @@ fn follow(args: &BackupArgs, data: &Path, to: &RepositoryAddress) -> anyhow::Res
         FollowStep::BackedUp(..) | FollowStep::Added { .. } => Ok(()),
     };
     let every = parse_duration(&args.every).filter(|every| !every.is_zero());
-    let every = every.with_context(|| format!("'{}' is not a valid value of --every: write it like 5s", args.every))?;
+    let every = every.with_context(|| {
+        format!("'{}' is not a valid value of --every: write a number and s, m, h or d, such as 5s", args.every)
+    })?;
     let keep = args.keep.map(usize::try_from).transpose()?;
     let follower = Follower { data: data.to_owned(), to: to.clone(), every, keep, report };
     if !is_quiet && !is_json {
