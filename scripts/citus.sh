@@ -38,7 +38,8 @@ if ! [ -e "$("$programs/pg_config" --sharedir 2>/dev/null)/extension/citus.contr
     exit 77
 fi
 
-# Each database has a Citus process on each node, and shards move by logical replication. If a node dies, the
+# Each database has a Citus process on each node, and shards move by logical replication. The change log of a database
+# needs a replication slot on each node, and the setting that marks the copies of moved shards. If a node dies, the
 # coordinating node soon resolves transactions that were prepared but not committed.
 settings="
 shared_preload_libraries = 'citus'
@@ -47,6 +48,9 @@ citus.recover_2pc_interval = 2s
 max_prepared_transactions = 300
 max_worker_processes = 100
 wal_level = logical
+citus.enable_change_data_capture = on
+max_replication_slots = 60
+max_wal_senders = 60
 "
 ports=() pids=()
 
