@@ -235,6 +235,13 @@ pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
     Ok((is_asked_for || entities) && !entries)
 }
 
+/// Creates the catalog again without the columns that were dropped. The shards of a table have no dropped columns, and
+/// while Citus's decoder converts between the two forms, it miscounts its memory until it never returns.
+const REBUILD_CATALOG: &str = "CREATE TABLE rowhouse_tables_rebuilt (LIKE rowhouse_tables INCLUDING ALL); \
+     INSERT INTO rowhouse_tables_rebuilt SELECT * FROM rowhouse_tables; \
+     DROP TABLE rowhouse_tables; \
+     ALTER TABLE rowhouse_tables_rebuilt RENAME TO rowhouse_tables";
+
 /// Distributes the entities and the entries of indexes over the Citus workers by their partition, and the leases by
 /// their number, so that none of them depends on the coordinator. The small tables are replicated to every node. Tables
 /// that are already distributed are not changed. Servers take turns.
@@ -242,6 +249,7 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
     let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [
+        ("rowhouse_tables", REBUILD_CATALOG),
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
         ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),
         ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
@@ -260,6 +268,9 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
         if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
             client.batch_execute(step).await.map_err(error)?;
+            if step == REBUILD_CATALOG {
+                continue;
+            }
             tracing::info!(table, "the table was distributed over the Citus nodes");
         }
     }
