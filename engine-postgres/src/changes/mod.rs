@@ -13,6 +13,7 @@
 
 pub(crate) mod decoder;
 pub(crate) mod pgoutput;
+pub(crate) mod placements;
 pub(crate) mod reading;
 pub(crate) mod removal;
 pub(crate) mod setup;
