@@ -98,7 +98,10 @@ impl<C: Clock> Postgres<C> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
         if options.keep_changes.is_some() {
-            Box::pin(changes::setup::prepare(&settings, dialect)).await?;
+            if dialect == Dialect::YugabyteDb {
+                return Err(StoreError::new("--keep-log is not supported on YugabyteDB yet; omit it".to_owned()));
+            }
+            Box::pin(changes::setup::prepare(&settings, names.is_distributed)).await?;
         }
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
         let is_logged = options.keep_changes.is_some();
@@ -129,7 +132,7 @@ impl<C: Clock> Postgres<C> {
                 tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
                 tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
             ]);
-        } else if dialect == Dialect::PostgreSql {
+        } else if dialect != Dialect::YugabyteDb {
             tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
         }
         let connections_max = options.connections_max.max(1) as u64;

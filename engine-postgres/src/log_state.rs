@@ -3,6 +3,7 @@
 use engine::figures::ChangeLogFigures;
 use engine::{KeepChanges, KeptChanges};
 use model::DateTime;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
@@ -16,7 +17,9 @@ pub(crate) struct LogState {
     next: watch::Sender<u64>,
     /// The size of the kept transactions, in bytes, and the time of the oldest one.
     size: Mutex<(u64, Option<DateTime>)>,
-    /// The size of the database's own log that has not been decoded yet, in bytes, while this server decodes it.
+    /// How far this server has decoded the log of each node.
+    decoded: Mutex<BTreeMap<i32, u64>>,
+    /// The size of the nodes' logs that has not been decoded yet, in bytes, while this server decodes them.
     undecoded_bytes: AtomicU64,
     is_decoding: AtomicBool,
 }
@@ -28,6 +31,7 @@ impl LogState {
             kept: Mutex::new(KeptChanges { first: 0, next: 0 }),
             next: watch::Sender::new(0),
             size: Mutex::default(),
+            decoded: Mutex::default(),
             undecoded_bytes: AtomicU64::new(0),
             is_decoding: AtomicBool::new(false),
         }
@@ -66,8 +70,15 @@ impl LogState {
         self.is_decoding.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_undecoded(&self, bytes: u64) {
-        self.undecoded_bytes.store(bytes, Ordering::Relaxed);
+    pub(crate) fn note_decoded(&self, decoded: BTreeMap<i32, u64>) {
+        *self.decoded.lock().unwrap_or_else(PoisonError::into_inner) = decoded;
+    }
+
+    /// Notes the ends of the nodes' logs.
+    pub(crate) fn note_ends(&self, ends: &BTreeMap<i32, u64>) {
+        let decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let undecoded = |(node, end): (&i32, &u64)| Some(end.saturating_sub(*decoded.get(node)?));
+        self.undecoded_bytes.store(ends.iter().filter_map(undecoded).sum(), Ordering::Relaxed);
     }
 
     pub(crate) fn figures(&self) -> ChangeLogFigures {

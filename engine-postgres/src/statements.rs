@@ -93,6 +93,9 @@ pub(crate) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET 
 
 /// Returns the deleted tables, and whether they may have had indexes.
 pub(crate) const DELETED_TABLES: &str = "SELECT id, generation > 0 FROM rowhouse_tables WHERE is_deleted ORDER BY id";
+/// Returns the tables among `$1` whose deletion is not in the change log yet.
+pub(crate) const LOGGED_TABLES: &str = "SELECT d.id FROM unnest($1::bigint[]) AS d (id), rowhouse_change_log AS l \
+     WHERE l.is_ready AND (d.id > l.last_table OR d.id IN (SELECT t.id FROM rowhouse_change_tables AS t))";
 /// Returns the entity before which a range contains `$5` entities.
 pub(crate) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row OFFSET $5 LIMIT 1";

@@ -1,8 +1,9 @@
-//! Removes a change log that no server uses any more. Its replication slot would otherwise keep the database's own log
-//! until the disk is full. Servers without a change log do this.
+//! Removes a change log that no server uses any more. Its replication slots would otherwise keep the logs of the
+//! database's nodes until a disk is full. Servers without a change log do this.
 
 use crate::StoreError;
-use crate::changes::setup::TAKE_TURNS;
+use crate::changes::nodes::LogNode;
+use crate::changes::setup::{DROP_TABLES, TAKE_TURNS};
 use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::settings::Settings;
 use crate::schema::opening::Session;
@@ -18,23 +19,20 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Returns a row if there is a change log.
 const LOG_TABLE: &str = "SELECT 1 FROM pg_class WHERE oid = to_regclass('rowhouse_change_log')";
-
-/// Returns the name of a log that no server has used for ten minutes, and whether its slot exists.
-const UNUSED_LOG: &str = "SELECT l.name, s.slot_name IS NOT NULL FROM rowhouse_change_log AS l \
-     JOIN rowhouse_leases AS e ON e.number = 66 \
-     LEFT JOIN pg_replication_slots AS s ON s.slot_name = l.name AND s.database = current_database() \
-     WHERE e.renewed < now() - interval '10 minutes' AND NOT coalesce(s.active, false)";
+/// Returns a row if no server has used the log for ten minutes.
+const IS_UNUSED: &str = "SELECT 1 FROM rowhouse_leases WHERE number = $1 AND renewed < now() - interval '10 minutes'";
+const NAME: &str = "SELECT name FROM rowhouse_change_log";
 
 /// Removes a change log that no server uses any more, on a server without one, until the engine is closed.
 pub(crate) async fn remove_unused_log<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings) {
     loop {
         let is_unused = async {
             let has_log = !shared.pool.read(LOG_TABLE, &[]).await?.is_empty();
-            Ok::<_, AttemptError>(has_log && !shared.pool.read(UNUSED_LOG, &[]).await?.is_empty())
+            Ok::<_, AttemptError>(has_log && !shared.pool.read(IS_UNUSED, &[&CHANGES_LEASE]).await?.is_empty())
         };
         match is_unused.await {
             Ok(true) => {
-                if let Err(error) = remove_if_unused(&settings).await {
+                if let Err(error) = remove_if_unused(&settings, shared.names.is_distributed).await {
                     tracing::warn!(
                         %error,
                         "no server uses the change log in the database any more, but it could not be removed; its \
@@ -50,26 +48,30 @@ pub(crate) async fn remove_unused_log<C: Clock>(shared: Arc<PostgresState<C>>, s
     }
 }
 
-/// Removes the log, its replication slot and its tables, if no server has used them for ten minutes. The slot would
-/// otherwise keep the database's own log forever.
-async fn remove_if_unused(settings: &Settings) -> Result<(), StoreError> {
+/// Removes the log, its replication slots and its tables, if no server has used them for ten minutes. A slot would
+/// otherwise keep a node's own log forever.
+async fn remove_if_unused(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
     let session = Session::open(settings, &settings.config).await?;
+    let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
+    session.close().await;
+    let session = LogNode::home(&nodes, settings)?.session().await?;
     let client = &session.client;
     client.batch_execute(TAKE_TURNS).await.map_err(error)?;
-    let unused = client.query_opt(UNUSED_LOG, &[]).await.map_err(error)?;
-    if let Some(log) = &unused {
-        let (name, has_slot): (String, bool) = (log.try_get(0).map_err(error)?, log.try_get(1).map_err(error)?);
-        if has_slot {
-            client.execute("SELECT pg_drop_replication_slot($1)", &[&name]).await.map_err(error)?;
+    let is_unused = client.query_opt(IS_UNUSED, &[&CHANGES_LEASE]).await.map_err(error)?.is_some();
+    if is_unused && client.query_opt(LOG_TABLE, &[]).await.map_err(error)?.is_some() {
+        let mut publication = String::new();
+        if let Some(log) = client.query_opt(NAME, &[]).await.map_err(error)? {
+            let name: String = log.try_get(0).map_err(error)?;
+            for node in &nodes {
+                node.drop_unread_slot(&name).await?;
+            }
+            publication = format!("DROP PUBLICATION IF EXISTS \"{name}\";");
         }
-        let removal = format!(
-            "BEGIN; SET LOCAL lock_timeout = '10s'; DROP PUBLICATION IF EXISTS \"{name}\"; \
-             DROP TABLE rowhouse_changes, rowhouse_change_tables, rowhouse_change_log; \
-             DELETE FROM rowhouse_leases WHERE number = {CHANGES_LEASE}; COMMIT"
-        );
+        let removal = format!("BEGIN; SET LOCAL lock_timeout = '10s'; {publication} {DROP_TABLES}; COMMIT");
         client.batch_execute(&removal).await.map_err(error)?;
-        tracing::info!(slot = name, "the change log was removed, because no server uses it any more");
+        client.execute("DELETE FROM rowhouse_leases WHERE number = $1", &[&CHANGES_LEASE]).await.map_err(error)?;
+        tracing::info!("the change log was removed, because no server uses it any more");
     }
     session.close().await;
     Ok(())

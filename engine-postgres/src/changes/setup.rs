@@ -1,11 +1,15 @@
 //! Begins the change log.
 //!
-//! A log has a name, which is also the name of its replication slot and of its publication. The name is stored before
-//! the slot is created, so that a slot is found again whatever happens. A log whose slot is missing or has lost data is
-//! replaced by a new one.
+//! A log has a name, which is also the name of its publication, and of its replication slot on each node. The name is
+//! stored before the slots are created, so that they are found again whatever happens. A log of which a slot is missing
+//! or has lost data is replaced by a new one.
+//!
+//! On Citus, the tables of the log are on one worker, and the publication is on all nodes.
 
 use crate::StoreError;
-use crate::connections::dialect::Dialect;
+use crate::changes::merging::COORDINATOR;
+use crate::changes::nodes::{LogNode, PLACEMENTS, placements_from_rows};
+use crate::changes::placements::Placements;
 use crate::connections::replication::{Replication, ReplicationError};
 use crate::connections::settings::Settings;
 use crate::schema::opening::Session;
@@ -23,12 +27,17 @@ const SLOT_TIME_MAX: Duration = Duration::from_secs(60);
 /// Acquires a lock whose number must not be used for anything else.
 pub(crate) const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse change log', 0))";
 const REQUIREMENTS: &str = "SELECT current_setting('wal_level'), current_setting('server_version_num')::integer, \
-     current_setting('max_slot_wal_keep_size')";
-/// Returns the name of the log, whether it is complete, and whether its slot has lost nothing.
-const LOG: &str = "SELECT l.name, l.is_ready, s.slot_name IS NOT NULL, coalesce(s.wal_status <> 'lost', false) \
-     FROM rowhouse_change_log AS l \
-     LEFT JOIN pg_replication_slots AS s ON s.slot_name = l.name AND s.database = current_database()";
+     current_setting('max_slot_wal_keep_size'), current_setting('citus.enable_change_data_capture', true)";
+/// Returns the name of the log and whether it is complete.
+const LOG: &str = "SELECT name, is_ready FROM rowhouse_change_log";
 const EXISTS: &str = "SELECT to_regclass('rowhouse_change_log') IS NOT NULL";
+/// Returns whether the tables of the log are on a worker.
+const IS_DISTRIBUTED: &str =
+    "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_change_log'))";
+
+/// Returns whether the decoder of Citus would have to convert the catalog; see `migration`.
+const HAS_DROPPED_COLUMNS: &str = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attisdropped \
+     AND attrelid IN ('rowhouse_tables'::regclass, 'rowhouse_service_properties'::regclass, 'rowhouse_entities'::regclass))";
 
 /// Creates the tables of the log. They are not part of the schema of servers that keep no log.
 const TABLES: &str = "CREATE TABLE rowhouse_changes (position bigint PRIMARY KEY, time bigint NOT NULL, \
@@ -36,59 +45,110 @@ const TABLES: &str = "CREATE TABLE rowhouse_changes (position bigint PRIMARY KEY
      CREATE INDEX rowhouse_changes_deletions ON rowhouse_changes (account, lower(name COLLATE \"C\"), position) \
        WHERE substr(changes, 1, 1) = '\\x05'; \
      CREATE TABLE rowhouse_change_tables (id bigint PRIMARY KEY, account text NOT NULL, name text NOT NULL); \
+     CREATE TABLE rowhouse_change_nodes (node integer PRIMARY KEY, decoded bigint NOT NULL); \
      CREATE TABLE rowhouse_change_log (id smallint PRIMARY KEY, name text NOT NULL, is_ready boolean NOT NULL, \
-       first bigint NOT NULL, next bigint NOT NULL, time bigint NOT NULL, decoded bigint NOT NULL, \
-       bytes bigint NOT NULL); \
-     INSERT INTO rowhouse_leases (number, reserved, renewed) VALUES (66, 0, now()) ON CONFLICT DO NOTHING";
+       first bigint NOT NULL, next bigint NOT NULL, time bigint NOT NULL, bytes bigint NOT NULL, \
+       last_table bigint NOT NULL, placements text NOT NULL);";
+/// Puts the tables of the log on one worker, so that they are changed together.
+const DISTRIBUTE: &str = "SELECT create_distributed_table('rowhouse_changes', NULL, colocate_with => 'none'); \
+     SELECT create_distributed_table('rowhouse_change_tables', NULL, colocate_with => 'rowhouse_changes'); \
+     SELECT create_distributed_table('rowhouse_change_nodes', NULL, colocate_with => 'rowhouse_changes'); \
+     SELECT create_distributed_table('rowhouse_change_log', NULL, colocate_with => 'rowhouse_changes');";
+pub(crate) const DROP_TABLES: &str =
+    "DROP TABLE rowhouse_changes, rowhouse_change_tables, rowhouse_change_nodes, rowhouse_change_log";
+const LEASE: &str =
+    "INSERT INTO rowhouse_leases (number, reserved, renewed) VALUES (66, 0, now()) ON CONFLICT DO NOTHING";
 
-/// Makes sure that there is a log whose slot has lost nothing. Servers take turns.
-pub(crate) async fn prepare(settings: &Settings, dialect: Dialect) -> Result<(), StoreError> {
+const ANNOUNCE: &str = "INSERT INTO rowhouse_change_log \
+       (id, name, is_ready, first, next, time, bytes, last_table, placements) \
+     VALUES (0, $1, false, 0, 0, 0, 0, 0, $2) \
+     ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_ready = false, placements = excluded.placements";
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT";
+const CATALOG: &str = "SELECT id, convert_from(account, 'UTF8'), name FROM rowhouse_tables WHERE NOT is_deleted";
+const LAST_TABLE: &str = "SELECT value FROM rowhouse_meta WHERE name = 'last-table-id'";
+/// Begins the log `$1` with the last table `$2`, the tables `$3` to `$5`, and the positions `$7` of the nodes `$6`.
+const BEGIN_LOG: &str = "WITH tables AS (INSERT INTO rowhouse_change_tables (id, account, name) \
+       SELECT n.id, n.account, n.name FROM unnest($3::bigint[], $4::text[], $5::text[]) AS n (id, account, name)), \
+     nodes AS (INSERT INTO rowhouse_change_nodes (node, decoded) \
+       SELECT n.node, n.decoded FROM unnest($6::integer[], $7::bigint[]) AS n (node, decoded)) \
+     UPDATE rowhouse_change_log SET is_ready = true, last_table = $2, bytes = 0, time = 0, \
+       first = GREATEST(next + 1, (extract(epoch FROM now()) * 1000000)::bigint), \
+       next = GREATEST(next + 1, (extract(epoch FROM now()) * 1000000)::bigint) WHERE name = $1";
+
+/// Makes sure that there is a log whose slots have lost nothing. Servers take turns.
+pub(crate) async fn prepare(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    if dialect != Dialect::PostgreSql {
-        return Err(StoreError::new(format!(
-            "--keep-log is not supported on {} yet; omit it",
-            if dialect == Dialect::Citus { "Citus" } else { "YugabyteDB" }
-        )));
-    }
     let session = Session::open(settings, &settings.config).await?;
-    let client = &session.client;
-    check_requirements(client, settings).await?;
-    client.batch_execute(TAKE_TURNS).await.map_err(error)?;
-    if !client.query_one(EXISTS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)? {
-        // The statements are one transaction.
-        client.batch_execute(TABLES).await.map_err(error)?;
+    let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
+    let is_usable = is_usable(&session.client, &nodes, is_distributed).await.map_err(error)?;
+    session.close().await;
+    for node in &nodes {
+        match check_requirements(node, is_distributed).await {
+            // The log can be decoded when the node responds again.
+            Err(error) if is_usable && error.is_transient => {
+                tracing::warn!(node = node.settings.place, %error, "the change log of a node cannot be checked");
+            }
+            checked => checked?,
+        }
     }
-    let log = client.query_opt(LOG, &[]).await.map_err(error)?;
-    let mut before = None;
-    if let Some(log) = &log {
-        let (is_ready, has_slot): (bool, bool) = (log.try_get(1).map_err(error)?, log.try_get(2).map_err(error)?);
-        let is_complete: bool = log.try_get(3).map_err(error)?;
-        if is_ready && is_complete {
-            session.close().await;
-            return Ok(());
-        }
-        let name: String = log.try_get(0).map_err(error)?;
-        if is_ready {
-            tracing::warn!(
-                slot = name,
-                "the database has lost changes that were not decoded yet (max_slot_wal_keep_size), or the replication \
-                 slot was removed; a new change log begins, and all earlier positions are dropped"
-            );
-        }
-        if has_slot {
-            client.execute("SELECT pg_drop_replication_slot($1)", &[&name]).await.map_err(error)?;
-        }
-        before = Some(name);
+    if is_usable {
+        return Ok(());
     }
-    begin(client, settings, before.as_deref()).await?;
+    let home = LogNode::home(&nodes, settings)?;
+    let session = home.session().await?;
+    session.client.batch_execute(TAKE_TURNS).await.map_err(error)?;
+    // Another server may have done it.
+    if !self::is_usable(&session.client, &nodes, is_distributed).await.map_err(error)? {
+        Beginning { client: &session.client, settings, home, nodes: &nodes, is_distributed }.run().await?;
+    }
     session.close().await;
     Ok(())
 }
 
-async fn check_requirements(client: &Client, settings: &Settings) -> Result<(), StoreError> {
-    let place = &settings.place;
+/// Returns whether there is a log that can be decoded. A node that does not respond is assumed to have its slot.
+async fn is_usable(client: &Client, nodes: &[LogNode], is_distributed: bool) -> Result<bool, tokio_postgres::Error> {
+    if !exists(client).await? || is_distributed != is_on_worker(client, is_distributed).await? {
+        return Ok(false);
+    }
+    let Some(log) = client.query_opt(LOG, &[]).await? else { return Ok(false) };
+    let (name, is_ready): (String, bool) = (log.try_get(0)?, log.try_get(1)?);
+    if !is_ready {
+        return Ok(false);
+    }
+    let decoded = client.query("SELECT node FROM rowhouse_change_nodes", &[]).await?;
+    let decoded: Vec<i32> = decoded.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    for node in nodes.iter().filter(|node| decoded.contains(&node.group)) {
+        if !node.has_slot(&name, false).await.unwrap_or(true) {
+            tracing::warn!(
+                slot = name,
+                node = node.settings.place,
+                "the database has lost changes that were not decoded yet (max_slot_wal_keep_size), or the replication \
+                 slot was removed; a new change log begins, and all earlier positions are dropped"
+            );
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn exists(client: &Client) -> Result<bool, tokio_postgres::Error> {
+    client.query_one(EXISTS, &[]).await?.try_get(0)
+}
+
+async fn is_on_worker(client: &Client, is_distributed: bool) -> Result<bool, tokio_postgres::Error> {
+    if !is_distributed {
+        return Ok(false);
+    }
+    client.query_one(IS_DISTRIBUTED, &[]).await?.try_get(0)
+}
+
+/// Checks what a node needs so that its log can be decoded.
+pub(crate) async fn check_requirements(node: &LogNode, is_distributed: bool) -> Result<(), StoreError> {
+    let place = &node.settings.place;
     let error = |error| StoreError::from_postgres(place, &error);
-    let row = client.query_one(REQUIREMENTS, &[]).await.map_err(error)?;
+    let session = node.session().await?;
+    let row = session.client.query_one(REQUIREMENTS, &[]).await.map_err(error)?;
+    session.close().await;
     let version: i32 = row.try_get(1).map_err(error)?;
     if version < VERSION_MIN {
         return Err(StoreError::new(format!(
@@ -103,8 +163,17 @@ async fn check_requirements(client: &Client, settings: &Settings) -> Result<(), 
              SET wal_level = logical and restart the database, or omit --keep-log"
         )));
     }
+    let capture: Option<&str> = row.try_get(3).map_err(error)?;
+    if is_distributed && capture != Some("on") {
+        return Err(StoreError::new(format!(
+            "on Citus 12 or later, --keep-log needs citus.enable_change_data_capture = on on every node, but the \
+             database {place} does not have it; add it to postgresql.conf and reload the configuration, or omit \
+             --keep-log"
+        )));
+    }
     if row.try_get::<_, &str>(2).map_err(error)? == "-1" {
         tracing::warn!(
+            node = place,
             "max_slot_wal_keep_size is not limited in the database: while no server decodes its log, the log grows \
              until the disk is full"
         );
@@ -112,69 +181,171 @@ async fn check_requirements(client: &Client, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// Begins a new log that replaces the one with the given name.
-async fn begin(client: &Client, settings: &Settings, before: Option<&str>) -> Result<(), StoreError> {
-    let error = |error: tokio_postgres::Error| match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => StoreError::new(format!(
-            "the user may not keep a change log in the database {}: {}; the user needs REPLICATION (ALTER ROLE … \
-             REPLICATION) and CREATE on the database (GRANT CREATE ON DATABASE … TO …), and must own the tables",
-            settings.place,
-            crate::connections::attempt::describe(&error)
-        )),
-        _ => StoreError::from_postgres(&settings.place, &error),
-    };
-    let refused = |refusal: ReplicationError| {
+/// The beginning of a new log.
+struct Beginning<'a> {
+    client: &'a Client,
+    settings: &'a Settings,
+    /// The node that sends the changes of the catalog.
+    home: &'a LogNode,
+    nodes: &'a [LogNode],
+    is_distributed: bool,
+}
+
+impl Beginning<'_> {
+    async fn run(&self) -> Result<(), StoreError> {
+        // Connect first, so that a missing permission is reported before anything is changed.
+        let mut streams = Vec::new();
+        for node in self.nodes {
+            streams.push((node, node.replication().await?));
+        }
+        let placements = self.placements().await?;
+        let before = self.create_tables().await.map_err(|error| self.failed(&error))?;
+        for node in self.nodes {
+            if let Some(name) = &before {
+                node.drop_slot(name).await?;
+            }
+        }
+        let name = format!("rowhouse_{:016x}", RandomState::new().build_hasher().finish());
+        let text = placements.map(|placements| placements.to_text()).unwrap_or_default();
+        let announced = self.announce(&name, before.as_deref(), &text).await;
+        announced.map_err(|error| self.failed(&error))?;
+        // The catalog is read as of the last slot, so that no table is missing whose changes are in the log.
+        streams.sort_by_key(|(node, _)| node.group == self.home.group);
+        let (mut groups, mut positions, mut snapshot) = (Vec::new(), Vec::new(), String::new());
+        for (node, stream) in &mut streams {
+            let slot = create_slot(node, stream, &name).await?;
+            groups.push(node.group);
+            positions.push(slot.0.cast_signed());
+            snapshot = slot.1;
+        }
+        let stored = self.store(&name, &snapshot, &groups, &positions).await;
+        stored.map_err(|error| self.failed(&error))?;
+        tracing::info!(slot = name, nodes = self.nodes.len(), "the change log begins");
+        Ok(())
+    }
+
+    /// Returns the placements of the entities on Citus.
+    async fn placements(&self) -> Result<Option<Placements>, StoreError> {
+        if !self.is_distributed {
+            return Ok(None);
+        }
+        let error = |error| StoreError::from_postgres(&self.settings.place, &error);
+        if self.client.query_one(HAS_DROPPED_COLUMNS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)? {
+            return Err(StoreError::new(format!(
+                "--keep-log is not supported in the database {}: an earlier version of Rowhouse distributed a catalog \
+                 with dropped columns, with which Citus's decoder does not work; copy the data into a new database \
+                 (rowhouse copy), or omit --keep-log",
+                self.settings.place
+            )));
+        }
+        let rows = self.client.query(PLACEMENTS, &[&0_i64]).await.map_err(error)?;
+        match placements_from_rows(&rows).map_err(error)? {
+            Some((placements, _)) if !placements.has(COORDINATOR) => Ok(Some(placements)),
+            Some(_) => Err(StoreError::new(format!(
+                "--keep-log is not supported while the Citus coordinator of the database {} has shards; move them to \
+                 workers (citus_drain_node), or omit --keep-log",
+                self.settings.place
+            ))),
+            None => Err(StoreError::new(format!(
+                "--keep-log is not supported on Citus if shards have several copies; the database is {}",
+                self.settings.place
+            ))),
+        }
+    }
+
+    /// Returns the name of the previous log.
+    async fn create_tables(&self) -> Result<Option<String>, tokio_postgres::Error> {
+        let mut before = None;
+        if exists(self.client).await? {
+            if let Some(log) = self.client.query_opt(LOG, &[]).await? {
+                before = Some(log.try_get(0)?);
+            }
+            if self.is_distributed == is_on_worker(self.client, self.is_distributed).await? {
+                return Ok(before);
+            }
+            self.client.batch_execute(DROP_TABLES).await?;
+        }
+        let (begin, distribute) = if self.is_distributed {
+            ("BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential;", DISTRIBUTE)
+        } else {
+            ("BEGIN;", "")
+        };
+        self.client.batch_execute(LEASE).await?;
+        self.client.batch_execute(&format!("{begin} {TABLES} {distribute} COMMIT")).await?;
+        Ok(before)
+    }
+
+    async fn announce(&self, name: &str, before: Option<&str>, text: &str) -> Result<(), tokio_postgres::Error> {
+        self.client.execute(ANNOUNCE, &[&name, &text]).await?;
+        // A table that is replicated as a whole row gets a lock that waits for all its readers, so this is done once.
+        let whole = "SELECT relreplident = 'f' FROM pg_class WHERE oid = 'rowhouse_tables'::regclass";
+        let is_whole: bool = self.client.query_one(whole, &[]).await?.try_get(0)?;
+        let mut statements = vec!["BEGIN".to_owned(), "SET LOCAL lock_timeout = '10s'".to_owned()];
+        statements.extend(before.map(|name| format!("DROP PUBLICATION IF EXISTS \"{name}\"")));
+        if !is_whole {
+            statements.push("ALTER TABLE rowhouse_tables REPLICA IDENTITY FULL".to_owned());
+        }
+        statements.push(format!(
+            "CREATE PUBLICATION \"{name}\" FOR TABLE rowhouse_entities, rowhouse_tables, rowhouse_service_properties \
+             WITH (publish = 'insert, update, delete')"
+        ));
+        statements.push("COMMIT".to_owned());
+        // Citus forwards the text in which a statement is contained, so each is sent separately.
+        for statement in statements {
+            self.client.batch_execute(&statement).await?;
+        }
+        Ok(())
+    }
+
+    async fn store(
+        &self,
+        name: &str,
+        snapshot: &str,
+        groups: &[i32],
+        positions: &[i64],
+    ) -> Result<(), tokio_postgres::Error> {
+        // The tables and the slot show the same instant.
+        self.client.batch_execute(&format!("{BEGIN_SNAPSHOT} '{snapshot}'")).await?;
+        let (mut ids, mut accounts, mut names) = (Vec::<i64>::new(), Vec::<String>::new(), Vec::<String>::new());
+        for row in self.client.query(CATALOG, &[]).await? {
+            ids.push(row.try_get(0)?);
+            accounts.push(row.try_get(1)?);
+            names.push(row.try_get(2)?);
+        }
+        let last: i64 = self.client.query_one(LAST_TABLE, &[]).await?.try_get(0)?;
+        self.client
+            .batch_execute("COMMIT; DELETE FROM rowhouse_change_tables; DELETE FROM rowhouse_change_nodes")
+            .await?;
+        self.client.execute(BEGIN_LOG, &[&name, &last, &ids, &accounts, &names, &groups, &positions]).await?;
+        Ok(())
+    }
+
+    fn failed(&self, error: &tokio_postgres::Error) -> StoreError {
+        match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => StoreError::new(format!(
+                "the user may not keep a change log in the database {}: {}; the user needs REPLICATION (ALTER ROLE … \
+                 REPLICATION) and CREATE on the database (GRANT CREATE ON DATABASE … TO …), and must own the tables",
+                self.settings.place,
+                crate::connections::attempt::describe(error)
+            )),
+            _ => StoreError::from_postgres(&self.settings.place, error),
+        }
+    }
+}
+
+/// Returns the position at which the slot begins, and the snapshot of that instant.
+pub(crate) async fn create_slot(
+    node: &LogNode,
+    stream: &mut Replication,
+    name: &str,
+) -> Result<(u64, String), StoreError> {
+    let place = &node.settings.place;
+    let created = timeout(SLOT_TIME_MAX, stream.create_slot(name)).await.map_err(|_| {
         StoreError::new(format!(
-            "the change log of the database {} cannot be decoded: {refusal}; the user needs REPLICATION (ALTER ROLE … \
-             REPLICATION), and max_wal_senders and max_replication_slots must not be used up",
-            settings.place
-        ))
-    };
-    // Connect first, so that a missing permission is reported before anything is changed.
-    let mut stream = Replication::open(settings).await.map_err(refused)?;
-    let name = format!("rowhouse_{:016x}", RandomState::new().build_hasher().finish());
-    let forget = before.map(|name| format!("DROP PUBLICATION IF EXISTS \"{name}\";")).unwrap_or_default();
-    // A table that is replicated as a whole row gets a lock that waits for all its readers, so this is done once.
-    let is_whole: bool = client
-        .query_one("SELECT relreplident = 'f' FROM pg_class WHERE oid = 'rowhouse_tables'::regclass", &[])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(error)?;
-    let identity = if is_whole { "" } else { "ALTER TABLE rowhouse_tables REPLICA IDENTITY FULL;" };
-    let announced = client
-        .batch_execute(&format!(
-            "BEGIN; SET LOCAL lock_timeout = '10s'; {forget} {identity} \
-             INSERT INTO rowhouse_change_log (id, name, is_ready, first, next, time, decoded, bytes) \
-             VALUES (0, '{name}', false, 0, 0, 0, 0, 0) \
-             ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_ready = false; \
-             CREATE PUBLICATION \"{name}\" FOR TABLE rowhouse_entities, rowhouse_tables, rowhouse_service_properties \
-             WITH (publish = 'insert, update, delete'); COMMIT"
-        ))
-        .await;
-    announced.map_err(error)?;
-    let created = timeout(SLOT_TIME_MAX, stream.create_slot(&name)).await.map_err(|_| {
-        StoreError::new(format!(
-            "the change log of the database {} cannot begin while a transaction is running that began before it; see \
-             pg_stat_activity",
-            settings.place
+            "the change log of the database {place} cannot begin while a transaction is running that began before it; \
+             see pg_stat_activity"
         ))
     })?;
-    let slot = created.map_err(refused)?;
-    // The tables and the slot show the same instant.
-    let stored = client
-        .batch_execute(&format!(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{}'; \
-             DELETE FROM rowhouse_change_tables; \
-             INSERT INTO rowhouse_change_tables (id, account, name) \
-             SELECT id, convert_from(account, 'UTF8'), name FROM rowhouse_tables WHERE NOT is_deleted; \
-             UPDATE rowhouse_change_log AS l SET is_ready = true, decoded = {}, first = n.next, next = n.next FROM \
-             (SELECT GREATEST(next + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS next \
-              FROM rowhouse_change_log) AS n; COMMIT",
-            slot.snapshot,
-            slot.begin.cast_signed()
-        ))
-        .await;
-    stored.map_err(error)?;
-    tracing::info!(slot = name, "the change log begins");
-    Ok(())
+    let slot = created.map_err(|refusal: ReplicationError| node.refused(&refusal))?;
+    Ok((slot.begin, slot.snapshot))
 }

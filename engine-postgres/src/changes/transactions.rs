@@ -10,6 +10,7 @@
 
 use crate::changes::pgoutput::{Message, Row, Value};
 use crate::changes::stored::StoredChange;
+use crate::connections::shard_map::hash;
 use crate::layout::key_bytes;
 use model::{DateTime, RecordView};
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +29,46 @@ pub(crate) struct Scope {
     pub(crate) table: Option<String>,
 }
 
+/// A transaction as a node of the database sent it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// The position after the transaction in the node's log.
+    pub(crate) end: u64,
+    /// The time of the commit.
+    pub(crate) time: DateTime,
+    pub(crate) is_expiry: bool,
+    pub(crate) changes: Vec<ReceivedChange>,
+    /// The approximate size in memory.
+    pub(crate) bytes: usize,
+}
+
+/// A change in a [`Received`] transaction. Tables are numbered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReceivedChange {
+    Entity {
+        table: i64,
+        /// The hash of the partition, by which Citus distributes partitions.
+        hash: i32,
+        change: StoredChange,
+    },
+    CreateTable {
+        id: i64,
+        scope: Arc<Scope>,
+    },
+    DeleteTable {
+        id: i64,
+    },
+    SetTable {
+        id: i64,
+        policies: Vec<u8>,
+        settings: Vec<u8>,
+    },
+    SetProperties {
+        scope: Arc<Scope>,
+        value: Vec<u8>,
+    },
+}
+
 /// A committed transaction that has changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
@@ -44,15 +85,13 @@ pub(crate) enum TableChange {
     Deleted,
 }
 
-/// What the log has to store after a transaction.
+/// What the log has to store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) transactions: Vec<Committed>,
     pub(crate) tables: BTreeMap<i64, TableChange>,
     /// The size of the changes.
     pub(crate) bytes: usize,
-    /// The position after the last transaction in the database's own log.
-    pub(crate) end: u64,
 }
 
 /// An error: a message cannot be what a server's transaction caused.
@@ -88,64 +127,34 @@ impl Relation {
     }
 }
 
-struct OpenTransaction {
-    time: DateTime,
-    /// The latest Timestamp of the stored entities.
-    stamp: Option<DateTime>,
-    is_expiry: bool,
-    changes: Vec<(Arc<Scope>, StoredChange)>,
-    tables: Vec<(i64, TableChange)>,
-}
-
-/// The tables that exist, and the transaction that is being received.
+/// Assembles the transactions of one node from its messages.
 pub(crate) struct Assembler {
     relations: HashMap<u32, Relation>,
-    tables: HashMap<i64, Arc<Scope>>,
     /// Transactions that committed before this position are already in the log.
     applied: u64,
-    open: Option<OpenTransaction>,
-    decoded: Decoded,
+    open: Option<Received>,
 }
 
 impl Assembler {
-    /// `tables` are the tables that existed after the transactions before the position `applied`.
-    pub(crate) fn new(tables: HashMap<i64, Arc<Scope>>, applied: u64) -> Self {
-        Self { relations: HashMap::new(), tables, applied, open: None, decoded: Decoded::default() }
-    }
-
-    /// Returns what was decoded since the last call.
-    pub(crate) fn take(&mut self) -> Decoded {
-        let decoded = std::mem::take(&mut self.decoded);
-        self.decoded.end = decoded.end;
-        decoded
-    }
-
-    pub(crate) fn decoded(&self) -> &Decoded {
-        &self.decoded
+    pub(crate) fn new(applied: u64) -> Self {
+        Self { relations: HashMap::new(), applied, open: None }
     }
 
     pub(crate) fn is_within_transaction(&self) -> bool {
         self.open.is_some()
     }
 
-    pub(crate) fn apply(&mut self, message: &Message<'_>) -> Result<(), Damaged> {
+    /// Returns a transaction when its last message is applied.
+    pub(crate) fn apply(&mut self, message: &Message<'_>) -> Result<Option<Received>, Damaged> {
         match message {
             Message::Begin { commit, time } => {
                 let ticks = time.checked_mul(10).and_then(|ticks| ticks.checked_add(EPOCH_TICKS));
                 let time = ticks.and_then(DateTime::from_ticks).ok_or(Damaged)?;
-                self.open = (*commit >= self.applied).then(|| OpenTransaction {
-                    time,
-                    stamp: None,
-                    is_expiry: false,
-                    changes: Vec::new(),
-                    tables: Vec::new(),
-                });
+                let open = Received { end: 0, time, is_expiry: false, changes: Vec::new(), bytes: 0 };
+                self.open = (*commit >= self.applied).then_some(open);
             }
             Message::Commit { end } => {
-                if let Some(open) = self.open.take() {
-                    self.end(open);
-                    self.decoded.end = *end;
-                }
+                return Ok(self.open.take().map(|open| Received { end: *end, ..open }));
             }
             Message::Relation { id, name, columns, .. } => {
                 self.relations.insert(*id, Relation::new(name, columns)?);
@@ -160,7 +169,7 @@ impl Assembler {
             Message::Delete { relation, old } => self.change(*relation, false, Some(old), None)?,
             Message::Other => {}
         }
-        Ok(())
+        Ok(None)
     }
 
     fn change(
@@ -177,87 +186,142 @@ impl Assembler {
             value.ok_or(Damaged)
         };
         let is_true = |row: Option<&Row<'_>>, column| row.and_then(|row| row.bytes(column)) == Some(&[1]);
-        match self.relations.get(&relation).ok_or(Damaged)? {
+        let change = match self.relations.get(&relation).ok_or(Damaged)? {
             Relation::Entities { partition, row, record } => {
                 let (partition, row) = (key(*partition)?, key(*row)?);
-                let id = partition.first_chunk().copied().map(i64::from_be_bytes).ok_or(Damaged)?;
-                let Some(scope) = self.tables.get(&id).cloned() else { return Ok(()) };
+                let table = partition.first_chunk().copied().map(i64::from_be_bytes).ok_or(Damaged)?;
                 let mut key = Vec::new();
                 key_bytes(partition, row, &mut key);
                 let change = match new.map(|new| new.get(*record)) {
                     None => StoredChange::Delete { key, is_expired: false },
-                    Some(Some(Value::Bytes(record))) => {
-                        // The reader reports a damaged record.
-                        open.stamp = open.stamp.max(RecordView::new(record).ok().map(|record| record.timestamp()));
-                        StoredChange::Put { key, record: record.to_vec() }
-                    }
+                    Some(Some(Value::Bytes(record))) => StoredChange::Put { key, record: record.to_vec() },
                     Some(Some(Value::Unchanged)) => return Ok(()),
                     Some(Some(Value::Null) | None) => return Err(Damaged),
                 };
-                open.changes.push((scope, change));
+                ReceivedChange::Entity { table, hash: hash(partition), change }
             }
             Relation::Tables { id, account, name, policies, is_deleted, settings } => {
                 let text = |column| std::str::from_utf8(key(column)?).map(str::to_owned).map_err(|_| Damaged);
-                let number = i64::from_be_bytes(key(*id)?.try_into().map_err(|_| Damaged)?);
+                let id = i64::from_be_bytes(key(*id)?.try_into().map_err(|_| Damaged)?);
                 // The row of a deleted table is removed after its last entity.
                 if new.is_none() {
                     return Ok(());
                 }
                 let (was_deleted, is_deleted) = (is_true(old, *is_deleted), is_true(new, *is_deleted));
-                let value = |row: &Row<'_>, column| row.bytes(column).map(<[u8]>::to_vec);
-                let (scope, change) = if is_new {
+                if is_new {
                     let scope = Arc::new(Scope { account: text(*account)?, table: Some(text(*name)?) });
-                    self.tables.insert(number, Arc::clone(&scope));
-                    open.tables.push((number, TableChange::Created(Arc::clone(&scope))));
-                    (scope, StoredChange::CreateTable)
+                    ReceivedChange::CreateTable { id, scope }
                 } else if is_deleted && !was_deleted {
-                    let Some(scope) = self.tables.remove(&number) else { return Ok(()) };
-                    open.tables.push((number, TableChange::Deleted));
-                    (scope, StoredChange::DeleteTable)
+                    ReceivedChange::DeleteTable { id }
                 } else {
                     let changed = [*policies, *settings].into_iter().any(|column| {
                         let after = new.and_then(|row| row.get(column));
                         after != Some(Value::Unchanged) && after != old.and_then(|row| row.get(column))
                     });
-                    let Some(scope) = self.tables.get(&number).cloned().filter(|_| changed) else { return Ok(()) };
+                    if !changed {
+                        return Ok(());
+                    }
                     // The replica identity of this table is the whole row.
-                    let either = |column| {
-                        new.and_then(|row| value(row, column))
-                            .or_else(|| old.and_then(|row| value(row, column)))
-                            .ok_or(Damaged)
-                    };
-                    (scope, StoredChange::SetTable { policies: either(*policies)?, settings: either(*settings)? })
-                };
-                open.changes.push((scope, change));
+                    let value = |column| key(column).map(<[u8]>::to_vec);
+                    ReceivedChange::SetTable { id, policies: value(*policies)?, settings: value(*settings)? }
+                }
             }
             Relation::Properties { account, value } => {
                 let account = std::str::from_utf8(key(*account)?).map_err(|_| Damaged)?;
                 let Some(value) = new.and_then(|row| row.bytes(*value)) else { return Ok(()) };
-                let scope = Scope { account: account.to_owned(), table: None };
+                let scope = Arc::new(Scope { account: account.to_owned(), table: None });
                 // The first update of an account inserts the default properties.
-                open.changes.retain(|(other, _)| **other != scope);
-                open.changes.push((Arc::new(scope), StoredChange::SetProperties { value: value.to_vec() }));
+                open.changes.retain(
+                    |change| !matches!(change, ReceivedChange::SetProperties { scope: other, .. } if *other == scope),
+                );
+                ReceivedChange::SetProperties { scope, value: value.to_vec() }
             }
-            Relation::Other => {}
-        }
+            Relation::Other => return Ok(()),
+        };
+        open.bytes += change.bytes();
+        open.changes.push(change);
         Ok(())
     }
+}
 
-    fn end(&mut self, open: OpenTransaction) {
-        let time = open.stamp.unwrap_or(open.time);
-        let began = self.decoded.transactions.len();
-        self.decoded.tables.extend(open.tables);
-        for (scope, mut change) in open.changes {
+impl ReceivedChange {
+    /// Returns whether the change is one of the catalog or of service properties.
+    pub(crate) fn is_of_catalog(&self) -> bool {
+        !matches!(self, Self::Entity { .. })
+    }
+
+    /// Returns the approximate size in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Entity { change: StoredChange::Put { key, record }, .. } => key.len() + record.len(),
+                Self::Entity { change: StoredChange::Delete { key, .. }, .. } => key.len(),
+                Self::SetTable { policies, settings, .. } => policies.len() + settings.len(),
+                Self::SetProperties { value, .. } => value.len(),
+                Self::Entity { .. } | Self::CreateTable { .. } | Self::DeleteTable { .. } => 0,
+            }
+    }
+}
+
+/// The tables that exist at a point of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    known: HashMap<i64, Arc<Scope>>,
+    /// The highest number that was given to a table. Each table has a higher number than all that were created before.
+    pub(crate) last: i64,
+}
+
+impl Tables {
+    pub(crate) fn new(known: HashMap<i64, Arc<Scope>>, last: i64) -> Self {
+        Self { known, last }
+    }
+
+    pub(crate) fn contains(&self, id: i64) -> bool {
+        self.known.contains_key(&id)
+    }
+
+    /// Appends the changes of a transaction for which the condition holds.
+    pub(crate) fn append(&mut self, from: Received, to: &mut Decoded, is_of_log: impl Fn(&ReceivedChange) -> bool) {
+        let (mut stamp, mut changes) = (None, Vec::new());
+        for change in from.changes.into_iter().filter(is_of_log) {
+            let (scope, stored) = match change {
+                ReceivedChange::Entity { table, change, .. } => (self.known.get(&table).cloned(), change),
+                ReceivedChange::CreateTable { id, scope } => {
+                    self.known.insert(id, Arc::clone(&scope));
+                    self.last = self.last.max(id);
+                    to.tables.insert(id, TableChange::Created(Arc::clone(&scope)));
+                    (Some(scope), StoredChange::CreateTable)
+                }
+                ReceivedChange::DeleteTable { id } => {
+                    let scope = self.known.remove(&id);
+                    if scope.is_some() {
+                        to.tables.insert(id, TableChange::Deleted);
+                    }
+                    (scope, StoredChange::DeleteTable)
+                }
+                ReceivedChange::SetTable { id, policies, settings } => {
+                    (self.known.get(&id).cloned(), StoredChange::SetTable { policies, settings })
+                }
+                ReceivedChange::SetProperties { scope, value } => (Some(scope), StoredChange::SetProperties { value }),
+            };
+            let Some(scope) = scope else { continue };
+            if let StoredChange::Put { record, .. } = &stored {
+                // The reader reports a damaged record.
+                stamp = stamp.max(RecordView::new(record).ok().map(|record| record.timestamp()));
+            }
+            changes.push((scope, stored));
+        }
+        let (time, began) = (stamp.unwrap_or(from.time), to.transactions.len());
+        for (scope, mut change) in changes {
             if let StoredChange::Delete { is_expired, .. } = &mut change {
-                *is_expired = open.is_expiry;
+                *is_expired = from.is_expiry;
             }
             let mut encoded = Vec::new();
             change.encode_to(&mut encoded);
-            self.decoded.bytes += encoded.len();
-            let mut own = self.decoded.transactions.iter_mut().skip(began);
-            match own.find(|transaction| transaction.scope == scope) {
+            to.bytes += encoded.len();
+            match to.transactions.iter_mut().skip(began).find(|transaction| transaction.scope == scope) {
                 Some(transaction) => transaction.changes.append(&mut encoded),
-                None => self.decoded.transactions.push(Committed { scope, time, changes: encoded }),
+                None => to.transactions.push(Committed { scope, time, changes: encoded }),
             }
         }
     }
@@ -273,16 +337,37 @@ mod tests {
     const ENTITIES: u32 = 1;
     const TABLES: u32 = 2;
 
-    fn assembler(applied: u64) -> Assembler {
-        let mut assembler = Assembler::new(HashMap::new(), applied);
+    /// A node, the tables that it knows, and what was decoded.
+    struct Log {
+        assembler: Assembler,
+        tables: Tables,
+        decoded: Decoded,
+    }
+
+    impl Log {
+        fn apply(&mut self, message: &Message<'_>) -> Result<(), Damaged> {
+            if let Some(received) = self.assembler.apply(message)? {
+                self.tables.append(received, &mut self.decoded, |_| true);
+            }
+            Ok(())
+        }
+
+        fn take(&mut self) -> Decoded {
+            std::mem::take(&mut self.decoded)
+        }
+    }
+
+    fn log(applied: u64) -> Log {
+        let assembler = Assembler::new(applied);
+        let mut log = Log { assembler, tables: Tables::default(), decoded: Decoded::default() };
         for (id, name, columns) in [
             (ENTITIES, "rowhouse_entities", vec!["partition", "row", "record"]),
             (TABLES, "rowhouse_tables", vec!["id", "account", "name", "policies", "is_deleted", "settings"]),
             (3, "other", vec!["x"]),
         ] {
-            assembler.apply(&Message::Relation { id, schema: "public", name, columns }).unwrap();
+            log.apply(&Message::Relation { id, schema: "public", name, columns }).unwrap();
         }
-        assembler
+        log
     }
 
     fn row<'m>(values: &[&'m [u8]]) -> Row<'m> {
@@ -296,12 +381,12 @@ mod tests {
     /// A partition of the table 7.
     const PARTITION: &[u8] = b"\0\0\0\0\0\0\0\x07p";
 
-    fn transaction(assembler: &mut Assembler, commit: u64, messages: Vec<Message<'_>>) {
-        assembler.apply(&Message::Begin { commit, time: 5 }).unwrap();
+    fn transaction(log: &mut Log, commit: u64, messages: Vec<Message<'_>>) {
+        log.apply(&Message::Begin { commit, time: 5 }).unwrap();
         for message in messages {
-            assembler.apply(&message).unwrap();
+            log.apply(&message).unwrap();
         }
-        assembler.apply(&Message::Commit { end: commit + 8 }).unwrap();
+        log.apply(&Message::Commit { end: commit + 8 }).unwrap();
     }
 
     fn effects(decoded: &Decoded) -> Vec<Vec<ChangeEffect>> {
@@ -313,28 +398,28 @@ mod tests {
 
     #[test]
     fn changes_of_a_table_last_until_it_is_deleted() {
-        let mut assembler = assembler(0);
+        let mut log = log(0);
         let stamp = DateTime::parse("2026-01-02T03:04:05Z").unwrap();
         let record = RecordBuilder::default().finish(stamp);
         let put = || Message::Insert { relation: ENTITIES, new: row(&[PARTITION, b"r", record.as_bytes()]) };
         let delete = |identity| Message::Delete { relation: ENTITIES, old: row(identity) };
         let key: &[&[u8]] = &[PARTITION, b"r"];
         // The table is unknown.
-        transaction(&mut assembler, 10, vec![put()]);
-        transaction(&mut assembler, 20, vec![Message::Insert { relation: TABLES, new: table(b"", &[0]) }]);
+        transaction(&mut log, 10, vec![put()]);
+        transaction(&mut log, 20, vec![Message::Insert { relation: TABLES, new: table(b"", &[0]) }]);
         // A large key that did not change is in the previous row only.
         let new = Row(vec![Value::Unchanged, Value::Unchanged, Value::Bytes(record.as_bytes())]);
-        transaction(&mut assembler, 30, vec![Message::Update { relation: ENTITIES, old: Some(row(key)), new }]);
-        transaction(&mut assembler, 40, vec![delete(key), Message::Emitted { prefix: EXPIRED }]);
-        transaction(&mut assembler, 50, vec![delete(key), Message::Emitted { prefix: "other" }]);
+        transaction(&mut log, 30, vec![Message::Update { relation: ENTITIES, old: Some(row(key)), new }]);
+        transaction(&mut log, 40, vec![delete(key), Message::Emitted { prefix: EXPIRED }]);
+        transaction(&mut log, 50, vec![delete(key), Message::Emitted { prefix: "other" }]);
         let update = |old, new| Message::Update { relation: TABLES, old: Some(old), new };
         // Only the number of changes of the settings differs.
-        transaction(&mut assembler, 60, vec![update(table(b"", &[0]), table(b"", &[0]))]);
-        transaction(&mut assembler, 70, vec![update(table(b"", &[0]), table(b"", &[1]))]);
-        transaction(&mut assembler, 80, vec![delete(key), put()]);
-        transaction(&mut assembler, 90, vec![Message::Delete { relation: TABLES, old: table(b"", &[1]) }]);
-        let decoded = assembler.take();
-        assert_eq!((decoded.end, &decoded.tables), (98, &BTreeMap::from([(7, TableChange::Deleted)])));
+        transaction(&mut log, 60, vec![update(table(b"", &[0]), table(b"", &[0]))]);
+        transaction(&mut log, 70, vec![update(table(b"", &[0]), table(b"", &[1]))]);
+        transaction(&mut log, 80, vec![delete(key), put()]);
+        transaction(&mut log, 90, vec![Message::Delete { relation: TABLES, old: table(b"", &[1]) }]);
+        let decoded = log.take();
+        assert_eq!(decoded.tables, BTreeMap::from([(7, TableChange::Deleted)]));
         let effects = effects(&decoded);
         assert_eq!(effects.len(), 5);
         assert!(matches!(effects[0][..], [ChangeEffect::CreateTable { .. }]));
@@ -347,37 +432,36 @@ mod tests {
         let commit = DateTime::from_ticks(EPOCH_TICKS + 50).unwrap();
         assert_eq!(DateTime::parse("2000-01-01T00:00:00.000005Z").unwrap(), commit);
         assert_eq!(times, [commit, stamp, commit, commit, commit]);
-        assert_eq!(assembler.take(), Decoded { end: 98, ..Decoded::default() });
+        assert_eq!((log.take(), log.tables.last), (Decoded::default(), 7));
     }
 
     #[test]
     fn a_transaction_is_taken_when_it_is_complete() {
-        let mut assembler = assembler(0);
-        assembler.apply(&Message::Begin { commit: 10, time: 5 }).unwrap();
-        assembler.apply(&Message::Insert { relation: TABLES, new: table(b"", &[0]) }).unwrap();
-        assert_eq!((assembler.take(), assembler.is_within_transaction()), (Decoded::default(), true));
-        assembler.apply(&Message::Commit { end: 18 }).unwrap();
-        let decoded = assembler.take();
-        assert_eq!((decoded.transactions.len(), decoded.tables.len(), decoded.end), (1, 1, 18));
+        let mut log = log(0);
+        log.apply(&Message::Begin { commit: 10, time: 5 }).unwrap();
+        log.apply(&Message::Insert { relation: TABLES, new: table(b"", &[0]) }).unwrap();
+        assert_eq!((log.take(), log.assembler.is_within_transaction()), (Decoded::default(), true));
+        let received = log.assembler.apply(&Message::Commit { end: 18 }).unwrap().unwrap();
+        assert_eq!((received.end, received.changes.len()), (18, 1));
     }
 
     #[test]
     fn what_is_in_the_log_is_not_repeated() {
-        let mut assembler = assembler(20);
+        let mut log = log(20);
         let create = || Message::Insert { relation: TABLES, new: table(b"", &[0]) };
-        transaction(&mut assembler, 10, vec![create()]);
-        assert_eq!(assembler.take(), Decoded::default());
-        transaction(&mut assembler, 20, vec![create()]);
-        assert_eq!(effects(&assembler.take()).len(), 1);
+        transaction(&mut log, 10, vec![create()]);
+        assert_eq!(log.take(), Decoded::default());
+        transaction(&mut log, 20, vec![create()]);
+        assert_eq!(effects(&log.take()).len(), 1);
     }
 
     #[test]
     fn unexpected_messages_are_refused() {
-        let mut assembler = assembler(0);
+        let mut log = log(0);
         let columns = vec!["partition", "row"];
         let relation = Message::Relation { id: 9, schema: "public", name: "rowhouse_entities", columns };
-        assert_eq!(assembler.apply(&relation), Err(Damaged));
-        assembler.apply(&Message::Begin { commit: 1, time: 5 }).unwrap();
+        assert_eq!(log.apply(&relation), Err(Damaged));
+        log.apply(&Message::Begin { commit: 1, time: 5 }).unwrap();
         for message in [
             Message::Insert { relation: 9, new: row(&[]) },
             Message::Insert { relation: ENTITIES, new: row(&[]) },
@@ -386,7 +470,7 @@ mod tests {
             Message::Insert { relation: TABLES, new: row(&[&[0; 8], b"account1", b"\xFF", b"", &[0], b""]) },
             Message::Begin { commit: 1, time: i64::MAX },
         ] {
-            assert_eq!(assembler.apply(&message), Err(Damaged), "{message:?}");
+            assert_eq!(log.apply(&message), Err(Damaged), "{message:?}");
         }
     }
 }

@@ -1,5 +1,8 @@
-//! Keeps this server's knowledge of the change log up to date: the server that decodes notifies all others, over
-//! connections that only wait for this. While such a connection is missing, the log is read at short intervals.
+//! Keeps this server's knowledge of the change log up to date: the server that decodes notifies all others of the
+//! positions, over connections that only wait for this. While such a connection is missing, the log is read at short
+//! intervals.
+//!
+//! A notification reaches only sessions on the same node. On Citus, that is the coordinator.
 
 use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::rows::column;
@@ -16,17 +19,19 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
 
-/// The interval at which the log is read even without a notification.
+/// The interval at which the log is read nevertheless, for its size.
 const REFRESH: Duration = Duration::from_secs(2);
 /// The interval at which the log is read while this server cannot be notified.
 const REFRESH_WITHOUT_NOTIFICATIONS: Duration = Duration::from_millis(100);
-/// The minimum time between two reads of the log, for a log that changes all the time.
-const REFRESH_MIN: Duration = Duration::from_millis(5);
 const RECONNECT: Duration = Duration::from_secs(1);
+/// The interval at which the address of the node is checked on which servers are notified.
+const LOCATION_CHECK: Duration = Duration::from_secs(5);
 
 /// Returns the positions and the size of the log, and the time of the oldest transaction.
 const LOG: &str = "SELECT first, next, bytes, (SELECT time FROM rowhouse_changes WHERE position = first) \
      FROM rowhouse_change_log WHERE is_ready";
+/// Returns the address of the Citus coordinator.
+const NODE: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'";
 
 /// Reads the state of the log whenever it may have changed, until the engine is closed.
 pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, log: Arc<LogState>) {
@@ -36,7 +41,6 @@ pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, setti
             if matches!(shared.refresh_log(&log).await, Err(AttemptError::Fault(Fault::Closed))) {
                 return;
             }
-            sleep(REFRESH_MIN).await;
             let is_listening = is_listening.load(Ordering::Relaxed);
             let interval = if is_listening { REFRESH } else { REFRESH_WITHOUT_NOTIFICATIONS };
             let _changed_or_due = timeout(interval, changed.notified()).await;
@@ -44,10 +48,18 @@ pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, setti
     };
     let listen = async {
         loop {
-            let ended = listen(&settings, &changed, &is_listening).await;
-            is_listening.store(false, Ordering::Relaxed);
-            if let Err(error) = ended {
-                tracing::debug!(%error, "the connection for notifications broke");
+            match shared.node_of_notifications(&settings).await {
+                Ok(node) => {
+                    let ended = tokio::select! {
+                        ended = listen(&node, &log, &changed, &is_listening) => ended,
+                        () = shared.wait_until_node_moves(&settings, &node) => Ok(()),
+                    };
+                    is_listening.store(false, Ordering::Relaxed);
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "the connection for notifications broke");
+                    }
+                }
+                Err(trouble) => tracing::debug!(?trouble, "the node of notifications could not be determined"),
             }
             sleep(jittered(RECONNECT)).await;
         }
@@ -58,14 +70,23 @@ pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, setti
     }
 }
 
-async fn listen(settings: &Settings, changed: &Notify, is_listening: &AtomicBool) -> Result<(), tokio_postgres::Error> {
+async fn listen(
+    settings: &Settings,
+    log: &LogState,
+    changed: &Notify,
+    is_listening: &AtomicBool,
+) -> Result<(), tokio_postgres::Error> {
     let connecting = timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone()));
     let Ok(connected) = connecting.await else { return Ok(()) };
     let (client, mut connection) = connected?;
     let receive = async {
         while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(_) = message? {
-                changed.notify_one();
+            if let AsyncMessage::Notification(notification) = message? {
+                let positions = notification.payload().split_once(' ');
+                let positions = positions.and_then(|(first, next)| Some((first.parse().ok()?, next.parse().ok()?)));
+                if let Some((first, next)) = positions {
+                    log.note(KeptChanges { first, next });
+                }
             }
         }
         Ok(())
@@ -84,6 +105,28 @@ async fn listen(settings: &Settings, changed: &Notify, is_listening: &AtomicBool
 }
 
 impl<C: Clock> PostgresState<C> {
+    /// Returns the node on which servers are notified.
+    async fn node_of_notifications(&self, settings: &Settings) -> Result<Settings, AttemptError> {
+        if !self.names.is_distributed {
+            return Ok(settings.clone());
+        }
+        let rows = self.pool.read(NODE, &[]).await?;
+        let row = rows.first().ok_or_else(|| AttemptError::Fault(Fault::Unavailable("there is no log".into())))?;
+        let host = column::<&str>(row, 0).map_err(AttemptError::Fault)?;
+        let port = column::<i32>(row, 1).map_err(AttemptError::Fault)?;
+        Ok(settings.of_node(host, u16::try_from(port).unwrap_or_default()))
+    }
+
+    /// Returns when the node has another address.
+    async fn wait_until_node_moves(&self, settings: &Settings, node: &Settings) {
+        loop {
+            sleep(jittered(LOCATION_CHECK)).await;
+            if self.node_of_notifications(settings).await.is_ok_and(|found| found.place != node.place) {
+                return;
+            }
+        }
+    }
+
     pub(crate) async fn refresh_log(&self, log: &LogState) -> Result<(), AttemptError> {
         let rows = self.pool.read(LOG, &[]).await?;
         if let Some(row) = rows.first() {

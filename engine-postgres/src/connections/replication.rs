@@ -62,9 +62,9 @@ pub(crate) struct CreatedSlot {
     pub(crate) snapshot: String,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for S {}
 
 pub(crate) struct Replication {
     stream: Box<dyn Stream>,

@@ -116,6 +116,15 @@ impl Settings {
         node.host(host).port(port);
         node
     }
+
+    /// Returns the settings for connections to one node of a cluster.
+    pub(crate) fn of_node(&self, host: &str, port: u16) -> Self {
+        let config = self.at(host, port);
+        let connect_time_max = *config.get_connect_timeout().unwrap_or(&CONNECT_TIME_MAX) + LOGIN_TIME_MAX;
+        let place = place(&config);
+        let nodes = vec![NodeSettings { name: names(&config).join(","), config: config.clone(), connect_time_max }];
+        Self { config, tls: self.tls.clone(), connect_time_max, place, nodes, has_equal_nodes: false }
+    }
 }
 
 /// A connection that leads to a replica is rejected, as it is for hosts that are tried in turn.

@@ -74,8 +74,8 @@ impl ShardMap {
 
 /// Returns the hash by which PostgreSQL, and therefore Citus, distributes byte strings: Bob Jenkins's `lookup3` of
 /// 2006, as computed on a little-endian processor. For a database on a big-endian processor, a wrong hash costs only
-/// speed.
-fn hash(bytes: &[u8]) -> i32 {
+/// speed, but the change log cannot find the node of a partition.
+pub(crate) fn hash(bytes: &[u8]) -> i32 {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let mut state = [Wrapping(0x9e37_79b9) + Wrapping(length) + Wrapping(3_923_095); 3];
     let (blocks, tail) = bytes.as_chunks::<12>();

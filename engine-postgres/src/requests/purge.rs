@@ -37,11 +37,13 @@ impl<C: Clock> PostgresState<C> {
     /// Returns whether there was work, or what failed and why.
     async fn check_deleted_tables(&self, seen: &mut BTreeMap<i64, Settling>) -> Result<bool, (&'static str, Fault)> {
         let deleted = self.persist(async || self.deleted_tables().await).await;
-        let deleted = deleted.map_err(|error| ("the deleted tables could not be read", error))?;
+        let mut deleted = deleted.map_err(|error| ("the deleted tables could not be read", error))?;
         if deleted.is_empty() {
             seen.clear();
             return Ok(false);
         }
+        let left = self.leave_logged(&mut deleted).await;
+        left.map_err(|error| ("the change log could not be read", error))?;
         let purged = self.purge_tables(&deleted, seen).await;
         purged.map_err(|error| ("the entities of a deleted table could not be removed", error))?;
         Ok(true)
@@ -52,6 +54,18 @@ impl<C: Clock> PostgresState<C> {
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
         let table = |row| Ok(DeletedTable { id: DatabaseTableId(column(row, 0)?), has_entries: column(row, 1)? });
         rows.iter().map(table).collect::<Result<_, Fault>>().map_err(AttemptError::Fault)
+    }
+
+    /// Leaves tables for later whose deletion is not in the change log yet. On Citus, the log could otherwise show how
+    /// their entities are removed, because that is sent by other nodes than the deletion.
+    async fn leave_logged(&self, tables: &mut Vec<DeletedTable>) -> Result<(), Fault> {
+        if self.is_logged && self.names.is_distributed {
+            let ids: Vec<i64> = tables.iter().map(|table| table.id.0).collect();
+            let logged = self.persist(async || self.pool.read(statements::LOGGED_TABLES, &[&ids]).await).await?;
+            let logged = logged.iter().map(|row| column(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+            tables.retain(|table| !logged.contains(&table.id.0));
+        }
+        Ok(())
     }
 
     /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`

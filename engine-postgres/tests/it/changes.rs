@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use test_support::cluster::Cluster;
 
-type Server = Postgres<SystemClock>;
-type Log = Arc<dyn ChangeLog>;
+pub(crate) type Server = Postgres<SystemClock>;
+pub(crate) type Log = Arc<dyn ChangeLog>;
 
-const DAY: KeepChanges = KeepChanges { age: Duration::from_secs(86_400), bytes: 1 << 30 };
+pub(crate) const DAY: KeepChanges = KeepChanges { age: Duration::from_secs(86_400), bytes: 1 << 30 };
 const READER: &str =
     "SELECT pid FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE datname = current_database()";
 
@@ -32,12 +32,12 @@ async fn open(url: &str) -> Server {
     try_open(url, Some(DAY)).await.unwrap()
 }
 
-fn log_of(server: &Server) -> Log {
+pub(crate) fn log_of(server: &Server) -> Log {
     server.change_log().unwrap()
 }
 
 /// Waits until a condition holds.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !holds().await {
         assert!(began.elapsed() < TIMEOUT, "timed out waiting for: {what}");
@@ -46,7 +46,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 /// Waits until everything that was committed before is in the log.
-async fn wait_until_complete(server: &Server, log: &Log, from: u64) -> Vec<ChangedTransaction> {
+pub(crate) async fn wait_until_complete(server: &Server, log: &Log, from: u64) -> Vec<ChangedTransaction> {
     let last = table("Last");
     server.create_table(&last).await.unwrap();
     let mut all = Vec::new();
@@ -61,7 +61,7 @@ async fn wait_until_complete(server: &Server, log: &Log, from: u64) -> Vec<Chang
 }
 
 /// Writes to an entity until told to stop, and returns the acknowledged Timestamps.
-async fn write(
+pub(crate) async fn write(
     server: Arc<Server>,
     table: TableKey,
     partition: String,
@@ -86,7 +86,7 @@ async fn write(
 }
 
 /// Checks that the log shows each acknowledged write once and in order, and leads to what is stored.
-async fn check(
+pub(crate) async fn check(
     server: &Server,
     table: &TableKey,
     log: &[ChangedTransaction],
@@ -333,7 +333,7 @@ async fn a_log_that_no_server_uses_is_removed_and_another_one_has_later_position
     let count = "SELECT (SELECT count(*) FROM pg_replication_slots WHERE database = current_database()) \
                  + (SELECT count(*) FROM pg_publication) \
                  + (SELECT count(*) FROM pg_tables WHERE tablename LIKE 'rowhouse_change%')";
-    assert_eq!(cluster.sql(&url, count).trim(), "5");
+    assert_eq!(cluster.sql(&url, count).trim(), "6");
     let renewed_long_ago = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour' WHERE number = 66";
     // A log that is in use stays.
     cluster.sql(&url, renewed_long_ago);
@@ -341,7 +341,7 @@ async fn a_log_that_no_server_uses_is_removed_and_another_one_has_later_position
     assert!(without.change_log().is_none());
     tokio::time::sleep(Duration::from_millis(300)).await;
     without.close().await.unwrap();
-    assert_eq!(cluster.sql(&url, count).trim(), "5");
+    assert_eq!(cluster.sql(&url, count).trim(), "6");
     server.close().await.unwrap();
     cluster.sql(&url, renewed_long_ago);
     let without = try_open(&url, None).await.unwrap();

@@ -18,14 +18,26 @@ fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     Some(open_database(cluster.workers(&cluster.database()), true, clock))
 }
 
-fn open_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
-    let url = Cluster::shared()?.database();
+fn open_postgres_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
+    Some(open_with_changes(Cluster::shared()?.database(), false, clock))
+}
+
+fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
+    let cluster = CitusCluster::shared()?;
+    Some(open_with_changes(cluster.workers(&cluster.database()), true, clock))
+}
+
+fn open_with_changes(
+    url: String,
+    distribute: bool,
+    clock: ManualClock,
+) -> (Postgres<ManualClock>, Arc<dyn ChangeLog>, ()) {
     let keep_changes = Some(KeepChanges { age: Duration::from_secs(86400), bytes: 1 << 30 });
-    let options = PostgresOptions { keep_changes, ..PostgresOptions::new(url, 8) };
+    let options = PostgresOptions { keep_changes, distribute, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
     let engine = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap();
     let log = engine.change_log().unwrap();
-    Some((engine, log, ()))
+    (engine, log, ())
 }
 
 fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
@@ -38,7 +50,8 @@ every_case!(postgres, open_postgres);
 every_case!(citus, open_citus);
 every_case_of_indexes!(indexes_on_postgres, open_postgres);
 every_case_of_indexes!(indexes_on_citus, open_citus);
-every_case_of_changes!(changes_on_postgres, open_with_changes);
+every_case_of_changes!(changes_on_postgres, open_postgres_with_changes);
+every_case_of_changes!(changes_on_citus, open_citus_with_changes);
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {

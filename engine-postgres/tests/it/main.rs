@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 mod changes;
+mod citus_changes;
 mod citus_pages;
 mod connection_loss;
 mod contract;
