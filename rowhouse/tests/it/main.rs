@@ -14,6 +14,7 @@ mod analytics;
 mod automatic_failover;
 mod backup;
 mod black_box;
+mod change_replay;
 mod citations;
 mod citus;
 mod commands;

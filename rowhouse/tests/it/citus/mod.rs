@@ -4,6 +4,7 @@
 //! No acknowledged write is lost, and every entity has the acknowledged ETag. Clients see only errors after which they
 //! retry. A scan of a table shows every entity once or fails. The servers continue without a restart.
 
+mod feed;
 mod load;
 
 use load::{Load, start};

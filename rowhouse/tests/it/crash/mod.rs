@@ -8,7 +8,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod changes;
 mod detection;
 mod faults;
 mod follow;
@@ -23,10 +22,11 @@ mod standby;
 mod timeline;
 
 use crate::PROGRAM;
-use changes::ChangeReplay;
+use crate::change_replay::ChangeReplay;
 use power_loss::{copy_folder, lose_power};
 use simulated_disk::SimulatedDisk;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Run {
             let (address, acknowledged) = (address.as_str(), sender.clone());
             scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
             scope.spawn(move || catalog.write(address, &sender, Until::Crash));
-            scope.spawn(move || changes.follow(address));
+            scope.spawn(move || changes.follow(address, &AtomicBool::new(false)));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
             // The pause makes the moment of the crash independent of the last acknowledgment.
             thread::sleep(pause);

@@ -1,11 +1,12 @@
-//! A reader of the change feed that follows a server through its crashes.
+//! A reader of the change feed that follows servers through faults.
 //!
 //! It applies each change once, in order, and resumes after the last one that it has read. If a change were missing or
-//! repeated, or if one that was read did not survive a crash, the result would differ from what is stored.
+//! repeated, or if one that was read did not survive a fault, the result would differ from what is stored.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use test_support::{Client, Response};
 
 type Entities = BTreeMap<(String, String), Map<String, Value>>;
@@ -14,7 +15,7 @@ const WITHOUT_METADATA: [(&str, &str); 1] = [("Accept", "application/json;odata=
 
 /// The state that follows from the changes up to the last position.
 #[derive(Debug, Default)]
-pub(super) struct ChangeReplay {
+pub(crate) struct ChangeReplay {
     /// The row key of the last change; empty at first.
     last: String,
     tables: BTreeMap<String, Entities>,
@@ -22,18 +23,22 @@ pub(super) struct ChangeReplay {
 }
 
 impl ChangeReplay {
-    pub(super) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Applies changes as they are committed, until the server is down.
-    pub(super) fn follow(&mut self, address: &str) {
+    /// Applies changes as they are committed, until the server is down or the flag is set.
+    pub(crate) fn follow(&mut self, address: &str, is_over: &AtomicBool) {
         let Ok(mut client) = Client::connect(address) else { return };
-        while self.read(&mut client).is_ok() {}
+        while !is_over.load(Ordering::SeqCst) && self.read(&mut client).is_ok() {}
     }
 
-    /// Applies the changes that can be read now.
-    fn read(&mut self, client: &mut Client) -> io::Result<()> {
+    pub(crate) fn has_table(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+    }
+
+    /// Applies the changes that can be read now. Fails if the server is down.
+    pub(crate) fn read(&mut self, client: &mut Client) -> io::Result<()> {
         let mut continuation = String::new();
         loop {
             let path = format!("/$Changes()?$filter=RowKey%20gt%20'{}'{continuation}", self.last);
@@ -77,7 +82,7 @@ impl ChangeReplay {
     }
 
     /// Reads the rest of the changes, and compares their result with what is stored.
-    pub(super) fn check(&mut self, client: &mut Client) {
+    pub(crate) fn check(&mut self, client: &mut Client) {
         self.read(client).unwrap();
         let tables = all(client, "/Tables?");
         let mut tables: Vec<_> =
@@ -113,7 +118,7 @@ fn next(answer: &Response) -> Option<String> {
 }
 
 /// Returns all results of a query.
-fn all(client: &mut Client, path: &str) -> Vec<Map<String, Value>> {
+pub(crate) fn all(client: &mut Client, path: &str) -> Vec<Map<String, Value>> {
     let (mut all, mut continuation) = (Vec::new(), String::new());
     loop {
         let answer = client.request("GET", &format!("{path}{continuation}"), &WITHOUT_METADATA, b"");
