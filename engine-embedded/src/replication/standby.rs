@@ -105,15 +105,19 @@ impl StandbyFolder {
             self.apply(self.sequence)?;
         }
         self.flush()?;
-        let persisted = self.tree.persisted();
-        if persisted != self.sequence {
+        let is_empty = self.applied == Sequence::ZERO;
+        if self.tree.persisted() != self.sequence && !is_empty {
             return Err(FrameError::ENTRY.into());
         }
-        let Self { tree, lineage, mut folder, .. } = self;
+        let Self { tree, sequence, lineage, mut folder, .. } = self;
         let settings = OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync };
         let storage = Storage::open_log(&folder, tree, settings, true)?;
         storage.begin_epoch(lineage.epoch())?;
         storage.recover()?;
+        if is_empty {
+            // A log may begin with a high number, so that a primary without any data has one too.
+            storage.skip_to(sequence.next())?;
+        }
         storage.close()?;
         drop(storage);
         folder.write_lineage(&lineage)?;

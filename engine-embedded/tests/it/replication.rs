@@ -18,6 +18,8 @@ const TABLES: [&str; 3] = ["Cars", "Bikes", "Boats"];
 /// The variable that sets the number of steps of the random workload.
 const STEPS: &str = "ROWHOUSE_REPLICATION_STEPS";
 
+const YEAR_2027: i64 = 134_432_352_000_000_000;
+
 fn options() -> EmbeddedOptions {
     let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
     EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() }
@@ -395,11 +397,27 @@ async fn two_promoted_standbys_of_a_primary_have_different_epochs() {
     commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
 }
 
+/// The log of a new folder begins at a position that depends on the clock.
+#[tokio::test]
+async fn a_standby_begins_with_a_primary_without_data() {
+    let place = Place::new();
+    let engine = Embedded::open(&place.at("first"), &options(), ManualClock::at(YEAR_2027)).unwrap();
+    let first = Primary { replication: engine.replication().unwrap(), engine };
+    assert!(first.replication.synced() > 1_000_000);
+    let second = begin_standby(&first, &place.at("second"));
+    assert_eq!(second.log.synced(), first.replication.synced());
+    drop(second);
+    let second = standby(&place.at("second"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    catch_up(&first, &second);
+    assert_same(&first, &second).await;
+}
+
 /// A reader of the former primary has seen what the promoted standby does not have. It must not take later transactions
 /// for the continuation.
 #[tokio::test]
 async fn positions_of_lost_transactions_are_not_used_again() {
-    const YEAR_2027: i64 = 134_432_352_000_000_000;
     let place = Place::new();
     let first = primary(&place.at("first"));
     first.engine.create_table(&table("Cars")).await.unwrap();
