@@ -78,6 +78,7 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
         "ROWHOUSE_CRASH_ROUNDS",
         "ROWHOUSE_HISTORY_OPERATIONS",
         "ROWHOUSE_HISTORY_ROUNDS",
+        "ROWHOUSE_LARGE_MODEL",
         "ROWHOUSE_LOG_SEED",
         "ROWHOUSE_REVISION",
         "ROWHOUSE_SCHEDULES",
