@@ -21,6 +21,7 @@
 
 mod changes;
 mod connections;
+mod hash;
 mod layout;
 mod log_state;
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use crate::changes::pgoutput::{Message, Row, Value};
 use crate::changes::stored::StoredChange;
-use crate::connections::shard_map::hash;
+use crate::hash::hash;
 use crate::layout::key_bytes;
 use model::{DateTime, RecordView};
 use std::collections::{BTreeMap, HashMap};
