@@ -19,9 +19,11 @@
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
+mod balance;
 mod changes;
 mod connections;
 mod hash;
+mod heat;
 mod layout;
 mod log_state;
 #[cfg(test)]
@@ -34,8 +36,14 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
+pub use balance::balancer::Balance;
+pub use balance::cluster::{ClusterLoad, HotPartition, NodeLoad, ShardLoad};
+pub use balance::plan::{Advice, Step};
+pub use balance::reading::PastStep;
+pub use balance::report::{BalanceReport, NamedPartition};
 pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
+pub use heat::load::Load;
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
 use changes::reading::PostgresChanges;
@@ -45,6 +53,7 @@ use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
 use engine::{ChangeLog, KeepChanges};
+use heat::meter::Meter;
 use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
@@ -67,12 +76,21 @@ pub struct PostgresOptions {
     pub distribute: bool,
     /// How much of a change log to keep; `None` for no change log.
     pub keep_changes: Option<KeepChanges>,
+    /// What to do about an uneven load of the Citus workers.
+    pub balance: Balance,
 }
 
 impl PostgresOptions {
     /// Returns the options for a database that is not distributed, without a password and without a change log.
     pub fn new(url: impl Into<String>, connections_max: usize) -> Self {
-        Self { url: url.into(), password: None, connections_max, distribute: false, keep_changes: None }
+        Self {
+            url: url.into(),
+            password: None,
+            connections_max,
+            distribute: false,
+            keep_changes: None,
+            balance: Balance::Off,
+        }
     }
 }
 
@@ -104,7 +122,8 @@ impl<C: Clock> Postgres<C> {
             }
             Box::pin(changes::setup::prepare(&settings, names.is_distributed)).await?;
         }
-        let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
+        let meter = (names.is_distributed && options.balance != Balance::Off).then(|| Arc::new(Meter::new()));
+        let pool = Pool::new(&settings, dialect, options.connections_max.max(1), meter.clone());
         let is_logged = options.keep_changes.is_some();
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock), is_logged));
         let failed = |error: Fault| StoreError::statement(&settings.place, error);
@@ -124,6 +143,13 @@ impl<C: Clock> Postgres<C> {
             tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
+        if let Some(meter) = meter {
+            let (of_meter, of_balancer) = (settings.clone(), settings.clone());
+            tasks.extend([
+                tokio::spawn(balance::publishing::publish_load(Arc::clone(&shared), meter, of_meter)),
+                tokio::spawn(balance::balancer::balance_cluster(Arc::clone(&shared), of_balancer, options.balance)),
+            ]);
+        }
         let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
         if let Some(log) = &log {
             shared.persist(async || shared.refresh_log(log).await).await.map_err(failed)?;

@@ -14,6 +14,7 @@ use crate::connections::dialect::Dialect;
 use crate::connections::settings::{NodeSettings, Settings};
 use crate::connections::shard_map::OWN_GROUP;
 use crate::connections::tls::Tls;
+use crate::heat::meter::Request;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
@@ -126,7 +127,7 @@ impl Node {
                 if !self.is_watched {
                     self.is_down.store(false, Ordering::Relaxed);
                 }
-                return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None });
+                return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None, request: None });
             }
             Err(PoolError::Closed) => return Err(AttemptError::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
@@ -239,11 +240,18 @@ pub(crate) struct Lease {
     node: Arc<Node>,
     /// Held as long as the connection is in use.
     permit: Option<OwnedSemaphorePermit>,
+    /// What the connection is used for, if it is one partition whose load is measured.
+    request: Option<Request>,
 }
 
 impl Lease {
     pub(crate) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
         self.permit = Some(permit);
+        self
+    }
+
+    pub(crate) fn with_request(mut self, request: Option<Request>) -> Self {
+        self.request = request;
         self
     }
 
@@ -255,7 +263,26 @@ impl Lease {
     /// Records the time that the database took to respond to a step. This method does not wrap the step, because the
     /// wrapper would hold the step's future twice, and the futures of commits are large.
     pub(crate) fn record_step(&self, began: Instant) {
-        self.node.counts.step_time.record_time(began.elapsed());
+        let time = began.elapsed();
+        self.node.counts.step_time.record_time(time);
+        if let Some(request) = &self.request {
+            request.add_time(time);
+        }
+    }
+
+    /// Records that the database returned rows.
+    pub(crate) fn record_rows(&self, rows: usize) {
+        if let Some(request) = &self.request {
+            request.add_rows(rows);
+        }
+    }
+
+    /// Records that the database was asked to change rows.
+    pub(crate) fn record_write(&self, rows: usize) {
+        if let Some(request) = &self.request {
+            request.writes();
+            request.add_rows(rows);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::connections::node::Node;
 use crate::connections::rows::{column, read, write};
 use crate::connections::settings::Settings;
 use crate::connections::shard_map::{self, Shard, ShardMap};
+use crate::heat::meter::Meter;
 use engine::Fault;
 use futures_util::future::join_all;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,11 +37,18 @@ pub(crate) struct Pool {
     /// One permit for each connection that may wait for an unresponsive node.
     forward_permits: Arc<Semaphore>,
     pub(crate) counts: Arc<PostgresCounts>,
+    /// Measures the load of the partitions, if it is to be balanced.
+    meter: Option<Arc<Meter>>,
 }
 
 impl Pool {
     /// Connections are opened as needed.
-    pub(crate) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        dialect: Dialect,
+        connections_max: usize,
+        meter: Option<Arc<Meter>>,
+    ) -> Self {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
         Self {
@@ -50,6 +58,7 @@ impl Pool {
             has_equal_nodes: settings.has_equal_nodes,
             forward_permits: Arc::new(Semaphore::new((connections_max / 4).max(1))),
             counts: Arc::new(PostgresCounts::new()),
+            meter,
         }
     }
 
@@ -104,11 +113,14 @@ impl Pool {
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
     pub(crate) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
-        let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
-        match self.node_of(group) {
-            Some(node) => node.take().await,
-            None => self.take_to_forward([group]).await,
-        }
+        let lease = match self.shards().and_then(|shards| shards.group_of(partition)) {
+            None => self.take().await?,
+            Some(group) => match self.node_of(group) {
+                Some(node) => node.take().await?,
+                None => self.take_to_forward([group]).await?,
+            },
+        };
+        Ok(lease.with_request(self.meter.as_ref().map(|meter| meter.begin(partition))))
     }
 
     /// Takes a connection to any node, for statements that span partitions.

@@ -16,6 +16,7 @@ pub(crate) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
         let began = monotonic::now();
         let rows = lease.query(&statement, values).await;
         lease.record_step(began);
+        lease.record_rows(rows.as_ref().map_or(0, Vec::len));
         rows
     });
     rows.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))

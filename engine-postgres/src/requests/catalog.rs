@@ -297,7 +297,9 @@ impl<C: Clock> PostgresState<C> {
                 async { lease.query_opt(&table_is_current, &[&table.id.0, &table.generation]).await },
             );
             lease.record_step(began);
-            Ok((is_current?.is_some(), entities?))
+            let entities = entities?;
+            lease.record_rows(entities.len());
+            Ok((is_current?.is_some(), entities))
         });
         answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
     }

@@ -428,6 +428,7 @@ async fn call(
     let began = monotonic::now();
     let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
     lease.record_step(began);
+    lease.record_write(rows.len());
     let answer = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {

@@ -15,7 +15,7 @@
 
 use crate::connections::attempt::{AttemptError, jittered, random_below};
 use crate::connections::rows::{column, no_response, read};
-use crate::slot::{CHANGES_LEASE, INDEX_LEASE, NoSlot, PURGE_LEASE, SLOTS};
+use crate::slot::{BALANCE_LEASE, CHANGES_LEASE, INDEX_LEASE, NoSlot, PURGE_LEASE, SLOTS};
 use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
@@ -164,7 +164,9 @@ impl<C: Clock> PostgresState<C> {
             let mut slot = self.slot();
             slot.number.take().map(|number| (number, slot.last + 1))
         };
-        for (number, end) in held.into_iter().chain([(PURGE_LEASE, 0), (INDEX_LEASE, 0), (CHANGES_LEASE, 0)]) {
+        for (number, end) in
+            held.into_iter().chain([PURGE_LEASE, INDEX_LEASE, CHANGES_LEASE, BALANCE_LEASE].map(|number| (number, 0)))
+        {
             let _not_returned = self.change_lease(statements::RETURN_LEASE, &[&number, &self.holder, &end]).await;
         }
     }

@@ -226,6 +226,7 @@ impl Part {
                 let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
                 key_bytes(partition, row_key, &mut self.key);
                 self.count += 1;
+                self.lease.record_rows(1);
                 if self.count == self.asked {
                     self.rest = self.rest.take().map(|range| range.after(partition, row_key));
                 }

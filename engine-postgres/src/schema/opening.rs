@@ -23,7 +23,7 @@ const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
 const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
 
 /// Acquires a lock whose number must not be used for anything else.
-const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
+pub(crate) const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
 /// An unresponsive database is retried for ten seconds.
 pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
@@ -68,17 +68,8 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
                  distributed over the nodes, or give the URL of the coordinator"
             )));
         }
-        let row = client.query_opt(COORDINATOR, &[]).await.map_err(error)?;
-        let row = row.ok_or_else(|| {
-            StoreError::new(format!(
-                "the tables in the database {place} must be created or upgraded, but its nodes do not know the Citus \
-                 coordinator; on the coordinator, run SELECT citus_set_coordinator_host('HOST', PORT)"
-            ))
-        })?;
-        let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
-        let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
-        tracing::info!(host, port, "creating or upgrading the tables on the Citus coordinator");
-        let session = Session::open(settings, &coordinator).await?;
+        tracing::info!("creating or upgrading the tables on the Citus coordinator");
+        let session = coordinator_of(client, settings).await?;
         change(&session.client, dialect, is_to_be_distributed, settings).await?;
         session.close().await;
     }
@@ -92,6 +83,34 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
     }
     session.close().await;
     Ok((dialect, names))
+}
+
+/// Connects to the coordinator that a worker knows.
+async fn coordinator_of(worker: &Client, settings: &Settings) -> Result<Session, StoreError> {
+    let place = &settings.place;
+    let error = |error| StoreError::from_postgres(place, &error);
+    let row = worker.query_opt(COORDINATOR, &[]).await.map_err(error)?;
+    let row = row.ok_or_else(|| {
+        StoreError::new(format!(
+            "the nodes of the database {place} do not know the Citus coordinator, which is needed to change its tables \
+             or shards; on the coordinator, run SELECT citus_set_coordinator_host('HOST', PORT)"
+        ))
+    })?;
+    let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
+    Session::open(settings, &settings.at(host, u16::try_from(port).unwrap_or_default())).await
+}
+
+/// Connects to the coordinator of a Citus cluster, whichever nodes the URL contains.
+pub(crate) async fn on_coordinator(settings: &Settings) -> Result<Session, StoreError> {
+    let error = |error| StoreError::from_postgres(&settings.place, &error);
+    let session = Session::open(settings, &settings.config).await?;
+    let group: i32 = session.client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
+    if group == 0 {
+        return Ok(session);
+    }
+    let coordinator = coordinator_of(&session.client, settings).await?;
+    session.close().await;
+    Ok(coordinator)
 }
 
 async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {

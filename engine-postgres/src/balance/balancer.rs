@@ -1,0 +1,204 @@
+//! Moves and splits shards, one at a time.
+//!
+//! Invariants:
+//!
+//! 1. Only the holder of a lease decides. While a step runs, its session holds a lock on the coordinator, so that there
+//!    is no second step even if another server takes over the lease.
+//! 2. A step is one function of Citus, which is a transaction as far as clients can see. If this server dies, the
+//!    coordinator notices that the connection is closed, cancels the step, and Citus removes what is left of it.
+//! 3. A step that failed stops the balancer for an hour, and so does the maximum number of steps an hour. Both are
+//!    recorded in the database, so they hold for all servers together.
+
+use crate::StoreError;
+use crate::balance::plan::{Advice, Step, advise};
+use crate::balance::reading::{PastStep, read_cluster, read_steps};
+use crate::connections::attempt::{AttemptError, describe, jittered};
+use crate::connections::settings::Settings;
+use crate::schema::opening::on_coordinator;
+use crate::slot::BALANCE_LEASE;
+use crate::state::PostgresState;
+use model::Clock;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
+
+const INTERVAL: Duration = Duration::from_secs(10);
+/// The number of successive observations that must ask for a step.
+const OBSERVATIONS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(3600);
+const READ_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Ends when the session ends.
+const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('rowhouse balance', 0))";
+/// A step takes as long as copying a shard takes. If this server disappears, the database notices within two seconds.
+const SESSION: &str = "SET statement_timeout = 0; SET client_connection_check_interval = '2s'";
+/// A new node has no copies of the small tables, which it needs before it gets a shard.
+const PREPARE_NODES: &str = "SELECT replicate_reference_tables('force_logical')";
+const MOVE: &str = "SELECT citus_move_shard_placement($1::bigint, $2::integer, $3::integer, 'force_logical')";
+const SPLIT: &str = "SELECT citus_split_shard_by_split_points($1::bigint, $2::text[], $3::integer[], 'force_logical')";
+const BEGIN: &str = "INSERT INTO rowhouse_balance_steps (began, step) VALUES ($1, $2)";
+const END: &str = "UPDATE rowhouse_balance_steps SET ended = now(), error = $2 WHERE began = $1";
+const FORGET: &str = "DELETE FROM rowhouse_balance_steps WHERE began < now() - interval '30 days'";
+
+/// What a server does about an uneven load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Balance {
+    /// Nothing, and it measures nothing.
+    Off,
+    /// It measures, and logs what should be done.
+    Suggest,
+    /// It moves and splits shards, at most this many times an hour.
+    Auto {
+        /// The maximum number of steps an hour.
+        steps_max: u32,
+    },
+}
+
+/// What became of a step.
+pub(crate) enum Taken {
+    Completed,
+    /// It was not begun.
+    Not(&'static str),
+}
+
+/// Observes the cluster until the engine is closed.
+pub(crate) async fn balance_cluster<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, balance: Balance) {
+    let (mut observed, mut suggested) = (0, None);
+    loop {
+        tokio::time::sleep(jittered(INTERVAL)).await;
+        let step = match shared.observe().await {
+            Ok(step) => step,
+            Err(trouble) => {
+                tracing::debug!(?trouble, "the load of the cluster could not be read");
+                None
+            }
+        };
+        observed = if step.is_some() { observed + 1 } else { 0 };
+        let Some(step) = step.filter(|_| observed >= OBSERVATIONS) else { continue };
+        match balance {
+            Balance::Off => {}
+            Balance::Suggest => {
+                let text = step.to_string();
+                if suggested.as_ref() != Some(&text) {
+                    tracing::info!(step = text, "the load of the nodes is uneven; --balance auto would do this");
+                    suggested = Some(text);
+                }
+            }
+            Balance::Auto { steps_max } => {
+                match shared.with_lease(take(&settings, &step, Some(steps_max))).await {
+                    Ok(Taken::Completed) => tracing::info!(%step, "the step is completed"),
+                    Ok(Taken::Not(why)) => tracing::info!(%step, why, "the load of the nodes is uneven"),
+                    Err(error) => tracing::warn!(%error, "the load of the nodes could not be balanced"),
+                }
+                observed = 0;
+            }
+        }
+    }
+}
+
+/// Returns why no step may be taken now.
+fn obstacle(steps: &[PastStep], now: SystemTime, steps_max: u32) -> Option<&'static str> {
+    let recent = steps.iter().filter(|step| now.duration_since(step.began).unwrap_or_default() < PAUSE);
+    let (count, has_failed) =
+        recent.fold((0_u32, false), |(count, has_failed), step| (count + 1, has_failed || step.error.is_some()));
+    if has_failed {
+        Some("a step failed less than an hour ago")
+    } else if count >= steps_max {
+        Some("the maximum number of steps in an hour is reached")
+    } else {
+        None
+    }
+}
+
+impl<C: Clock> PostgresState<C> {
+    /// Returns the step that should be taken, if this server is the one that decides.
+    async fn observe(&self) -> Result<Option<Step>, AttemptError> {
+        if !self.hold_lease(BALANCE_LEASE).await? {
+            return Ok(None);
+        }
+        let lease = self.pool.take().await?;
+        let read = timeout(READ_TIME_MAX, read_cluster(&lease)).await;
+        let (cluster, _servers) = read
+            .map_err(|_| AttemptError::Retry("the database does not respond".into()))?
+            .map_err(|error| AttemptError::before_commit(&error))?;
+        lease.return_to_pool();
+        Ok(match advise(&cluster) {
+            Advice::Do { step, .. } => Some(step),
+            Advice::Idle | Advice::OneNode | Advice::Even | Advice::Stuck { .. } => None,
+        })
+    }
+
+    /// Waits for the step, and renews the lease, so that no other server waits for the lock in vain.
+    async fn with_lease<T>(&self, step: impl Future<Output = T>) -> T {
+        tokio::pin!(step);
+        loop {
+            if let Ok(taken) = timeout(INTERVAL, &mut step).await {
+                return taken;
+            }
+            if let Err(trouble) = self.hold_lease(BALANCE_LEASE).await {
+                tracing::debug!(?trouble, "the lease of the balancer could not be renewed");
+            }
+        }
+    }
+}
+
+/// Takes a step, at most the given number in an hour. If another step is running, returns that as an obstacle.
+pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32>) -> Result<Taken, StoreError> {
+    let error = |error| StoreError::from_postgres(&settings.place, &error);
+    let session = on_coordinator(settings).await?;
+    let client = &session.client;
+    client.batch_execute(SESSION).await.map_err(error)?;
+    if !client.query_one(LOCK, &[]).await.and_then(|row| row.try_get(0)).map_err(error)? {
+        return Ok(Taken::Not("another step is running"));
+    }
+    let began: SystemTime =
+        client.query_one("SELECT now()", &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
+    if let Some(steps_max) = steps_max
+        && let Some(why) = obstacle(&read_steps(client).await.map_err(error)?, began, steps_max)
+    {
+        return Ok(Taken::Not(why));
+    }
+    let text = step.to_string();
+    client.execute(FORGET, &[]).await.map_err(error)?;
+    client.execute(BEGIN, &[&began, &text]).await.map_err(error)?;
+    tracing::info!(step = text, "balancing the load of the nodes");
+    let taken = async {
+        client.query(PREPARE_NODES, &[]).await?;
+        match step {
+            Step::Move { shard, from, to } => client.query(MOVE, &[shard, from, to]).await,
+            Step::Split { shard, points, nodes } => {
+                let points: Vec<String> = points.iter().map(i32::to_string).collect();
+                client.query(SPLIT, &[shard, &points, nodes]).await
+            }
+        }
+    };
+    let taken = taken.await;
+    let failure = taken.as_ref().err().map(describe);
+    client.execute(END, &[&began, &failure]).await.map_err(error)?;
+    session.close().await;
+    match failure {
+        None => Ok(Taken::Completed),
+        Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_and_the_budget_stop_further_steps() {
+        let now = SystemTime::now();
+        let step = |minutes: u64, error: Option<&str>| PastStep {
+            began: now - Duration::from_secs(60 * minutes),
+            step: String::new(),
+            ended: Some(now),
+            error: error.map(str::to_owned),
+        };
+        assert_eq!(obstacle(&[], now, 1), None);
+        assert_eq!(obstacle(&[step(61, Some("failed")), step(59, None)], now, 2), None);
+        assert!(obstacle(&[step(61, None), step(59, None)], now, 1).is_some());
+        assert!(obstacle(&[step(59, Some("failed"))], now, 9).is_some());
+        assert!(obstacle(&[], now, 0).is_some());
+    }
+}

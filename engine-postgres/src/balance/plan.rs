@@ -1,0 +1,386 @@
+//! Decides what would even out the load of the nodes. This module does no I/O.
+//!
+//! The load of a node is the sum of the costs of its shards. If the hottest node has clearly more than the average,
+//! there are two remedies: move a shard to the coolest node, or, if the shards are too hot for that, split one of them.
+//! The pieces of a split are distributed over the nodes at the same time. If one partition causes much of a shard's
+//! load, it becomes a piece by itself. A partition cannot be divided, so one that is hotter than a node's share remains
+//! the hottest place of the cluster.
+
+use crate::balance::cluster::{ClusterLoad, NodeLoad, ShardLoad};
+use crate::hash::hash;
+use crate::heat::meter::{bucket_of, last_of};
+use std::fmt;
+
+/// Below this load, in seconds of processor time per second and node, nothing is worth a move.
+const COST_MIN: f64 = 0.02;
+/// A node that has this much more than the average is too hot.
+const EXCESS_MAX: f64 = 0.1;
+/// The least gain of a step, as a share of the average load.
+const GAIN_MIN: f64 = 0.02;
+/// A partition with this share of a shard's load, or more, gets its own shard.
+const PARTITION_SHARE: f64 = 0.5;
+
+/// A change of the places of shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Move a shard to another node.
+    Move {
+        /// The shard.
+        shard: i64,
+        /// The node that has the shard.
+        from: i32,
+        /// The node that gets it.
+        to: i32,
+    },
+    /// Split a shard, and distribute the pieces over nodes.
+    Split {
+        /// The shard.
+        shard: i64,
+        /// The highest hash of each piece but the last one.
+        points: Vec<i32>,
+        /// The node of each piece.
+        nodes: Vec<i32>,
+    },
+}
+
+/// What to do, or why there is nothing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Advice {
+    /// All nodes together have too little load.
+    Idle,
+    /// There are fewer than two nodes that may have shards.
+    OneNode,
+    /// No node has much more than the average.
+    Even,
+    /// No step would gain enough. The hottest node has this excess over the average.
+    Stuck {
+        /// The load of the hottest node, divided by the average.
+        excess: f64,
+    },
+    /// A step that makes the load more even.
+    Do {
+        /// The step.
+        step: Step,
+        /// The load of the hottest node of those concerned, divided by the average, now.
+        before: f64,
+        /// The same after the step.
+        after: f64,
+    },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Move { shard, from, to } => write!(f, "move shard {shard} from node {from} to node {to}"),
+            Self::Split { shard, points, nodes } => {
+                let list = |numbers: &[i32]| numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
+                write!(f, "split shard {shard} after the hashes {} onto the nodes {}", list(points), list(nodes))
+            }
+        }
+    }
+}
+
+/// Returns the step that makes the load most even.
+pub(crate) fn advise(cluster: &ClusterLoad) -> Advice {
+    let mut nodes: Vec<&NodeLoad> = cluster.nodes.iter().filter(|node| node.may_have_shards).collect();
+    nodes.sort_by(|a, b| cluster.cost_of(a).total_cmp(&cluster.cost_of(b)));
+    let [coolest, .., hottest] = &nodes[..] else { return Advice::OneNode };
+    #[allow(clippy::cast_precision_loss, reason = "there are few nodes")]
+    let average = nodes.iter().map(|node| cluster.cost_of(node)).sum::<f64>() / nodes.len() as f64;
+    let highest = cluster.cost_of(hottest);
+    if average < COST_MIN {
+        return Advice::Idle;
+    }
+    let high = average * (1.0 + EXCESS_MAX);
+    if highest <= high {
+        return Advice::Even;
+    }
+    let best_move = |node: &NodeLoad| {
+        let moves = cluster.shards_of(node).map(|shard| {
+            let cost = shard.cost();
+            let after = (cluster.cost_of(node) - cost).max(cluster.cost_of(coolest) + cost);
+            (after, Step::Move { shard: shard.id, from: node.id, to: coolest.id })
+        });
+        moves.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    // A split copies a whole shard, so a move is preferred if it suffices for any of the hot nodes.
+    for node in nodes.iter().rev().take_while(|node| cluster.cost_of(node) > high) {
+        if let Some((after, step)) = best_move(node).filter(|(after, _)| *after <= high) {
+            return Advice::Do { step, before: cluster.cost_of(node) / average, after: after / average };
+        }
+    }
+    let hottest_shard = cluster.shards_of(hottest).max_by(|a, b| a.cost().total_cmp(&b.cost()));
+    let split = hottest_shard.and_then(|shard| split(cluster, shard, hottest, &nodes, average));
+    let best = match (best_move(hottest), split) {
+        (Some(moved), Some(split)) => Some(if moved.0 <= split.0 + GAIN_MIN * average { moved } else { split }),
+        (moved, split) => moved.or(split),
+    };
+    match best {
+        Some((after, step)) if after + GAIN_MIN * average <= highest => {
+            Advice::Do { step, before: highest / average, after: after / average }
+        }
+        _ => Advice::Stuck { excess: highest / average },
+    }
+}
+
+/// A range of hashes in a shard, with the load that is measured for it.
+struct Slice {
+    last: i32,
+    cost: f64,
+}
+
+/// Divides a shard, so that its node can keep an average load and the coolest nodes get the rest. Returns the load of
+/// the hottest of these nodes after the split. `nodes` are in the order of their loads.
+///
+/// The piece for the shard's own node goes to the coolest node first, and a move brings it back. If Citus splits a
+/// shard onto its own node, the split can hang while there are writes (citusdata/citus#6790).
+fn split(
+    cluster: &ClusterLoad,
+    shard: &ShardLoad,
+    own: &NodeLoad,
+    nodes: &[&NodeLoad],
+    average: f64,
+) -> Option<(f64, Step)> {
+    let slices = slices(cluster, shard);
+    let shard_cost: f64 = slices.iter().map(|slice| slice.cost).sum();
+    // The node itself comes first: what remains there need not be moved again.
+    let room = (average - (cluster.cost_of(own) - shard_cost)).max(0.0);
+    let others = nodes.iter().filter(|node| node.id != own.id);
+    let mut rooms: Vec<(i32, f64)> = vec![(own.id, room)];
+    rooms.extend(others.map(|node| (node.id, average - cluster.cost_of(node))).filter(|(_, room)| *room > 0.0));
+    // A slice belongs to the node in whose room its middle lies, so that errors do not add up.
+    let mut pieces: Vec<Piece> = Vec::new();
+    let (mut filled, mut end, mut at) = (0.0, room, 0);
+    for slice in &slices {
+        while at + 1 < rooms.len() && filled + slice.cost / 2.0 >= end {
+            at += 1;
+            end += rooms.get(at).map_or(0.0, |(_, room)| *room);
+        }
+        filled += slice.cost;
+        let node = rooms.get(at).map_or(own.id, |(node, _)| *node);
+        match pieces.last_mut().filter(|piece| piece.node == node) {
+            Some(piece) => (piece.last, piece.cost) = (slice.last, piece.cost + slice.cost),
+            None => pieces.push(Piece { node, last: slice.last, cost: slice.cost }),
+        }
+    }
+    let after = |(node, room): &(i32, f64)| {
+        average - room + pieces.iter().filter(|piece| piece.node == *node).map(|piece| piece.cost).sum::<f64>()
+    };
+    let high = rooms.iter().map(after).fold(0.0, f64::max);
+    let last_point = pieces.len().saturating_sub(1);
+    let points: Vec<i32> = pieces.iter().map(|piece| piece.last).take(last_point).collect();
+    let elsewhere = |node| if node == own.id { nodes.first().map_or(node, |coolest| coolest.id) } else { node };
+    let nodes = pieces.iter().map(|piece| elsewhere(piece.node)).collect();
+    (!points.is_empty()).then_some((high, Step::Split { shard: shard.id, points, nodes }))
+}
+
+/// A part of a shard that is about to be split.
+struct Piece {
+    node: i32,
+    last: i32,
+    cost: f64,
+}
+
+/// Divides a shard into the measured ranges, and separates a partition that causes much of its load.
+fn slices(cluster: &ClusterLoad, shard: &ShardLoad) -> Vec<Slice> {
+    let mut slices = Vec::new();
+    let (first, last) = (bucket_of(shard.first), bucket_of(shard.last));
+    for (bucket, load) in cluster.buckets.iter().enumerate().take(last + 1).skip(first) {
+        slices.push(Slice { last: last_of(bucket).min(shard.last), cost: load.cost() });
+    }
+    let hot = cluster.partitions.iter().map(|partition| (hash(&partition.key), partition.cost));
+    let hot = hot.filter(|(hash, cost)| shard.contains(*hash) && *cost >= PARTITION_SHARE * shard.cost());
+    for (hash, cost) in hot {
+        let Some(at) = slices.iter().position(|slice| hash <= slice.last) else { continue };
+        let first = if at == 0 { shard.first } else { slices.get(at - 1).map_or(shard.first, |slice| slice.last + 1) };
+        let Some(slice) = slices.get_mut(at) else { continue };
+        // What remains of the range is divided in proportion.
+        let width = |from: i32, to: i32| (f64::from(to) - f64::from(from) + 1.0).max(0.0);
+        let (end, rest) = (slice.last, (slice.cost - cost).max(0.0));
+        let total = width(first, end);
+        slice.last = hash;
+        slice.cost = cost;
+        if hash < end {
+            let after = Slice { last: end, cost: rest * width(hash + 1, end) / total };
+            slices.insert(at + 1, after);
+        }
+        if first < hash {
+            slices.insert(at, Slice { last: hash - 1, cost: rest * width(first, hash - 1) / total });
+        }
+    }
+    slices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::cluster::HotPartition;
+    use crate::heat::load::Load;
+    use crate::heat::meter::BUCKETS;
+
+    /// A cluster with equal shards, which lie on the nodes in turn, and the costs of some ranges of hashes.
+    struct Given {
+        nodes: i32,
+        shards: i32,
+        costs: Vec<f64>,
+        partitions: Vec<HotPartition>,
+    }
+
+    impl Given {
+        fn new(nodes: i32, shards: i32) -> Self {
+            Self { nodes, shards, costs: vec![0.0; BUCKETS], partitions: Vec::new() }
+        }
+
+        /// Distributes a cost over a shard.
+        fn shard(mut self, shard: usize, cost: f64) -> Self {
+            let each = BUCKETS / usize::try_from(self.shards).unwrap();
+            for bucket in &mut self.costs[shard * each..(shard + 1) * each] {
+                *bucket += cost / f64::from(u32::try_from(each).unwrap());
+            }
+            self
+        }
+
+        fn partition(mut self, key: &[u8], cost: f64) -> Self {
+            self.costs[bucket_of(hash(key))] += cost;
+            self.partitions.push(HotPartition { key: key.to_vec(), cost });
+            self
+        }
+
+        fn cluster(&self) -> ClusterLoad {
+            let load =
+                |cost: &f64| Load { reads: cost / Load { reads: 1.0, ..Load::default() }.cost(), ..Load::default() };
+            let node =
+                |group| NodeLoad { id: group + 10, group, name: format!("w{group}"), may_have_shards: group > 0 };
+            let width = (1_i64 << 32) / i64::from(self.shards);
+            let shard = |number: i32| {
+                let first = i64::from(i32::MIN) + i64::from(number) * width;
+                (i64::from(number) + 100, i32::try_from(first).unwrap(), i32::try_from(first + width - 1).unwrap())
+            };
+            let shards = (0..self.shards).map(shard);
+            let placed = shards
+                .enumerate()
+                .map(|(at, (id, first, last))| (id, first, last, i32::try_from(at).unwrap() % self.nodes + 1));
+            let buckets = self.costs.iter().map(load).collect();
+            ClusterLoad::new((0..=self.nodes).map(node).collect(), placed, buckets, self.partitions.clone())
+        }
+    }
+
+    /// Returns the cluster after a step.
+    fn perform(cluster: &ClusterLoad, step: &Step) -> ClusterLoad {
+        let group_of = |id: i32| cluster.nodes.iter().find(|node| node.id == id).unwrap().group;
+        let placed = |shard: &ShardLoad| vec![(shard.id, shard.first, shard.last, shard.group)];
+        let shards = cluster.shards.iter().flat_map(|shard| match step {
+            Step::Move { shard: moved, to, .. } if *moved == shard.id => {
+                vec![(shard.id, shard.first, shard.last, group_of(*to))]
+            }
+            Step::Split { shard: split, points, nodes } if *split == shard.id => {
+                let firsts = std::iter::once(shard.first).chain(points.iter().map(|point| point + 1));
+                let lasts = points.iter().copied().chain([shard.last]);
+                let pieces = firsts.zip(lasts).zip(nodes).zip(1..);
+                pieces.map(|(((first, last), node), n)| (shard.id * 100 + n, first, last, group_of(*node))).collect()
+            }
+            Step::Move { .. } | Step::Split { .. } => placed(shard),
+        });
+        ClusterLoad::new(
+            cluster.nodes.clone(),
+            shards.collect::<Vec<_>>(),
+            cluster.buckets.clone(),
+            cluster.partitions.clone(),
+        )
+    }
+
+    /// Performs steps until there is nothing to do. Returns the number of steps and the load of each node.
+    fn balanced(mut cluster: ClusterLoad) -> (usize, Vec<f64>, Advice) {
+        for steps in 0..100 {
+            match advise(&cluster) {
+                Advice::Do { step, before, after } => {
+                    assert!(after < before, "{step}");
+                    if let Step::Split { shard, nodes, .. } = &step {
+                        let own = cluster.shards.iter().find(|own| own.id == *shard).unwrap().group + 10;
+                        assert!(!nodes.contains(&own), "{step}");
+                    }
+                    cluster = perform(&cluster, &step);
+                }
+                done => {
+                    let workers = cluster.nodes.iter().filter(|node| node.may_have_shards);
+                    return (steps, workers.map(|node| cluster.cost_of(node)).collect(), done);
+                }
+            }
+        }
+        panic!("there is no end");
+    }
+
+    fn spread(costs: &[f64]) -> f64 {
+        let average = costs.iter().sum::<f64>() / f64::from(u32::try_from(costs.len()).unwrap());
+        costs.iter().map(|cost| (cost / average - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn an_even_or_idle_cluster_stays_as_it_is() {
+        let even = (0..32).fold(Given::new(2, 32), |given, shard| given.shard(shard, 0.03));
+        assert_eq!(advise(&even.cluster()), Advice::Even);
+        assert_eq!(advise(&Given::new(2, 32).shard(3, 0.03).cluster()), Advice::Idle);
+        assert_eq!(advise(&Given::new(1, 32).shard(3, 0.8).cluster()), Advice::OneNode);
+        let slightly = (0..32)
+            .fold(Given::new(2, 32), |given, shard| given.shard(shard, if shard % 2 == 0 { 0.0315 } else { 0.0285 }));
+        assert_eq!(advise(&slightly.cluster()), Advice::Even);
+    }
+
+    #[test]
+    fn hot_shards_are_moved_apart() {
+        let given = (0..32).fold(Given::new(2, 32), |given, shard| given.shard(shard, 0.01));
+        let given = given.shard(0, 0.4).shard(2, 0.4);
+        let Advice::Do { step: Step::Move { shard: 100 | 102, from: 11, to: 12 }, .. } = advise(&given.cluster())
+        else {
+            panic!("{:?}", advise(&given.cluster()))
+        };
+        let (steps, costs, _) = balanced(given.cluster());
+        assert!(steps == 1 && spread(&costs) < 0.05, "{steps} {costs:?}");
+    }
+
+    #[test]
+    fn a_shard_that_is_too_hot_is_split_over_all_nodes() {
+        for nodes in 2..=5 {
+            // 80% of the load is on one shard.
+            let given =
+                (0..32).fold(Given::new(nodes, 32), |given, shard| given.shard(shard, 0.2 / 31.0)).shard(0, 0.8);
+            let (steps, costs, done) = balanced(given.cluster());
+            assert!(steps <= 3 && spread(&costs) < 0.1 && done == Advice::Even, "{steps} {costs:?} {done:?}");
+        }
+    }
+
+    #[test]
+    fn a_hot_partition_gets_its_own_shard() {
+        let given = (0..32).fold(Given::new(2, 32), |given, shard| given.shard(shard, 0.02));
+        let hot = hash(b"hot");
+        let cluster = given.partition(b"hot", 0.3).partition(b"warm", 0.2).cluster();
+        let of = |cluster: &ClusterLoad| cluster.shards.iter().find(|shard| shard.contains(hot)).unwrap().clone();
+        let before = of(&cluster);
+        assert!(before.first < hot && hot < before.last);
+        // It is the only thing to divide if all else is on the other node.
+        let crowded = Given::new(2, 1).partition(b"hot", 0.5).shard(0, 0.4).cluster();
+        let Advice::Do { step: Step::Split { points, .. }, .. } = advise(&crowded) else {
+            panic!("{:?}", advise(&crowded))
+        };
+        assert!(points.contains(&hot) || points.contains(&(hot - 1)), "{points:?} {hot}");
+        let (_, costs, _) = balanced(crowded);
+        assert!(spread(&costs) < 0.15, "{costs:?}");
+    }
+
+    #[test]
+    fn a_partition_that_is_too_hot_alone_does_not_move_back_and_forth() {
+        for key in [&b"a"[..], b"b", b"c", b"d"] {
+            let given = (0..32).fold(Given::new(3, 32), |given, shard| given.shard(shard, 0.005));
+            let (steps, costs, done) = balanced(given.partition(key, 0.9).cluster());
+            assert!(steps <= 4 && matches!(done, Advice::Stuck { .. }), "{steps} {costs:?} {done:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_node_gets_its_share() {
+        let mut cluster = (0..64).fold(Given::new(2, 64), |given, shard| given.shard(shard, 0.02)).cluster();
+        cluster.nodes.push(NodeLoad { id: 20, group: 9, name: "new".to_owned(), may_have_shards: true });
+        let (_, costs, done) = balanced(cluster);
+        assert!(done == Advice::Even && costs.iter().all(|cost| *cost > 0.3), "{costs:?} {done:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! The meter of one server.
+
+use crate::hash::hash;
+use crate::heat::hottest::Hottest;
+use crate::heat::load::Load;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The number of equal ranges of hashes whose load is measured. With 32 shards, a shard has 32 of them, so a shard can
+/// be split with an accuracy of 3% of its range.
+pub(crate) const BUCKETS: usize = 1024;
+/// The number of hashes in a range: 2^32 divided by [`BUCKETS`].
+pub(crate) const BUCKET_WIDTH: f64 = 4_194_304.0;
+/// The time in which the effect of a request falls to 1/e, in seconds.
+pub(crate) const FADE_SECONDS: f64 = 20.0;
+
+/// Returns the range to which a hash belongs.
+pub(crate) fn bucket_of(hash: i32) -> usize {
+    // The lowest hash is negative.
+    let from_zero = hash.cast_unsigned() ^ (1 << 31);
+    usize::try_from(from_zero >> (32 - BUCKETS.ilog2())).unwrap_or_default()
+}
+
+/// Returns the highest hash of a range.
+pub(crate) fn last_of(bucket: usize) -> i32 {
+    let width = 1_u64 << (32 - BUCKETS.ilog2());
+    let last = (bucket as u64 + 1) * width - 1;
+    (u32::try_from(last).unwrap_or(u32::MAX) ^ (1 << 31)).cast_signed()
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    rows: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Counts {
+    #[allow(clippy::cast_precision_loss, reason = "a load needs no more precision")]
+    fn take(&self) -> Load {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed) as f64;
+        Load {
+            reads: take(&self.reads),
+            writes: take(&self.writes),
+            rows: take(&self.rows),
+            seconds: take(&self.nanoseconds) * 1e-9,
+        }
+    }
+}
+
+/// Counts the requests since the last measurement, and remembers earlier ones for a while.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    counts: Vec<Counts>,
+    faded: Mutex<Vec<Load>>,
+    hottest: Mutex<Hottest>,
+}
+
+/// The load of one server, per second.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Measurement {
+    /// One for each range of hashes.
+    pub(crate) buckets: Vec<Load>,
+    /// The hottest partitions and their costs.
+    pub(crate) hottest: Vec<(Vec<u8>, f64)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Meter {
+    pub(crate) fn new() -> Self {
+        Self {
+            counts: (0..BUCKETS).map(|_| Counts::default()).collect(),
+            faded: Mutex::new(vec![Load::default(); BUCKETS]),
+            hottest: Mutex::default(),
+        }
+    }
+
+    /// Begins a request to a partition.
+    pub(crate) fn begin(self: &Arc<Self>, partition: &[u8]) -> Request {
+        Request {
+            meter: Arc::clone(self),
+            partition: partition.to_vec(),
+            is_write: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
+            nanoseconds: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends a measurement that took this long.
+    pub(crate) fn measure(&self, time: Duration) -> Measurement {
+        let factor = (-time.as_secs_f64() / FADE_SECONDS).exp();
+        let mut faded = lock(&self.faded);
+        for (load, counts) in faded.iter_mut().zip(&self.counts) {
+            *load = load.times(factor);
+            load.add(counts.take());
+        }
+        let mut hottest = lock(&self.hottest);
+        let measurement = Measurement {
+            buckets: faded.iter().map(|load| load.times(1.0 / FADE_SECONDS)).collect(),
+            hottest: hottest.partitions().map(|(key, cost)| (key.to_vec(), cost / FADE_SECONDS)).collect(),
+        };
+        hottest.fade(factor);
+        measurement
+    }
+}
+
+/// A request to one partition. It is counted when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Request {
+    meter: Arc<Meter>,
+    partition: Vec<u8>,
+    is_write: AtomicBool,
+    rows: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Request {
+    pub(crate) fn writes(&self) {
+        self.is_write.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_rows(&self, rows: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_time(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Request {
+    #[allow(clippy::cast_precision_loss, reason = "a load needs no more precision")]
+    fn drop(&mut self) {
+        let (rows, is_write) = (*self.rows.get_mut(), *self.is_write.get_mut());
+        let hash = hash(&self.partition);
+        if let Some(counts) = self.meter.counts.get(bucket_of(hash)) {
+            let requests = if is_write { &counts.writes } else { &counts.reads };
+            requests.fetch_add(1, Ordering::Relaxed);
+            counts.rows.fetch_add(rows, Ordering::Relaxed);
+            counts.nanoseconds.fetch_add(*self.nanoseconds.get_mut(), Ordering::Relaxed);
+        }
+        let request =
+            if is_write { Load { writes: 1.0, ..Load::default() } } else { Load { reads: 1.0, ..Load::default() } };
+        let cost = Load { rows: rows as f64, ..request }.cost();
+        lock(&self.meter.hottest).add(hash, &self.partition, cost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranges_cover_all_hashes() {
+        assert_eq!((bucket_of(i32::MIN), bucket_of(-1), bucket_of(0), bucket_of(i32::MAX)), (0, 511, 512, 1023));
+        for bucket in 0..BUCKETS {
+            assert_eq!(bucket_of(last_of(bucket)), bucket);
+            assert_eq!(last_of(bucket).checked_add(1).map_or(BUCKETS, bucket_of), bucket + 1);
+        }
+    }
+
+    #[test]
+    fn a_steady_load_is_measured_as_such() {
+        let meter = Arc::new(Meter::new());
+        let mut measured = None;
+        for _ in 0..40 {
+            for number in 0..50 {
+                let request = meter.begin(b"partition");
+                if number % 5 == 0 {
+                    request.writes();
+                }
+                request.add_rows(2);
+                request.add_time(Duration::from_millis(1));
+            }
+            measured = Some(meter.measure(Duration::from_secs(5)));
+        }
+        let measured = measured.unwrap();
+        let total = measured.buckets[bucket_of(hash(b"partition"))];
+        // Ten requests a second; all in a burst before each measurement, so slightly more.
+        let (reads, writes) = (total.reads, total.writes);
+        assert!((7.9..9.2).contains(&reads) && (1.9..2.3).contains(&writes), "{total:?}");
+        assert!((19.0..23.0).contains(&total.rows) && (0.009..0.012).contains(&total.seconds), "{total:?}");
+        let other: f64 = measured.buckets.iter().map(|load| load.reads + load.writes).sum();
+        assert!((other - reads - writes).abs() < 1e-9);
+        let [(partition, cost)] = &measured.hottest[..] else { panic!("{:?}", measured.hottest) };
+        assert_eq!(partition, b"partition");
+        assert!((cost / total.cost() - 1.0).abs() < 1e-6, "{cost} {total:?}");
+        assert!(meter.measure(Duration::from_secs(3600)).hottest.len() == 1);
+        assert!(meter.measure(Duration::from_secs(5)).buckets.iter().all(|load| load.cost() < 1e-9));
+    }
+}
