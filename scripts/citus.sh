@@ -52,6 +52,10 @@ citus.enable_change_data_capture = on
 max_replication_slots = 60
 max_wal_senders = 60
 "
+# Shards are split with a plugin for logical decoding, which some versions of PostgreSQL permit only if it is listed.
+if run postgres --describe-config | grep ^output_plugin_libraries >/dev/null; then
+    settings+="output_plugin_libraries = 'pgoutput, citus'"
+fi
 ports=() pids=()
 
 new_node() {

@@ -2,13 +2,13 @@
 //!
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
-use crate::cli::{AcknowledgeArg, DurabilityArg, ServeArgs, StandbyArgs};
+use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
 use crate::standby::{FollowerSettings, Token};
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
-use engine_postgres::PostgresOptions;
+use engine_postgres::{Balance, PostgresOptions};
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
 use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
@@ -16,7 +16,7 @@ use server::{RehearsalSettings, Secondary, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tools::{StoreUrl, parse_duration};
+use tools::{StoreUrl, parse_duration, read_password};
 
 /// The variable that contains account names and keys. There is no corresponding command line option.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
@@ -31,6 +31,8 @@ const STORE_CONNECTIONS_DEFAULT: usize = 32;
 const ACKNOWLEDGE_SECONDS_DEFAULT: u64 = 10;
 /// The address of the admin listener that `--test-controls` implies.
 const TEST_CONTROLS_ADMIN: &str = "127.0.0.1:0";
+/// The default of `--balance-steps`.
+const BALANCE_STEPS_DEFAULT: u32 = 20;
 /// The maximum of `--store-connections`. Too many connections slow down a database.
 const STORE_CONNECTIONS_MAX: usize = 1000;
 
@@ -304,10 +306,13 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
         );
         return database(url, args);
     }
-    let for_database = args.store_password_file.is_some() || args.store_connections.is_some();
+    let for_database = args.store_password_file.is_some()
+        || args.store_connections.is_some()
+        || args.balance.is_some()
+        || args.balance_steps.is_some();
     ensure!(
         !for_database && args.distribute != Some(true),
-        "--store-password-file, --store-connections and --distribute apply only to a database: add --store URL"
+        "--store-password-file, --store-connections, --distribute and --balance apply only to a database: add --store URL"
     );
     if args.in_memory.unwrap_or(false) {
         ensure!(args.data.is_none(), "data can be kept in only one place: pass either --in-memory or --data");
@@ -328,18 +333,17 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
         (1..=STORE_CONNECTIONS_MAX).contains(&connections_max),
         "--store-connections is {connections_max}: pass 1 to {STORE_CONNECTIONS_MAX}"
     );
-    let password = match &args.store_password_file {
-        None => None,
-        Some(path) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.with_context(|| format!("reading the password in {}", path.display()))?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned())
-        }
-    };
+    let password = args.store_password_file.as_deref().map(read_password).transpose()?;
     let distribute = args.distribute.unwrap_or(false);
+    let balance = match args.balance.unwrap_or(BalanceArg::Suggest) {
+        BalanceArg::Off => Balance::Off,
+        BalanceArg::Suggest => Balance::Suggest,
+        BalanceArg::Auto => Balance::Auto { steps_max: args.balance_steps.unwrap_or(BALANCE_STEPS_DEFAULT) },
+    };
     Ok(Storage::Database(PostgresOptions {
         password,
         distribute,
+        balance,
         ..PostgresOptions::new(url.0.clone(), connections_max)
     }))
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 use tools::sas::{SasArgs, SigningAccount};
-use tools::{backup, check, commands, copy, export, follow, import, print, report_error, sas};
+use tools::{backup, balance, check, commands, copy, export, follow, import, print, report_error, sas};
 
 /// Runs the command on the command line.
 pub fn run() -> ExitCode {
@@ -61,6 +61,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
         Command::Copy(args) => with_log("warn", || copy::run(&args)),
         Command::Backup(args) => with_log("warn", || backup::run_backup(&args)),
         Command::Restore(args) => with_log("warn", || backup::run_restore(&args)),
+        Command::Balance(args) => with_log("warn", || balance::run(&args)),
         Command::Check(args) => with_log("error", || check::run(&args)),
         Command::Export(args) => with_log("warn", || export::run(&args)),
         Command::Import(args) => with_log("warn", || import::run(&args)),

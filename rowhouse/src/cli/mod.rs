@@ -26,6 +26,7 @@ use std::any::TypeId;
 use std::path::PathBuf;
 use tools::StoreUrl;
 use tools::backup::{self, BackupArgs, RestoreArgs};
+use tools::balance::{self, BalanceArgs};
 use tools::check::{self, CheckArgs};
 use tools::commands::{ENTITY_EXAMPLES, EntityArgs, TABLE_EXAMPLES, TableArgs};
 use tools::copy::{self, CopyArgs};
@@ -104,6 +105,10 @@ pub enum Command {
     /// Restore a backup into a new data folder, with all timestamps and ETags unchanged
     #[command(after_long_help = backup::RESTORE_EXAMPLES)]
     Restore(Box<RestoreArgs>),
+
+    /// Show the load of the nodes of a Citus cluster, and even it out
+    #[command(after_long_help = balance::BALANCE_EXAMPLES)]
+    Balance(BalanceArgs),
 
     /// Verify a data folder or a backup repository from end to end, without changing it
     ///
@@ -245,6 +250,16 @@ pub struct ServeArgs {
     /// Distribute the entities in the --store database across the Citus workers
     #[arg(long, env = "ROWHOUSE_DISTRIBUTE")]
     pub distribute: Option<bool>,
+
+    /// What to do if the nodes of a Citus cluster have uneven loads [default: suggest]
+    ///
+    /// The servers measure the load of each shard; rowhouse balance --show prints it. One of the servers decides.
+    #[arg(long, env = "ROWHOUSE_BALANCE", value_enum, value_name = "ACTION")]
+    pub balance: Option<BalanceArg>,
+
+    /// Maximum number of shards to move or split in an hour, with --balance auto [default: 20]
+    #[arg(long, env = "ROWHOUSE_BALANCE_STEPS", value_name = "COUNT")]
+    pub balance_steps: Option<u32>,
 
     /// File with account names and keys; reloaded when it changes, and on SIGHUP
     ///
@@ -474,6 +489,18 @@ pub enum DurabilityArg {
     /// Immediately; the write reaches the disk within 100 ms. A power loss may lose the last 100 ms of writes; a crash
     /// of the server loses none
     Interval,
+}
+
+/// What to do about an uneven load of the nodes of a Citus cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalanceArg {
+    /// Move and split shards
+    Auto,
+    /// Log what auto would do
+    Suggest,
+    /// Nothing; the load is not measured
+    Off,
 }
 
 /// Where a write must be before it is acknowledged.

@@ -28,7 +28,10 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
-        let servers = (0..servers).map(|_| start(store)).collect::<Vec<_>>();
+        Self::on((0..servers).map(|_| start(store)).collect(), random)
+    }
+
+    pub(super) fn on(servers: Vec<Server>, random: &mut Random) -> Self {
         let mut client = servers[0].client();
         for table in ["crash", "still"] {
             let body = json!({ "TableName": table }).to_string();

@@ -7,6 +7,7 @@
 mod feed;
 mod load;
 
+use crate::PROGRAM;
 use load::{Load, start};
 use std::thread;
 use std::time::Duration;
@@ -136,5 +137,35 @@ fn shards_move_to_added_workers_under_load() {
         watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
     });
+    load.stop();
+}
+
+#[test]
+fn a_shard_with_all_the_load_is_split_over_the_workers() {
+    let Some((cluster, database, store)) = cluster() else { return };
+    cluster.sql(0, "postgres", &format!("ALTER DATABASE {database} SET citus.shard_count = 1"));
+    let start = || {
+        let balance = ["--balance", "auto", "--store-connections", "8"];
+        PROGRAM.start(&[&["--store", &store, "--distribute"], &balance[..]].concat())
+    };
+    let mut load = Load::on((0..2).map(|_| start()).collect(), &mut Random::from_environment(SEED));
+    load.work_during(|watch| {
+        let nodes = "SELECT count(DISTINCT groupid) FROM pg_dist_placement JOIN pg_dist_shard USING (shardid) \
+             WHERE logicalrelid = 'rowhouse_entities'::regclass";
+        let nodes = || cluster.sql(0, &database, nodes).trim().to_owned();
+        assert_eq!(nodes(), "1");
+        eventually("pieces of the shard on both workers", || (nodes() == "2").then_some(()));
+        watch.wait_for_all_writers();
+        cluster.add_worker(&database);
+        eventually("a shard on the new worker", || (nodes() == "3").then_some(()));
+        watch.wait_for_all_writers();
+    });
+    let shown = PROGRAM.folder().run("balance", &["--show", "--json", "--store", &store], &[]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["servers"], 2, "{shown}");
+    let steps = shown["steps"].as_array().unwrap();
+    assert!(steps.len() >= 2 && steps.iter().all(|step| step["error"].is_null()), "{shown}");
+    assert!(steps[0]["step"].as_str().unwrap().starts_with("split shard"), "{shown}");
     load.stop();
 }
