@@ -1,6 +1,39 @@
-//! The hash of partitions.
+//! The hash of partitions, and ranges of hashes.
 
 use std::num::Wrapping;
+
+/// A range of hashes, of which both ends are part.
+pub(crate) trait HashRange {
+    fn first(&self) -> i32;
+    fn last(&self) -> i32;
+}
+
+/// Ranges in the order of their hashes. Every hash belongs to exactly one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HashRanges<T>(Vec<T>);
+
+impl<T: HashRange> HashRanges<T> {
+    /// Returns `None` unless every hash belongs to exactly one of the ranges.
+    pub(crate) fn new(mut ranges: Vec<T>) -> Option<Self> {
+        ranges.sort_unstable_by_key(T::first);
+        let mut next = Some(i32::MIN);
+        for range in &ranges {
+            if next != Some(range.first()) || range.last() < range.first() {
+                return None;
+            }
+            next = range.last().checked_add(1);
+        }
+        (next.is_none() && !ranges.is_empty()).then_some(Self(ranges))
+    }
+
+    pub(crate) fn at(&self, hash: i32) -> Option<&T> {
+        self.0.get(self.0.partition_point(|range| range.last() < hash))
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+}
 
 /// Returns the hash by which PostgreSQL, and therefore Citus, distributes byte strings: Bob Jenkins's `lookup3` of
 /// 2006, as computed on a little-endian processor. For a database on a big-endian processor, a wrong hash costs only

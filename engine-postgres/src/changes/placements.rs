@@ -12,6 +12,7 @@
 //!    belonged to a placement that came and went. The order of the changes would then be unknown, so a new log begins.
 //! 2. Placements are not read again before all nodes are decoded up to their marks.
 
+use crate::hash::{HashRange, HashRanges};
 use std::fmt::Write;
 
 /// The partitions whose hash is in a range, and the group of nodes that stores them.
@@ -23,11 +24,20 @@ pub(crate) struct Placement {
     pub(crate) number: i64,
 }
 
+impl HashRange for Placement {
+    fn first(&self) -> i32 {
+        self.first
+    }
+
+    fn last(&self) -> i32 {
+        self.last
+    }
+}
+
 /// The placements of the entities at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placements {
-    /// In the order of their hashes. Every hash belongs to one placement.
-    of_entities: Vec<Placement>,
+    of_entities: HashRanges<Placement>,
     /// The highest number of any placement in the cluster.
     pub(crate) last: i64,
 }
@@ -66,16 +76,8 @@ pub(crate) struct Unorderable(pub(crate) &'static str);
 
 impl Placements {
     /// Returns `None` unless every hash belongs to exactly one of the placements.
-    pub(crate) fn new(mut of_entities: Vec<Placement>, last: i64) -> Option<Self> {
-        of_entities.sort_unstable_by_key(|placement| placement.first);
-        let mut next = Some(i32::MIN);
-        for placement in &of_entities {
-            if next != Some(placement.first) || placement.last < placement.first {
-                return None;
-            }
-            next = placement.last.checked_add(1);
-        }
-        (next.is_none() && !of_entities.is_empty()).then_some(Self { of_entities, last })
+    pub(crate) fn new(of_entities: Vec<Placement>, last: i64) -> Option<Self> {
+        Some(Self { of_entities: HashRanges::new(of_entities)?, last })
     }
 
     /// Reads what [`Self::to_text`] returned.
@@ -96,7 +98,7 @@ impl Placements {
 
     pub(crate) fn to_text(&self) -> String {
         let mut text = self.last.to_string();
-        for Placement { first, last, group, number } in &self.of_entities {
+        for Placement { first, last, group, number } in self.of_entities.iter() {
             write!(text, " {first}:{last}:{group}:{number}").expect("writing to a string cannot fail");
         }
         text
@@ -113,10 +115,6 @@ impl Placements {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.of_entities == other.of_entities
-    }
-
-    fn at(&self, hash: i32) -> Option<&Placement> {
-        self.of_entities.get(self.of_entities.partition_point(|placement| placement.last < hash))
     }
 }
 
@@ -171,8 +169,8 @@ impl Moves {
     /// Returns the moves between the last known placements and those that were read, without marks.
     fn moves(&self, read: &Placements) -> Result<Vec<Move>, Unorderable> {
         let mut moves = Vec::new();
-        for now in &read.of_entities {
-            let before = self.placements.at(now.first).filter(|before| before.last >= now.last);
+        for now in read.of_entities.iter() {
+            let before = self.placements.of_entities.at(now.first).filter(|before| before.last >= now.last);
             // Citus splits shards, but never joins them.
             let before = before.ok_or(Unorderable("the shards are not parts of the previous shards"))?;
             if before.group != now.group {
@@ -189,7 +187,7 @@ impl Moves {
 
     /// Returns whether a change that a group sent can be appended. `end` is its position in the log of the group.
     pub(crate) fn turn(&self, hash: i32, group: i32, end: u64) -> Turn {
-        let Some(owner) = self.placements.at(hash) else { return Turn::Unknown };
+        let Some(owner) = self.placements.of_entities.at(hash) else { return Turn::Unknown };
         let moved = self.pending.iter().find(|moved| (moved.first..=moved.last).contains(&hash));
         match moved {
             Some(moved) if moved.from == group && end <= moved.mark => Turn::Now,

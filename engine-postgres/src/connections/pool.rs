@@ -20,6 +20,7 @@ use crate::connections::node::Node;
 use crate::connections::rows::{column, read, write};
 use crate::connections::settings::Settings;
 use crate::connections::shard_map::{self, Shard, ShardMap};
+use crate::hash::hash;
 use crate::heat::meter::Meter;
 use engine::Fault;
 use futures_util::future::join_all;
@@ -113,14 +114,19 @@ impl Pool {
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
     pub(crate) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
-        let lease = match self.shards().and_then(|shards| shards.group_of(partition)) {
+        let shards = self.shards();
+        if shards.is_none() && self.meter.is_none() {
+            return self.take().await;
+        }
+        let hash = hash(partition);
+        let lease = match shards.and_then(|shards| shards.group_of(hash)) {
             None => self.take().await?,
             Some(group) => match self.node_of(group) {
                 Some(node) => node.take().await?,
                 None => self.take_to_forward([group]).await?,
             },
         };
-        Ok(lease.with_request(self.meter.as_ref().map(|meter| meter.begin(partition))))
+        Ok(lease.with_request(self.meter.as_ref().map(|meter| meter.begin(hash, partition))))
     }
 
     /// Takes a connection to any node, for statements that span partitions.

@@ -8,7 +8,7 @@
 //!
 //! This module must not depend on connections.
 
-use crate::hash::hash;
+use crate::hash::{HashRange, HashRanges};
 use std::collections::BTreeSet;
 
 /// Returns the shards of the entities table: the ID, the lowest and highest hash and the group of each shard.
@@ -32,32 +32,31 @@ pub(crate) struct Shard {
     pub(crate) group: i32,
 }
 
-/// Every hash belongs to exactly one shard.
+impl HashRange for Shard {
+    fn first(&self) -> i32 {
+        self.first
+    }
+
+    fn last(&self) -> i32 {
+        self.last
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShardMap {
-    /// The shards in the order of their hashes.
-    shards: Vec<Shard>,
+    shards: HashRanges<Shard>,
 }
 
 impl ShardMap {
     /// Creates a map. Returns `None` unless every hash belongs to exactly one of the shards: the table may not be
     /// distributed by hash, or a shard may have several copies.
-    pub(crate) fn new(mut shards: Vec<Shard>) -> Option<Self> {
-        shards.sort_unstable_by_key(|shard| shard.first);
-        let mut next = Some(i32::MIN);
-        for shard in &shards {
-            if next != Some(shard.first) || shard.last < shard.first {
-                return None;
-            }
-            next = shard.last.checked_add(1);
-        }
-        (next.is_none() && !shards.is_empty()).then_some(Self { shards })
+    pub(crate) fn new(shards: Vec<Shard>) -> Option<Self> {
+        Some(Self { shards: HashRanges::new(shards)? })
     }
 
-    pub(crate) fn group_of(&self, partition: &[u8]) -> Option<i32> {
-        let hash = hash(partition);
-        let at = self.shards.partition_point(|shard| shard.last < hash);
-        self.shards.get(at).map(|shard| shard.group)
+    /// Returns the group that stores the partitions with a hash.
+    pub(crate) fn group_of(&self, hash: i32) -> Option<i32> {
+        self.shards.at(hash).map(|shard| shard.group)
     }
 
     pub(crate) fn groups(&self) -> BTreeSet<i32> {
@@ -75,6 +74,7 @@ impl ShardMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::hash;
 
     fn shard(id: i64, first: i32, last: i32, group: i32) -> Shard {
         Shard { first, last, id, group }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(map.groups(), BTreeSet::from([1, 2]));
         assert_eq!((map.shards_of(1), map.shards_of(2), map.shards_of(3)), (vec![7, 9], vec![8], vec![]));
         // The hash of an empty string is negative, and the hash of the byte 3 is positive.
-        assert_eq!((map.group_of(b""), map.group_of(b"\x03")), (Some(2), Some(1)));
+        assert_eq!((map.group_of(hash(b"")), map.group_of(hash(b"\x03"))), (Some(2), Some(1)));
         for missing in 0..shards.len() {
             let mut less = shards.clone();
             less.remove(missing);

@@ -1,6 +1,5 @@
 //! The meter of one server.
 
-use crate::hash::hash;
 use crate::heat::hottest::Hottest;
 use crate::heat::load::Load;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,10 +79,11 @@ impl Meter {
         }
     }
 
-    /// Begins a request to a partition.
-    pub(crate) fn begin(self: &Arc<Self>, partition: &[u8]) -> Request {
+    /// Begins a request to a partition with the given hash.
+    pub(crate) fn begin(self: &Arc<Self>, hash: i32, partition: &[u8]) -> Request {
         Request {
             meter: Arc::clone(self),
+            hash,
             partition: partition.to_vec(),
             is_write: AtomicBool::new(false),
             rows: AtomicU64::new(0),
@@ -113,6 +113,7 @@ impl Meter {
 #[derive(Debug)]
 pub(crate) struct Request {
     meter: Arc<Meter>,
+    hash: i32,
     partition: Vec<u8>,
     is_write: AtomicBool,
     rows: AtomicU64,
@@ -138,8 +139,7 @@ impl Drop for Request {
     #[allow(clippy::cast_precision_loss, reason = "a load needs no more precision")]
     fn drop(&mut self) {
         let (rows, is_write) = (*self.rows.get_mut(), *self.is_write.get_mut());
-        let hash = hash(&self.partition);
-        if let Some(counts) = self.meter.counts.get(bucket_of(hash)) {
+        if let Some(counts) = self.meter.counts.get(bucket_of(self.hash)) {
             let requests = if is_write { &counts.writes } else { &counts.reads };
             requests.fetch_add(1, Ordering::Relaxed);
             counts.rows.fetch_add(rows, Ordering::Relaxed);
@@ -148,13 +148,14 @@ impl Drop for Request {
         let request =
             if is_write { Load { writes: 1.0, ..Load::default() } } else { Load { reads: 1.0, ..Load::default() } };
         let cost = Load { rows: rows as f64, ..request }.cost();
-        lock(&self.meter.hottest).add(hash, &self.partition, cost);
+        lock(&self.meter.hottest).add(self.hash, &self.partition, cost);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::hash;
 
     #[test]
     fn the_ranges_cover_all_hashes() {
@@ -171,7 +172,7 @@ mod tests {
         let mut measured = None;
         for _ in 0..40 {
             for number in 0..50 {
-                let request = meter.begin(b"partition");
+                let request = meter.begin(hash(b"partition"), b"partition");
                 if number % 5 == 0 {
                     request.writes();
                 }
