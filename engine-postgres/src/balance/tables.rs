@@ -2,7 +2,9 @@
 //! distributed.
 
 use crate::StoreError;
+use crate::connections::dialect::Dialect;
 use crate::connections::settings::Settings;
+use crate::schema::migration;
 use crate::schema::opening::{TAKE_TURNS, on_coordinator};
 use crate::slot::BALANCE_LEASE;
 
@@ -28,12 +30,8 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), StoreError> {
         let lease = format!(
             "INSERT INTO rowhouse_leases (number, reserved) VALUES ({BALANCE_LEASE}, 0) ON CONFLICT DO NOTHING"
         );
-        client
-            .batch_execute(&format!(
-                "BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential; {CREATE}; {DISTRIBUTE}; {lease}; COMMIT"
-            ))
-            .await
-            .map_err(error)?;
+        let begin = migration::begin(Dialect::Citus);
+        client.batch_execute(&format!("{begin}; {CREATE}; {DISTRIBUTE}; {lease}; COMMIT")).await.map_err(error)?;
     }
     session.close().await;
     Ok(())

@@ -8,6 +8,7 @@ use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::rows::column;
 use crate::connections::settings::Settings;
 use crate::log_state::LogState;
+use crate::schema::opening::COORDINATOR;
 use crate::state::PostgresState;
 use engine::{Fault, KeptChanges};
 use futures_util::future::poll_fn;
@@ -30,8 +31,6 @@ const LOCATION_CHECK: Duration = Duration::from_secs(5);
 /// Returns the positions and the size of the log, and the time of the oldest transaction.
 const LOG: &str = "SELECT first, next, bytes, (SELECT time FROM rowhouse_changes WHERE position = first) \
      FROM rowhouse_change_log WHERE is_ready";
-/// Returns the address of the Citus coordinator.
-const NODE: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'";
 
 /// Reads the state of the log whenever it may have changed, until the engine is closed.
 pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, log: Arc<LogState>) {
@@ -110,7 +109,7 @@ impl<C: Clock> PostgresState<C> {
         if !self.names.is_distributed {
             return Ok(settings.clone());
         }
-        let rows = self.pool.read(NODE, &[]).await?;
+        let rows = self.pool.read(COORDINATOR, &[]).await?;
         let row = rows.first().ok_or_else(|| AttemptError::Fault(Fault::Unavailable("there is no log".into())))?;
         let host = column::<&str>(row, 0).map_err(AttemptError::Fault)?;
         let port = column::<i32>(row, 1).map_err(AttemptError::Fault)?;

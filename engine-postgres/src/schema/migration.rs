@@ -193,7 +193,7 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
 
 /// Begins a transaction that changes tables. By default, Citus would use several connections to a node, which do not
 /// see each other's changes.
-fn begin(dialect: Dialect) -> &'static str {
+pub(crate) fn begin(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Citus => "BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential",
         Dialect::PostgreSql | Dialect::YugabyteDb => "BEGIN",
@@ -235,12 +235,14 @@ pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
     Ok((is_asked_for || entities) && !entries)
 }
 
-/// Creates the catalog again without the columns that were dropped. The shards of a table have no dropped columns, and
-/// while Citus's decoder converts between the two forms, it miscounts its memory until it never returns.
-const REBUILD_CATALOG: &str = "CREATE TABLE rowhouse_tables_rebuilt (LIKE rowhouse_tables INCLUDING ALL); \
+/// Replicates the catalog to every node, after it was created again without the columns that were dropped. The shards
+/// of a table have no dropped columns, and while Citus's decoder converts between the two forms, it miscounts its
+/// memory until it never returns.
+const REPLICATE_CATALOG: &str = "CREATE TABLE rowhouse_tables_rebuilt (LIKE rowhouse_tables INCLUDING ALL); \
      INSERT INTO rowhouse_tables_rebuilt SELECT * FROM rowhouse_tables; \
      DROP TABLE rowhouse_tables; \
-     ALTER TABLE rowhouse_tables_rebuilt RENAME TO rowhouse_tables";
+     ALTER TABLE rowhouse_tables_rebuilt RENAME TO rowhouse_tables; \
+     SELECT create_reference_table('rowhouse_tables')";
 
 /// Distributes the entities and the entries of indexes over the Citus workers by their partition, and the leases by
 /// their number, so that none of them depends on the coordinator. The small tables are replicated to every node. Tables
@@ -249,8 +251,7 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
     let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [
-        ("rowhouse_tables", REBUILD_CATALOG),
-        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
+        ("rowhouse_tables", REPLICATE_CATALOG),
         ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),
         ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
         ("rowhouse_indexes", "SELECT create_reference_table('rowhouse_indexes')"),
@@ -268,9 +269,6 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
         if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
             client.batch_execute(step).await.map_err(error)?;
-            if step == REBUILD_CATALOG {
-                continue;
-            }
             tracing::info!(table, "the table was distributed over the Citus nodes");
         }
     }

@@ -20,7 +20,9 @@ const OPEN_WAIT: Duration = Duration::from_millis(500);
 /// Returns the group of the contacted node. The coordinator's group is 0.
 const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
-const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
+/// Returns the address of the Citus coordinator.
+pub(crate) const COORDINATOR: &str =
+    "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'";
 
 /// Acquires a lock whose number must not be used for anything else.
 pub(crate) const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
