@@ -57,9 +57,7 @@ pub trait ChangeLog: Send + Sync {
     fn kept(&self) -> KeptChanges;
 
     /// Like [`Self::kept`], but includes what other servers of the same database may have read already.
-    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
-        Box::pin(async { Ok(self.kept()) })
-    }
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges>;
 
     /// Returns transactions from a position on, in order, as far as they can be read now and do not exceed a size in
     /// bytes. A single transaction may exceed it.

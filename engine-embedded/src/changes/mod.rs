@@ -83,6 +83,10 @@ impl ChangeLog for EmbeddedChanges {
         self.0.kept()
     }
 
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+        Box::pin(async { Ok(self.kept()) })
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         let selection = selection.clone();
         self.on_blocking_thread(move |inner| inner.read(Sequence::new(from), &selection, bytes))

@@ -160,6 +160,10 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
         self.changes(MemoryChanges::kept)
     }
 
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+        Box::pin(async { Ok(self.kept()) })
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(async move {
             self.check_open().map_err(ChangesError::Fault)?;

@@ -31,6 +31,10 @@ impl ChangeLog for LimitedLog {
         self.log.kept()
     }
 
+    fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+        self.log.latest()
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(async move {
             let _permit = self.permit().await;
@@ -77,6 +81,10 @@ mod tests {
             KeptChanges { first: 1, next: 1 }
         }
 
+        fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+            Box::pin(async { Ok(KeptChanges { first: 1, next: 2 }) })
+        }
+
         fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
             Box::pin(async move {
                 self.count().await;
@@ -106,5 +114,11 @@ mod tests {
         let (reads, searches) = tokio::join!(reads, searches);
         assert!(reads.iter().all(Result::is_ok) && searches.iter().all(Result::is_ok));
         assert_eq!(counting.reads_max.load(Ordering::Relaxed), READS_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_other_servers_have_read_is_known() {
+        let log = LimitedLog::new(Arc::new(CountingLog::default()));
+        assert_eq!((log.kept().next, log.latest().await.unwrap().next), (1, 2));
     }
 }

@@ -155,6 +155,10 @@ mod tests {
             KeptChanges { first: self.0.load(Ordering::Relaxed), next: 9 }
         }
 
+        fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+            Box::pin(async { Ok(self.kept()) })
+        }
+
         fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
             Box::pin(async move { Ok(ChangePage { transactions: Vec::new(), next: from + 1 }) })
         }

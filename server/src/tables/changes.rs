@@ -187,6 +187,10 @@ mod tests {
             KeptChanges { first: self.0.load(Ordering::Relaxed), next: 6 }
         }
 
+        fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
+            Box::pin(async { Ok(self.kept()) })
+        }
+
         fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
             let first = self.0.swap(4, Ordering::Relaxed);
             let page = ChangePage { transactions: Vec::new(), next: from + 1 };
