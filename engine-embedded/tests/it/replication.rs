@@ -35,7 +35,15 @@ struct Primary {
 }
 
 fn primary_with(folder: &Path, options: &EmbeddedOptions) -> Primary {
-    let engine = Embedded::open(folder, options, ManualClock::at(START_TICKS)).unwrap();
+    open_primary(folder, options, START_TICKS)
+}
+
+fn primary_at(folder: &Path, ticks: i64) -> Primary {
+    open_primary(folder, &options(), ticks)
+}
+
+fn open_primary(folder: &Path, options: &EmbeddedOptions, ticks: i64) -> Primary {
+    let engine = Embedded::open(folder, options, ManualClock::at(ticks)).unwrap();
     let replication = engine.replication().unwrap();
     Primary { engine, replication }
 }
@@ -75,6 +83,17 @@ fn begin_standby(primary: &Primary, folder: &Path) -> Standby {
     }
     filled.finish().unwrap();
     standby(folder)
+}
+
+/// Returns a primary, a standby with everything, and one that lacks the last transaction.
+async fn primary_with_standbys(place: &Place) -> (Primary, Standby, Standby) {
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    let second = begin_standby(&first, &place.at("second"));
+    let behind = begin_standby(&first, &place.at("behind"));
+    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
+    catch_up(&first, &second);
+    (first, second, behind)
 }
 
 /// Sends at most about `bytes` bytes. Returns false if there is nothing to send.
@@ -347,12 +366,7 @@ async fn a_standby_of_a_later_epoch_fences_a_former_primary() {
 #[tokio::test]
 async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
     let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
-    let second = begin_standby(&first, &place.at("second"));
-    let behind = begin_standby(&first, &place.at("behind"));
-    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
-    catch_up(&first, &second);
+    let (first, second, behind) = primary_with_standbys(&place).await;
     drop(second);
     commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
     let ahead = begin_standby(&first, &place.at("ahead"));
@@ -401,8 +415,7 @@ async fn two_promoted_standbys_of_a_primary_have_different_epochs() {
 #[tokio::test]
 async fn a_standby_begins_with_a_primary_without_data() {
     let place = Place::new();
-    let engine = Embedded::open(&place.at("first"), &options(), ManualClock::at(YEAR_2027)).unwrap();
-    let first = Primary { replication: engine.replication().unwrap(), engine };
+    let first = primary_at(&place.at("first"), YEAR_2027);
     assert!(first.replication.synced() > 1_000_000);
     let second = begin_standby(&first, &place.at("second"));
     assert_eq!(second.log.synced(), first.replication.synced());
@@ -419,12 +432,7 @@ async fn a_standby_begins_with_a_primary_without_data() {
 #[tokio::test]
 async fn positions_of_lost_transactions_are_not_used_again() {
     let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
-    let second = begin_standby(&first, &place.at("second"));
-    let behind = begin_standby(&first, &place.at("behind"));
-    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
-    catch_up(&first, &second);
+    let (first, second, behind) = primary_with_standbys(&place).await;
     catch_up(&first, &behind);
     drop(second);
     for row in ["lost", "also lost"] {
@@ -436,11 +444,9 @@ async fn positions_of_lost_transactions_are_not_used_again() {
     assert_eq!(seen, last + 3);
     // Opening the folder twice before anything is written skips the positions once.
     for _ in 0..2 {
-        let engine = Embedded::open(&place.at("second"), &options(), ManualClock::at(YEAR_2027)).unwrap();
-        engine.close().await.unwrap();
+        primary_at(&place.at("second"), YEAR_2027).engine.close().await.unwrap();
     }
-    let engine = Embedded::open(&place.at("second"), &options(), ManualClock::at(YEAR_2027)).unwrap();
-    let second = Primary { replication: engine.replication().unwrap(), engine };
+    let second = primary_at(&place.at("second"), YEAR_2027);
     for row in ["new", "newer", "newest"] {
         commit_one(&second.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
     }

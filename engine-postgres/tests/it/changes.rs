@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use test_support::cluster::Cluster;
+use tokio::task::JoinHandle;
 
 pub(crate) type Server = Postgres<SystemClock>;
 pub(crate) type Log = Arc<dyn ChangeLog>;
@@ -61,7 +62,7 @@ pub(crate) async fn wait_until_complete(server: &Server, log: &Log, from: u64) -
 }
 
 /// Writes to an entity until told to stop, and returns the acknowledged Timestamps.
-pub(crate) async fn write(
+async fn write(
     server: Arc<Server>,
     table: TableKey,
     partition: String,
@@ -83,6 +84,21 @@ pub(crate) async fn write(
         }
     }
     acknowledged
+}
+
+/// Starts writers on two servers in turn, each with a partition.
+pub(crate) fn start_writers(
+    count: u32,
+    servers: [&Arc<Server>; 2],
+    table: &TableKey,
+    is_done: &Arc<AtomicBool>,
+) -> Vec<(String, JoinHandle<BTreeSet<DateTime>>)> {
+    let partitions = (0..count).map(|n| n.to_string());
+    let start = |(partition, server): (String, &&Arc<Server>)| {
+        let writer = write(Arc::clone(server), table.clone(), partition.clone(), Arc::clone(is_done));
+        (partition, tokio::spawn(writer))
+    };
+    partitions.zip(servers.iter().cycle()).map(start).collect()
 }
 
 /// Checks that the log shows each acknowledged write once and in order, and leads to what is stored.
@@ -122,11 +138,7 @@ async fn every_change_is_shown_once_while_servers_and_connections_fail() {
     let begin = log.kept().next;
     one.create_table(&table).await.unwrap();
     let is_done = Arc::new(AtomicBool::new(false));
-    let writers = (0..4).map(|n| {
-        let server = Arc::clone(if n % 2 == 0 { &one } else { &other });
-        (n.to_string(), tokio::spawn(write(server, table.clone(), n.to_string(), Arc::clone(&is_done))))
-    });
-    let writers: Vec<_> = writers.collect();
+    let writers = start_writers(4, [&one, &other], &table, &is_done);
     let mut readers = BTreeSet::new();
     for round in 0..12 {
         // A server that only decodes, if it is fast enough, and is then killed.

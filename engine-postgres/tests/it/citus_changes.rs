@@ -1,6 +1,6 @@
 //! Tests of the change log on Citus: partitions move, shards are split, nodes come and go, and nodes and servers fail.
 
-use crate::changes::{DAY, Server, check, eventually, log_of, wait_until_complete, write};
+use crate::changes::{DAY, Server, check, eventually, log_of, start_writers, wait_until_complete};
 use engine::{ChangeEffect, ChangeSelection, ChangesError, Engine};
 use engine_contract::cases::changes::wait_for;
 use engine_contract::support::*;
@@ -102,11 +102,7 @@ async fn every_change_is_shown_once_while_partitions_move_and_nodes_and_servers_
     let begin = log.kept().next;
     one.create_table(&table).await.unwrap();
     let is_done = Arc::new(AtomicBool::new(false));
-    let writers = (0..12).map(|n| {
-        let server = Arc::clone(if n % 2 == 0 { &one } else { &other });
-        (n.to_string(), tokio::spawn(write(server, table.clone(), n.to_string(), Arc::clone(&is_done))))
-    });
-    let writers: Vec<_> = writers.collect();
+    let writers = start_writers(12, [&one, &other], &table, &is_done);
     let progress = async |what: &str| {
         let before = log.kept().next;
         eventually(what, async || log.kept().next > before + 50).await;
