@@ -291,7 +291,6 @@ fn space_becomes_low_only_after_kept_log_was_asked_for() {
 /// A fast writer must not be refused while any log is kept: neither while a segment is compressed, nor because a merge
 /// lacks room.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "writes 2 GB"]
 async fn a_fast_writer_on_a_small_disk_is_never_refused() {
     let folder = tempfile::tempdir().unwrap();
     bounded::limit(folder.path(), 700 << 20);
