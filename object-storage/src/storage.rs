@@ -163,8 +163,8 @@ impl ObjectStorage {
     }
 
     /// Objects that do not exist count as deleted.
-    pub fn delete(&self, names: &[&str]) -> Result<(), StorageError> {
-        let paths: Vec<_> = names.iter().map(|name| Ok(self.path(name))).collect();
+    pub fn delete(&self, names: &[impl AsRef<str>]) -> Result<(), StorageError> {
+        let paths: Vec<_> = names.iter().map(|name| Ok(self.path(name.as_ref()))).collect();
         self.run(async |store| {
             let mut deleted = store.delete_stream(stream::iter(paths).boxed());
             while let Some(result) = deleted.next().await {

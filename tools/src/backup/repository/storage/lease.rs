@@ -186,7 +186,6 @@ fn judge(locks: &[ListedObject], name: &str, kind: LeaseKind) -> anyhow::Result<
 
 fn delete_expired(objects: &ObjectStorage, names: &[String]) {
     let paths: Vec<_> = names.iter().map(|name| format!("{FOLDER}/{name}")).collect();
-    let paths: Vec<_> = paths.iter().map(String::as_str).collect();
     if !paths.is_empty()
         && let Err(error) = objects.delete(&paths)
     {

@@ -117,7 +117,6 @@ impl Storage for RemoteStorage {
     fn remove(&self, files: &[ListedFile]) -> anyhow::Result<u64> {
         for some in files.chunks(REMOVED_AT_ONCE) {
             let paths: Vec<_> = some.iter().map(ListedFile::path).collect();
-            let paths: Vec<_> = paths.iter().map(String::as_str).collect();
             self.confirm()?;
             self.objects.delete(&paths).with_context(|| format!("removing objects from {}", self.objects))?;
         }
