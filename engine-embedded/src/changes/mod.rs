@@ -13,6 +13,7 @@ use crate::log::reader::{LogReader, ReadLogError};
 use crate::log::real_disk::RealDisk;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
+use crate::tree::Snapshot;
 use crate::writing::committer::{CatalogChange, Request};
 use crate::writing::fair_queue::FairQueue;
 use crate::writing::queue_memory::QueueMemory;
@@ -124,13 +125,7 @@ impl Inner {
     /// The last stamp of the primary that has arrived. Its next transactions have later ones.
     fn end_of_standby(&self) -> Result<ChangesEnd, ChangesError> {
         let snapshot = self.shared.storage.tree.snapshot();
-        let mut time = DateTime::MIN;
-        for entry in Storage::own_entries(&snapshot) {
-            let (key, value) = entry.map_err(|error| ChangesError::Fault(storage_fault(error)))?;
-            if let Ok(EngineEntry::LastStamp(stamp)) = decode_engine_entry(&key, &value) {
-                time = stamp;
-            }
-        }
+        let time = last_stamp(&snapshot).map_err(ChangesError::Fault)?;
         Ok(ChangesEnd { next: snapshot.sequence().next().get(), time })
     }
 
@@ -176,7 +171,7 @@ impl Inner {
         let ticks = time.ticks().unsigned_abs();
         let through = self.shared.storage.readable().previous();
         // The snapshot has the stamps of all transactions through this one.
-        if self.last_stamp().map_err(ChangesError::Fault)? < time {
+        if last_stamp(&self.shared.storage.tree.snapshot()).map_err(ChangesError::Fault)? < time {
             return Ok(through.next());
         }
         let archive = self.shared.storage.upkeep.archive();
@@ -198,16 +193,6 @@ impl Inner {
         });
         let next = next.map_err(read_error)?;
         Ok(found.unwrap_or(next))
-    }
-
-    /// Returns the stamp of the last visible transaction.
-    fn last_stamp(&self) -> Result<DateTime, Fault> {
-        let value = self.shared.storage.tree.snapshot().get(LAST_STAMP).map_err(storage_fault)?;
-        match value.map(|value| decode_engine_entry(LAST_STAMP, &value)) {
-            Some(Ok(EngineEntry::LastStamp(stamp))) => Ok(stamp),
-            Some(_) => Err(Fault::Damaged("the last Timestamp issued cannot be read".to_owned())),
-            None => Ok(DateTime::MIN),
-        }
     }
 
     /// Returns the ID of a table, or one that no table has if it does not exist. Tables with the same name that were
@@ -240,6 +225,16 @@ impl Inner {
         }
         *names = known;
         Ok(names.get(&id).cloned())
+    }
+}
+
+/// Returns the stamp of the last transaction in a snapshot.
+fn last_stamp(snapshot: &Snapshot) -> Result<DateTime, Fault> {
+    let value = snapshot.get(LAST_STAMP).map_err(storage_fault)?;
+    match value.map(|value| decode_engine_entry(LAST_STAMP, &value)) {
+        Some(Ok(EngineEntry::LastStamp(stamp))) => Ok(stamp),
+        Some(_) => Err(Fault::Damaged("the last Timestamp issued cannot be read".to_owned())),
+        None => Ok(DateTime::MIN),
     }
 }
 
