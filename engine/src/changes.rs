@@ -10,6 +10,7 @@
 //! 5. Transactions of one partition have the order in which they took effect.
 
 use crate::contract::{Fault, TableKey};
+use model::datetime::TICKS_PER_SECOND;
 use model::{AccountName, DateTime, Record, ServiceProperties, StoredAccessPolicies, TableSettings};
 use std::fmt;
 use std::future::Future;
@@ -37,10 +38,9 @@ pub struct KeepChanges {
 /// average more transactions per second than [`POSITIONS_PER_SECOND`].
 pub fn first_position(now: DateTime) -> u64 {
     let ticks = u64::try_from(now.ticks().saturating_sub(POSITIONS_BEGIN_TICKS)).unwrap_or_default();
-    (1 + ticks / (TICKS_PER_SECOND / POSITIONS_PER_SECOND)).min(FIRST_POSITION_MAX)
+    (1 + ticks / (TICKS_PER_SECOND.unsigned_abs() / POSITIONS_PER_SECOND)).min(FIRST_POSITION_MAX)
 }
 
-const TICKS_PER_SECOND: u64 = 10_000_000;
 /// More than one committer can write. The embedded engine cannot count further than 2^47.
 const POSITIONS_PER_SECOND: u64 = 100_000;
 /// The first instant of 2026.

@@ -9,7 +9,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-const TICKS_PER_SECOND: i64 = 10_000_000;
+/// The number of ticks in a second.
+pub const TICKS_PER_SECOND: i64 = 10_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 const TICKS_PER_DAY: i64 = SECONDS_PER_DAY * TICKS_PER_SECOND;
 /// Ticks from 1601-01-01 to 1970-01-01.

@@ -12,6 +12,7 @@ use crate::state::EmbeddedState;
 use engine::KeepChanges;
 use engine::parts::monotonic;
 use model::DateTime;
+use model::datetime::TICKS_PER_SECOND;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -148,8 +149,6 @@ impl Ages {
         self.seen.get(&id).is_some_and(|since| since.elapsed() > age)
     }
 }
-
-const TICKS_PER_SECOND: i64 = 10_000_000;
 
 /// Drops the oldest segments that are too old, or too large together. `is_seen_long` says of a segment that it has been
 /// archived for too long, whatever its stamps say.

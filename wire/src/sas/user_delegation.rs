@@ -17,6 +17,7 @@ use crate::error::ErrorCode;
 use crate::signing::AccountKey;
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
+use model::datetime::TICKS_PER_SECOND;
 use model::limits::{USER_DELEGATION_FIELD_BYTES_MAX, USER_DELEGATION_KEY_SECONDS_MAX};
 use model::{AccountName, DateTime};
 use std::borrow::Cow;
@@ -153,8 +154,6 @@ impl KeyInfo {
             && from_now(self.start) >= -(TICKS_MAX + TICKS_PER_SECOND)
     }
 }
-
-const TICKS_PER_SECOND: i64 = 10_000_000;
 
 /// Returns `None` if the element is absent. The element must not have children.
 fn text(element: Option<&Element>) -> Result<Option<&str>, ErrorCode> {
