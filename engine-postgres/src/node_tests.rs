@@ -2,11 +2,16 @@
 //! fails.
 
 use super::{PostgresOptions, Settings};
-use crate::Postgres;
 use crate::connections::pool::Lease;
 use crate::hash::hash;
+use crate::{Engine, Postgres, TableKey};
+use engine::{Fault, ReadError, Scan};
+use engine_contract::support::CollectingSink;
+use futures_util::future::join_all;
 use model::clock::SystemClock;
+use model::{AccountName, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction};
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
 use test_support::{Random, TIMEOUT};
@@ -67,6 +72,55 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
         assert_eq!(engine.shared.pool.shards(), None);
         engine.shared.pool.take_for(b"any").await.unwrap().return_to_pool();
     }
+}
+
+/// Citus plans a statement with the places that it knows, and drops a shard that it has moved soon afterwards. The
+/// statement then fails, because it names the dropped shard.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_is_dropped_after_a_move_is_no_internal_error() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = distributed(cluster).await;
+    // One engine reads shards by name, and one only through Citus.
+    let engines = [open(cluster.all(&database), false).await, open(cluster.coordinator(&database), false).await];
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Moved").unwrap() };
+    engines[0].create_table(&table).await.unwrap();
+    let shards = "SELECT shardid FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) \
+                  WHERE logicalrelid = 'rowhouse_entities'::regclass AND groupid = 1";
+    let shards = cluster.sql(0, &database, shards);
+    let rename = move |from: &str, to: &str| {
+        let rename = |shard: &str| format!("ALTER TABLE {from}_{shard} RENAME TO {to}_{shard};");
+        let statements: String = shards.lines().map(rename).collect();
+        let allow = "SET citus.enable_manual_changes_to_shards = on; SET citus.override_table_visibility = off;";
+        cluster.sql(1, &database, &format!("{allow}{statements}"));
+    };
+    let drops = tokio::task::spawn_blocking(move || {
+        for _ in 0..3 {
+            rename("rowhouse_entities", "dropped");
+            thread::sleep(Duration::from_millis(500));
+            rename("dropped", "rowhouse_entities");
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let (table, drops) = (&table, &drops);
+    let requests = engines.iter().enumerate().map(async |(number, engine)| {
+        let partition = KeyText::new(&format!("p{number}")).unwrap();
+        while !drops.is_finished() {
+            for row in 0..16 {
+                let key = EntityKey { partition: partition.clone(), row: KeyText::new(&row.to_string()).unwrap() };
+                let upsert = Mutation::InsertOrReplace { key: key.clone(), properties: RecordBuilder::default() };
+                engine.commit(table, Transaction::single(upsert)).await.unwrap();
+                assert!(engine.get(table, &key).await.unwrap().is_some());
+            }
+            let scan = Scan::all(Instant::now() + TIMEOUT);
+            match engine.scan(table, scan, CollectingSink::default()).await {
+                Ok((found, _)) => assert!(found.entities.len() >= 16),
+                // The page had already begun.
+                Err(ReadError::Fault(Fault::Unavailable(_))) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    });
+    join_all(requests).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,6 +45,7 @@ impl AttemptError {
         let reason = Box::new(Reason { text: describe(error), retry });
         match error.code() {
             Some(code) if TRANSIENT_STATES.contains(code) => Self::Retry(reason),
+            Some(_) if names_moved_shard(error) => Self::Retry(reason),
             Some(_) if is_of_connection(error) => Self::RetryElsewhere(reason),
             Some(_) => Self::Fault(Fault::Storage(reason)),
             // There is no response: the connection broke.
@@ -155,6 +156,19 @@ const LOST_NODE_MESSAGES: [&str; 12] = [
 fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         *error.code() == SqlState::CONNECTION_FAILURE && error.message().contains("Connection refused")
+    })
+}
+
+/// Returns whether Citus removed a shard that it had moved after it had planned the statement. The name of a shard is
+/// the name of the table with an underscore and a number.
+fn names_moved_shard(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        let mut words = error.message().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        *error.code() == SqlState::UNDEFINED_TABLE
+            && words.any(|word| {
+                let number = word.rsplit_once('_').filter(|(table, _)| table.starts_with("rowhouse_"));
+                number.is_some_and(|(_, number)| number.bytes().all(|digit| digit.is_ascii_digit()))
+            })
     })
 }
 
