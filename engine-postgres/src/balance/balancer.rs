@@ -21,12 +21,16 @@ use model::Clock;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The number of successive observations that must ask for a step.
 const OBSERVATIONS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(3600);
 const READ_TIME_MAX: Duration = Duration::from_secs(10);
+/// The maximum number of times that a step is tried if it ends in deadlocks, and the pause after each.
+const ATTEMPTS: u32 = 10;
+const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Ends when the session ends.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('rowhouse balance', 0))";
@@ -162,7 +166,7 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     client.execute(FORGET, &[]).await.map_err(error)?;
     client.execute(BEGIN, &[&began, &text]).await.map_err(error)?;
     tracing::info!(step = text, "balancing the load of the nodes");
-    let taken = async {
+    let attempt = async || {
         client.query(PREPARE_NODES, &[]).await?;
         match step {
             Step::Move { shard, from, to } => client.query(MOVE, &[shard, from, to]).await,
@@ -172,7 +176,16 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
             }
         }
     };
-    let taken = taken.await;
+    let mut taken = attempt().await;
+    for _ in 1..ATTEMPTS {
+        // The step was rolled back. Tables that are created and deleted lock the catalog, which a new node needs.
+        let Err(error) = &taken else { break };
+        if error.code() != Some(&SqlState::T_R_DEADLOCK_DETECTED) {
+            break;
+        }
+        tokio::time::sleep(jittered(DEADLOCK_PAUSE)).await;
+        taken = attempt().await;
+    }
     let failure = taken.as_ref().err().map(describe);
     client.execute(END, &[&began, &failure]).await.map_err(error)?;
     session.close().await;
