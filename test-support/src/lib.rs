@@ -48,13 +48,18 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// Calls `look` until it returns a value. Fails the test after [`TIMEOUT`].
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    eventually_within(TIMEOUT, what, look)
+}
+
+/// Like [`eventually`], for what takes minutes on a busy machine.
+pub fn eventually_within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < TIMEOUT, "timed out waiting for: {what}");
+        assert!(began.elapsed() < time, "timed out waiting for: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
