@@ -1,4 +1,4 @@
-//! Checks `deploy/monitoring`: the alerts and the dashboard use existing metrics according to their kinds and labels,
+//! Checks `deploy/monitoring`: the alerts and the dashboards use existing metrics according to their kinds and labels,
 //! and the page about them lists the alerts.
 
 use super::{has, read, root, yaml};
@@ -8,10 +8,15 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-const RULES: &str = "deploy/monitoring/rowhouse-rules.yml";
-const DASHBOARD: &str = "deploy/monitoring/rowhouse-dashboard.json";
+const RULES: [&str; 2] = ["deploy/monitoring/rowhouse-rules.yml", "deploy/monitoring/rowhouse-cluster-rules.yml"];
+const DASHBOARDS: [&str; 2] =
+    ["deploy/monitoring/rowhouse-dashboard.json", "deploy/monitoring/rowhouse-cluster-dashboard.json"];
 /// The labels that Prometheus adds, the optional label of a cluster's targets, and the label of histogram buckets.
 const FURTHER_LABELS: [&str; 4] = ["job", "instance", "cluster", "le"];
+/// The first parts of the names of metrics: from servers, `postgres_exporter` and `node_exporter`.
+const PREFIXES: [&str; 4] = ["rowhouse_", "process_", "pg_", "node_"];
+/// Sections of metrics that a server without a database and without a standby does not export.
+const OTHER_SECTIONS: [&str; 3] = ["A database", "Standbys", "Exporters"];
 
 /// A metric in the page's list. A test of the server compares that list with the exported metrics.
 struct Family {
@@ -20,12 +25,16 @@ struct Family {
     section: String,
 }
 
+fn is_metric(word: &str) -> bool {
+    PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
 fn families() -> BTreeMap<String, Family> {
     let (mut families, mut section) = (BTreeMap::new(), String::new());
     for line in read("docs/observability.md").lines() {
         if let Some(heading) = line.strip_prefix("### ") {
             heading.clone_into(&mut section);
-        } else if line.starts_with("| `rowhouse_") || line.starts_with("| `process_") {
+        } else if line.strip_prefix("| `").is_some_and(is_metric) {
             let cells: Vec<_> = line.split('|').map(str::trim).collect();
             let labels = cells[3].split(',').map(|label| label.trim().to_owned()).filter(|label| !label.is_empty());
             let family = Family { kind: cells[2].to_owned(), labels: labels.collect(), section: section.clone() };
@@ -64,10 +73,12 @@ fn labels(list: &str) -> impl Iterator<Item = &str> {
 /// Fails unless an expression and the text displayed with it use metrics according to their kinds and labels. Returns
 /// the families.
 fn check(families: &BTreeMap<String, Family>, expression: &str, shown: &str) -> BTreeSet<String> {
+    // Without the content of strings, which may look like names.
+    let expression = &expression.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
     let mut used = BTreeSet::new();
     let mut known: BTreeSet<&str> = FURTHER_LABELS.into();
     for (before, sample, after) in words(expression) {
-        if !["rowhouse_", "process_"].iter().any(|start| sample.starts_with(start)) {
+        if !is_metric(sample) {
             continue;
         }
         let (name, family) =
@@ -110,15 +121,16 @@ fn text(value: &Value) -> &str {
 }
 
 fn rules() -> Vec<Value> {
-    let file = yaml::documents(&read(RULES)).remove(0);
-    file["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+    let files = RULES.map(|file| yaml::documents(&read(file)).remove(0));
+    let groups = files.iter().flat_map(|file| file["groups"].as_array().unwrap());
+    groups.flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-/// Returns every expression in the dashboard with its legend. Variables have values that Grafana may give them.
+/// Returns every expression in the dashboards with its legend. Variables have values that Grafana may give them.
 fn queries() -> Vec<(String, String)> {
-    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap().clone();
-    let targets = panels.into_iter().filter(|panel| panel["type"] != "row").flat_map(|panel| {
+    let dashboards = DASHBOARDS.map(|file| serde_json::from_str::<Value>(&read(file)).unwrap());
+    let panels = dashboards.iter().flat_map(|dashboard| dashboard["panels"].as_array().unwrap().clone());
+    let targets = panels.filter(|panel| panel["type"] != "row").flat_map(|panel| {
         assert!(!panel["targets"].as_array().unwrap().is_empty(), "{panel}");
         panel["targets"].as_array().unwrap().clone()
     });
@@ -147,9 +159,8 @@ fn alerts_and_dashboard_use_metrics_that_servers_export() {
     let exported = page::get(&server, "/metrics");
     for name in used {
         let Family { kind, section, .. } = &families[&name];
-        // This server has no database and no standby. The excluded metric is missing until changes are kept only for
-        // readers.
-        if section != "A database" && section != "Standbys" && name != "rowhouse_change_log_oldest_seconds" {
+        // The excluded metric is missing until changes are kept only for readers.
+        if !OTHER_SECTIONS.contains(&section.as_str()) && name != "rowhouse_change_log_oldest_seconds" {
             let line = format!("# TYPE {} {kind}\n", name.strip_suffix("_total").unwrap_or(&name));
             assert!(page::text(&exported).contains(&line), "{line}");
         }
@@ -166,14 +177,18 @@ fn the_page_says_what_to_do_about_each_alert() {
 }
 
 #[test]
-fn the_object_for_kubernetes_has_the_same_rules() {
+fn the_objects_for_kubernetes_have_the_same_rules() {
     let page = read("docs/observability.md");
-    let (_, command) = page.split_once("```sh\n(printf").expect("the command that creates the object");
-    let command = format!("(printf{}", command.split_once("```").unwrap().0).replace("kubectl apply -f -", "cat");
+    let (_, command) = page.split_once("```sh\nfor name in").expect("the command that creates the objects");
+    let command = format!("for name in{}", command.split_once("```").unwrap().0).replace("kubectl apply -f -", "cat");
     let output = Command::new("sh").args(["-c", &command]).current_dir(root()).output().unwrap();
-    let object = yaml::documents(&String::from_utf8(output.stdout).unwrap()).remove(0);
-    assert_eq!(object["kind"], "PrometheusRule");
-    assert_eq!(object["spec"], yaml::documents(&read(RULES)).remove(0));
+    let objects = yaml::documents(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(objects.len(), RULES.len());
+    for (object, file) in objects.iter().zip(RULES) {
+        assert_eq!(object["kind"], "PrometheusRule");
+        assert_eq!(format!("deploy/monitoring/{}.yml", text(&object["metadata"]["name"])), file);
+        assert_eq!(object["spec"], yaml::documents(&read(file)).remove(0));
+    }
 }
 
 #[test]
@@ -194,6 +209,8 @@ fn promtool_accepts_the_expressions_and_each_alert_fires_when_it_should() {
         assert!(output.status.success(), "{}", said.concat());
     };
     promtool(&["check", "rules", "--lint=none", recorded.to_str().unwrap()]);
-    promtool(&["check", "rules", RULES]);
-    promtool(&["test", "rules", "rowhouse/tests/it/documents/alerts.yml"]);
+    for (rules, test) in RULES.into_iter().zip(["alerts.yml", "cluster_alerts.yml"]) {
+        promtool(&["check", "rules", rules]);
+        promtool(&["test", "rules", &format!("rowhouse/tests/it/documents/{test}")]);
+    }
 }
