@@ -4,9 +4,9 @@ use super::repository::Place;
 use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use test_support::Server;
 use test_support::command::{endpoint, interrupt_and_wait};
 use test_support::content::{create_table, exact_snapshot, fill, fill_with_everything, put, snapshot};
@@ -90,6 +90,32 @@ fn every_state_of_a_followed_server_can_be_restored_exactly() {
     let ran = place.try_restore("none", &["--to", "2001-01-01T00:00:00Z"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("it covers 20"), "{ran:?}");
     assert!(!Path::new(&place.folder.path("none")).exists());
+}
+
+#[test]
+fn the_age_of_a_followed_repository_is_exported() {
+    let place = Place::new();
+    let server = serve(&place);
+    create_table(&mut server.client(), "Times");
+    let age = || {
+        let programs = Path::new(PROGRAM.path()).parent().unwrap().to_str().unwrap();
+        let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/monitoring/backup-age.sh");
+        Command::new("sh").args([script, &place.repository]).env("PATH", path).output().unwrap()
+    };
+    assert!(!age().status.success(), "there is no repository yet");
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let following = follow(&place);
+    wait_until_covered(&place, &now(&server));
+    let output = age();
+    assert!(output.status.success(), "{output:?}");
+    interrupt_and_wait(following);
+    let page = String::from_utf8(output.stdout).unwrap();
+    for kind in ["backup", "log"] {
+        let start = format!("rowhouse_backup_until_seconds{{kind=\"{kind}\",repository=\"{}\"}} ", place.repository);
+        let time: u64 = page.lines().find_map(|line| line.strip_prefix(&start)).unwrap().parse().unwrap();
+        assert!((began..began + TIMEOUT.as_secs()).contains(&time), "{page}");
+    }
 }
 
 #[test]
