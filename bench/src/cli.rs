@@ -109,6 +109,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
+    /// Send 80% of the operations of get, upsert, merge and mixed to these partitions, which are numbered from 0, such
+    /// as 3,17,40
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub(crate) hot: Vec<u64>,
+
     /// Use one table for all workloads, the one that `--workload load` fills. In this case, measure filters before
     /// inserts, which change the number of matching entities
     #[arg(long)]
@@ -256,6 +261,7 @@ mod tests {
             "--seconds 1 --connections 256 --json --pid 1",
             "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
             "--one-table --seconds 0.2",
+            "--hot 3,17",
             "--database-pid 1 --pid 2 --pid 3 --endpoint http://127.0.0.1:2",
         ] {
             assert!(run(good).is_ok(), "{good}");
@@ -267,6 +273,7 @@ mod tests {
             "--seconds NaN",
             "--per-partition 150",
             "--workload put",
+            "--hot x",
             "--database-pid x",
         ] {
             assert!(run(bad).is_err(), "{bad}");

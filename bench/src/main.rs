@@ -22,7 +22,7 @@ mod report;
 mod run;
 mod size_args;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
@@ -67,6 +67,10 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         args.pid.len() <= args.endpoint.len(),
         "--pid is given more often than --endpoint; pass at most one --pid per --endpoint"
     );
+    let partitions = args.size.entities / args.size.per_partition;
+    if let Some(hot) = args.hot.iter().find(|hot| **hot >= partitions) {
+        bail!("there is no partition {hot} in --hot: the table has {partitions} partitions, which are numbered from 0");
+    }
     let processes = args.pid.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
     let targets = args.endpoint.iter().zip(processes).map(|(endpoint, process)| {
         let endpoint = Endpoint::parse(endpoint, &args.account, args.allow_remote)?;
@@ -77,6 +81,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         per_partition: args.size.per_partition,
         rate: args.pressure.rate,
         background: args.pressure.background,
+        hot: args.hot.clone(),
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };

@@ -29,7 +29,7 @@ pub(crate) struct Target {
     pub(crate) process: Option<Process>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Measurement {
     pub(crate) workload: Workload,
     pub(crate) entities: u64,
@@ -43,6 +43,8 @@ pub(crate) struct Measurement {
     pub(crate) usage: Usage,
     /// The number of entities that are read. `None` means all.
     pub(crate) working_set: Option<u64>,
+    /// The numbers of the partitions that get most of the operations.
+    pub(crate) hot: Vec<u64>,
 }
 
 impl Measurement {
@@ -58,6 +60,7 @@ impl Measurement {
             background: BackgroundLoad::default(),
             usage: workload.usage(),
             working_set: None,
+            hot: Vec::new(),
         }
     }
 }
@@ -159,7 +162,8 @@ pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs() * 1000 + u64::from(time.subsec_millis()));
-    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
+    let (working_set, hot) = (measurement.working_set, measurement.hot.clone());
+    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set, hot })
 }
 
 /// The clients connect when they are used.

@@ -25,6 +25,8 @@ use wire::uri::write_entity_address;
 /// The maximum number of operations in a transaction that the service accepts.
 pub(crate) const BATCH_ENTITIES: u64 = 100;
 const RANGE_ENTITIES: u64 = 100;
+/// The share of the operations that hot partitions get.
+const HOT_PERCENT: u64 = 80;
 /// The number of entities that one operation deletes by filter. The server needs several steps for them.
 const DELETION_ENTITIES: u64 = 50_000;
 /// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
@@ -92,9 +94,22 @@ pub(crate) struct Plan {
     pub(crate) sequence: AtomicU64,
     /// The number of entities that are read. `None` means all.
     pub(crate) working_set: Option<u64>,
+    /// The numbers of the partitions that get most of the operations. If it is empty, all partitions get the same.
+    pub(crate) hot: Vec<u64>,
 }
 
 impl Plan {
+    /// Selects the entity of an operation.
+    fn random_entity(&self, random: &mut Rng) -> u64 {
+        let Dataset { entities, per_partition, .. } = self.dataset;
+        match random.choice(&self.hot) {
+            Some(partition) if random.u64(..100) < HOT_PERCENT => {
+                partition * per_partition + random.u64(..per_partition)
+            }
+            _ => random.u64(..entities),
+        }
+    }
+
     /// The working set is spread over the whole table, so each of its entities is in a different block if there are
     /// enough blocks.
     fn within_working_set(&self, number: u64) -> u64 {
@@ -179,7 +194,7 @@ impl Client {
             },
             Task::Workload(workload) => workload,
         };
-        let number = self.random.u64(..self.plan.dataset.entities);
+        let number = self.plan.random_entity(&mut self.random);
         let entities = match workload {
             Workload::Get => {
                 let number = self.plan.within_working_set(number);
@@ -366,7 +381,7 @@ impl Client {
 
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
-        let first = self.random.u64(..plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
+        let first = plan.random_entity(&mut self.random) / RANGE_ENTITIES * RANGE_ENTITIES;
         let (partition, from, to) =
             (plan.dataset.partition(first), Dataset::row(first), Dataset::row(first + RANGE_ENTITIES));
         let filter = format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
@@ -485,7 +500,8 @@ mod tests {
     fn a_working_set_is_spread_over_the_table() {
         let plan = |working_set| {
             let dataset = Dataset::new(1000, 100);
-            Plan { dataset, table: String::new(), run: 0, sequence: AtomicU64::new(0), working_set }
+            let (table, run, sequence, hot) = Default::default();
+            Plan { dataset, table, run, sequence, working_set, hot }
         };
         let reached = |working_set| {
             let plan = plan(working_set);
@@ -497,6 +513,21 @@ mod tests {
         assert_eq!(reached(Some(4096)), (1000, Some(999)));
         assert_eq!(reached(Some(10)), (10, Some(900)));
         assert_eq!(reached(Some(300)), (300, Some(897)));
+    }
+
+    #[test]
+    fn hot_partitions_get_four_fifths_of_the_operations() {
+        let (table, run, sequence, working_set) = Default::default();
+        let mut plan = Plan { dataset: Dataset::new(10_000, 100), table, run, sequence, working_set, hot: vec![7, 99] };
+        let mut random = Rng::with_seed(1);
+        let mut share = |plan: &Plan| {
+            let picked = (0..10_000).map(|_| plan.random_entity(&mut random) / 100);
+            picked.filter(|partition| [7, 99].contains(partition)).count()
+        };
+        // Two of a hundred partitions also get 2% of the rest.
+        assert!((7_900..=8_200).contains(&share(&plan)));
+        plan.hot.clear();
+        assert!((100..=300).contains(&share(&plan)));
     }
 
     #[test]
