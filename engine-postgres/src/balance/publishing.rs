@@ -15,9 +15,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// The pause after the tables could not be created, for example because the coordinator is down.
 const RETRY: Duration = Duration::from_secs(30);
 
-const PUBLISH: &str = "INSERT INTO rowhouse_heat (number, at, reads, writes, rows, seconds, partitions, costs) \
-     VALUES ($1, now(), $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO UPDATE SET at = excluded.at, \
-     reads = excluded.reads, writes = excluded.writes, rows = excluded.rows, seconds = excluded.seconds, \
+const PUBLISH: &str = "INSERT INTO rowhouse_heat (number, at, reads, writes, rows, written, seconds, partitions, costs) \
+     VALUES ($1, now(), $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (number) DO UPDATE SET at = excluded.at, \
+     reads = excluded.reads, writes = excluded.writes, rows = excluded.rows, written = excluded.written, seconds = excluded.seconds, \
      partitions = excluded.partitions, costs = excluded.costs";
 
 /// Publishes at intervals until the engine is closed.
@@ -46,13 +46,14 @@ impl<C: Clock> PostgresState<C> {
             column(|load| load.reads),
             column(|load| load.writes),
             column(|load| load.rows),
+            column(|load| load.written),
             column(|load| load.seconds),
         ];
         #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]
         let (partitions, costs): (Vec<&[u8]>, Vec<f32>) =
             measurement.hottest.iter().map(|(key, cost)| (key.as_slice(), *cost as f32)).unzip();
-        let [reads, writes, rows, seconds] = &columns;
-        self.pool.write(PUBLISH, &[&number, reads, writes, rows, seconds, &partitions, &costs]).await?;
+        let [reads, writes, rows, written, seconds] = &columns;
+        self.pool.write(PUBLISH, &[&number, reads, writes, rows, written, seconds, &partitions, &costs]).await?;
         Ok(())
     }
 }

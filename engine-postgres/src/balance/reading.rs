@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Error};
 const NODES: &str = "SELECT nodeid, groupid, nodename || ':' || nodeport, shouldhaveshards FROM pg_dist_node \
      WHERE isactive AND noderole = 'primary' ORDER BY groupid";
 /// A server that has published nothing for this long does not run any more.
-const MEASURED: &str = "SELECT reads, writes, rows, seconds, partitions, costs FROM rowhouse_heat \
+const MEASURED: &str = "SELECT reads, writes, rows, written, seconds, partitions, costs FROM rowhouse_heat \
      WHERE at > now() - interval '30 s'";
 const STEPS: &str = "SELECT began, step, ended, error FROM rowhouse_balance_steps WHERE began > now() - interval '1 day' ORDER BY began";
 
@@ -29,12 +29,14 @@ pub struct PastStep {
     pub error: Option<String>,
 }
 
-fn loads(columns: &[Vec<f32>; 4]) -> impl Iterator<Item = Load> {
-    let [reads, writes, rows, seconds] = columns;
-    reads.iter().zip(writes).zip(rows).zip(seconds).map(|(((reads, writes), rows), seconds)| Load {
+fn loads(columns: &[Vec<f32>; 5]) -> impl Iterator<Item = Load> {
+    let [reads, writes, rows, written, seconds] = columns;
+    let columns = reads.iter().zip(writes).zip(rows).zip(written).zip(seconds);
+    columns.map(|((((reads, writes), rows), written), seconds)| Load {
         reads: (*reads).into(),
         writes: (*writes).into(),
         rows: (*rows).into(),
+        written: (*written).into(),
         seconds: (*seconds).into(),
     })
 }
@@ -60,11 +62,11 @@ pub(crate) async fn read_cluster(client: &Client) -> Result<(ClusterLoad, usize)
     let mut buckets = vec![Load::default(); BUCKETS];
     let mut partitions: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
     for row in &measured {
-        let columns = [row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?];
+        let columns = [row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?];
         for (bucket, load) in buckets.iter_mut().zip(loads(&columns)) {
             bucket.add(load);
         }
-        let (keys, costs): (Vec<Vec<u8>>, Vec<f32>) = (row.try_get(4)?, row.try_get(5)?);
+        let (keys, costs): (Vec<Vec<u8>>, Vec<f32>) = (row.try_get(5)?, row.try_get(6)?);
         for (key, cost) in keys.into_iter().zip(costs) {
             *partitions.entry(key).or_default() += f64::from(cost);
         }

@@ -13,7 +13,7 @@ const EXIST: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalr
 /// `rowhouse_heat` contains the last measurement of each server, by the number of its slot, as one array for each kind
 /// of load.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS rowhouse_heat (number smallint PRIMARY KEY, at timestamptz NOT NULL, \
-       reads real[] NOT NULL, writes real[] NOT NULL, rows real[] NOT NULL, seconds real[] NOT NULL, \
+       reads real[] NOT NULL, writes real[] NOT NULL, rows real[] NOT NULL, written real[] NOT NULL, seconds real[] NOT NULL, \
        partitions bytea[] NOT NULL, costs real[] NOT NULL); \
      CREATE TABLE IF NOT EXISTS rowhouse_balance_steps (began timestamptz PRIMARY KEY, step text NOT NULL, \
        ended timestamptz, error text)";

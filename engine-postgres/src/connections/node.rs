@@ -273,15 +273,14 @@ impl Lease {
     /// Records that the database returned rows.
     pub(crate) fn record_rows(&self, rows: usize) {
         if let Some(request) = &self.request {
-            request.add_rows(rows);
+            request.add_read_rows(rows);
         }
     }
 
     /// Records that the database was asked to change rows.
     pub(crate) fn record_write(&self, rows: usize) {
         if let Some(request) = &self.request {
-            request.writes();
-            request.add_rows(rows);
+            request.add_written_rows(rows);
         }
     }
 }

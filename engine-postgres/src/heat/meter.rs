@@ -33,6 +33,7 @@ struct Counts {
     reads: AtomicU64,
     writes: AtomicU64,
     rows: AtomicU64,
+    written: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
@@ -44,6 +45,7 @@ impl Counts {
             reads: take(&self.reads),
             writes: take(&self.writes),
             rows: take(&self.rows),
+            written: take(&self.written),
             seconds: take(&self.nanoseconds) * 1e-9,
         }
     }
@@ -87,6 +89,7 @@ impl Meter {
             partition: partition.to_vec(),
             is_write: AtomicBool::new(false),
             rows: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
         }
     }
@@ -117,16 +120,19 @@ pub(crate) struct Request {
     partition: Vec<u8>,
     is_write: AtomicBool,
     rows: AtomicU64,
+    written: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
 impl Request {
-    pub(crate) fn writes(&self) {
-        self.is_write.store(true, Ordering::Relaxed);
+    pub(crate) fn add_read_rows(&self, rows: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_rows(&self, rows: usize) {
+    pub(crate) fn add_written_rows(&self, rows: usize) {
+        self.is_write.store(true, Ordering::Relaxed);
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.written.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn add_time(&self, time: Duration) {
@@ -138,16 +144,17 @@ impl Request {
 impl Drop for Request {
     #[allow(clippy::cast_precision_loss, reason = "a load needs no more precision")]
     fn drop(&mut self) {
-        let (rows, is_write) = (*self.rows.get_mut(), *self.is_write.get_mut());
+        let (rows, written, is_write) = (*self.rows.get_mut(), *self.written.get_mut(), *self.is_write.get_mut());
         if let Some(counts) = self.meter.counts.get(bucket_of(self.hash)) {
             let requests = if is_write { &counts.writes } else { &counts.reads };
             requests.fetch_add(1, Ordering::Relaxed);
             counts.rows.fetch_add(rows, Ordering::Relaxed);
+            counts.written.fetch_add(written, Ordering::Relaxed);
             counts.nanoseconds.fetch_add(*self.nanoseconds.get_mut(), Ordering::Relaxed);
         }
         let request =
             if is_write { Load { writes: 1.0, ..Load::default() } } else { Load { reads: 1.0, ..Load::default() } };
-        let cost = Load { rows: rows as f64, ..request }.cost();
+        let cost = Load { rows: rows as f64, written: written as f64, ..request }.cost();
         lock(&self.meter.hottest).add(self.hash, &self.partition, cost);
     }
 }
@@ -174,9 +181,9 @@ mod tests {
             for number in 0..50 {
                 let request = meter.begin(hash(b"partition"), b"partition");
                 if number % 5 == 0 {
-                    request.writes();
+                    request.add_written_rows(1);
                 }
-                request.add_rows(2);
+                request.add_read_rows(2);
                 request.add_time(Duration::from_millis(1));
             }
             measured = Some(meter.measure(Duration::from_secs(5)));
@@ -186,7 +193,8 @@ mod tests {
         // Ten requests a second; all in a burst before each measurement, so slightly more.
         let (reads, writes) = (total.reads, total.writes);
         assert!((7.9..9.2).contains(&reads) && (1.9..2.3).contains(&writes), "{total:?}");
-        assert!((19.0..23.0).contains(&total.rows) && (0.009..0.012).contains(&total.seconds), "{total:?}");
+        assert!((21.0..25.0).contains(&total.rows) && (1.9..2.3).contains(&total.written), "{total:?}");
+        assert!((0.009..0.012).contains(&total.seconds), "{total:?}");
         let other: f64 = measured.buckets.iter().map(|load| load.reads + load.writes).sum();
         assert!((other - reads - writes).abs() < 1e-9);
         let [(partition, cost)] = &measured.hottest[..] else { panic!("{:?}", measured.hottest) };
