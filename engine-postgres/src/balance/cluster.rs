@@ -1,5 +1,6 @@
 //! The load of a cluster: its nodes, its shards and its hottest partitions.
 
+use crate::hash::hash;
 use crate::heat::load::Load;
 use crate::heat::meter::{BUCKET_WIDTH, bucket_of, last_of};
 
@@ -49,6 +50,10 @@ pub struct ClusterLoad {
     pub shards: Vec<ShardLoad>,
     /// The load of equal ranges of hashes.
     pub(crate) buckets: Vec<Load>,
+    /// The same without the hottest partitions.
+    others: Vec<Load>,
+    /// The hashes and the loads of the hottest partitions.
+    hottest: Vec<(i32, Load)>,
     /// The hottest partitions, the hottest one first.
     pub partitions: Vec<HotPartition>,
 }
@@ -65,29 +70,42 @@ impl ShardLoad {
 }
 
 impl ClusterLoad {
-    /// Distributes the load over the shards: the ID, the lowest and highest hash and the group of each. A measured
-    /// range that belongs to several shards is divided in proportion to their hashes.
+    /// Distributes the load over the shards: the ID, the lowest and highest hash and the group of each.
     pub(crate) fn new(
         nodes: Vec<NodeLoad>,
         shards: impl IntoIterator<Item = (i64, i32, i32, i32)>,
         buckets: Vec<Load>,
         mut partitions: Vec<HotPartition>,
     ) -> Self {
-        let mut shards: Vec<_> = shards
-            .into_iter()
-            .map(|(id, first, last, group)| {
-                let mut load = Load::default();
-                for (bucket, of_bucket) in buckets.iter().enumerate().take(bucket_of(last) + 1).skip(bucket_of(first)) {
-                    let end = f64::from(last_of(bucket)) + 1.0;
-                    let common = (f64::from(last) + 1.0).min(end) - f64::from(first).max(end - BUCKET_WIDTH);
-                    load.add(of_bucket.times(common / BUCKET_WIDTH));
-                }
-                ShardLoad { id, first, last, group, load }
-            })
-            .collect();
-        shards.sort_by_key(|shard| shard.first);
         partitions.sort_by(|a, b| b.cost.total_cmp(&a.cost));
-        Self { nodes, shards, buckets, partitions }
+        let (mut others, mut hottest) = (buckets.clone(), Vec::new());
+        for partition in &partitions {
+            let hash = hash(&partition.key);
+            let Some(others) = others.get_mut(bucket_of(hash)).filter(|others| others.cost() > 0.0) else { continue };
+            let share = (partition.cost / others.cost()).min(1.0);
+            hottest.push((hash, others.times(share)));
+            *others = others.times(1.0 - share);
+        }
+        let mut cluster = Self { nodes, shards: Vec::new(), buckets, others, hottest, partitions };
+        let load = |(id, first, last, group)| ShardLoad { id, first, last, group, load: cluster.load_in(first, last) };
+        let mut shards: Vec<_> = shards.into_iter().map(load).collect();
+        shards.sort_by_key(|shard| shard.first);
+        cluster.shards = shards;
+        cluster
+    }
+
+    /// Returns the load of a range of hashes. A part of a measured range has the load of its hottest partitions, and of
+    /// the other load a share in proportion to its hashes.
+    pub(crate) fn load_in(&self, first: i32, last: i32) -> Load {
+        let mut load = Load::default();
+        for (bucket, others) in self.others.iter().enumerate().take(bucket_of(last) + 1).skip(bucket_of(first)) {
+            let end = f64::from(last_of(bucket)) + 1.0;
+            let common = (f64::from(last) + 1.0).min(end) - f64::from(first).max(end - BUCKET_WIDTH);
+            load.add(others.times(common / BUCKET_WIDTH));
+        }
+        let hottest = self.hottest.iter().filter(|(hash, _)| (first..=last).contains(hash));
+        hottest.for_each(|(_, hottest)| load.add(*hottest));
+        load
     }
 
     /// Returns the shards of a node.
@@ -106,5 +124,24 @@ impl ClusterLoad {
     /// Returns the estimated processor time of a node per second.
     pub(crate) fn cost_of(&self, node: &NodeLoad) -> f64 {
         self.load_of(node).cost()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heat::meter::BUCKETS;
+
+    #[test]
+    fn the_load_of_a_hot_partition_belongs_to_the_shard_that_contains_it() {
+        let hot = hash(b"hot");
+        let mut buckets = vec![Load::default(); BUCKETS];
+        let reads = |reads| Load { reads, ..Load::default() };
+        buckets[bucket_of(hot)] = reads(1000.0);
+        let partitions = vec![HotPartition { key: b"hot".to_vec(), cost: reads(900.0).cost() }];
+        let shards = [(1, i32::MIN, hot - 1, 1), (2, hot, hot, 1), (3, hot + 1, i32::MAX, 1)];
+        let cluster = ClusterLoad::new(Vec::new(), shards, buckets, partitions);
+        let loads: Vec<f64> = cluster.shards.iter().map(|shard| shard.load.reads).collect();
+        assert!((899.9..900.1).contains(&loads[1]) && (loads.iter().sum::<f64>() - 1000.0).abs() < 0.001, "{loads:?}");
     }
 }

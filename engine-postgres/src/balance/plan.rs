@@ -9,6 +9,7 @@
 use crate::balance::cluster::{ClusterLoad, NodeLoad, ShardLoad};
 use crate::hash::hash;
 use crate::heat::meter::{bucket_of, last_of};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Below this load, in seconds of processor time per second and node, nothing is worth a move.
@@ -183,32 +184,18 @@ struct Piece {
 
 /// Divides a shard into the measured ranges, and separates a partition that causes much of its load.
 fn slices(cluster: &ClusterLoad, shard: &ShardLoad) -> Vec<Slice> {
-    let mut slices = Vec::new();
-    let (first, last) = (bucket_of(shard.first), bucket_of(shard.last));
-    for (bucket, load) in cluster.buckets.iter().enumerate().take(last + 1).skip(first) {
-        slices.push(Slice { last: last_of(bucket).min(shard.last), cost: load.cost() });
-    }
-    let hot = cluster.partitions.iter().map(|partition| (hash(&partition.key), partition.cost));
-    let hot = hot.filter(|(hash, cost)| shard.contains(*hash) && *cost >= PARTITION_SHARE * shard.cost());
-    for (hash, cost) in hot {
-        let Some(at) = slices.iter().position(|slice| hash <= slice.last) else { continue };
-        let first = if at == 0 { shard.first } else { slices.get(at - 1).map_or(shard.first, |slice| slice.last + 1) };
-        let Some(slice) = slices.get_mut(at) else { continue };
-        // What remains of the range is divided in proportion.
-        let width = |from: i32, to: i32| (f64::from(to) - f64::from(from) + 1.0).max(0.0);
-        let (end, rest) = (slice.last, (slice.cost - cost).max(0.0));
-        let total = width(first, end);
-        slice.last = hash;
-        slice.cost = cost;
-        if hash < end {
-            let after = Slice { last: end, cost: rest * width(hash + 1, end) / total };
-            slices.insert(at + 1, after);
-        }
-        if first < hash {
-            slices.insert(at, Slice { last: hash - 1, cost: rest * width(first, hash - 1) / total });
-        }
-    }
-    slices
+    let hot = cluster.partitions.iter().filter(|partition| partition.cost >= PARTITION_SHARE * shard.cost());
+    let around = hot.map(|partition| hash(&partition.key)).flat_map(|hash| [hash.saturating_sub(1), hash]);
+    let ranges = (bucket_of(shard.first)..=bucket_of(shard.last)).map(last_of);
+    let within = ranges.chain(around).filter(|last| shard.contains(*last)).chain([shard.last]);
+    let lasts: BTreeSet<i32> = within.collect();
+    let mut first = shard.first;
+    let slice = |last| {
+        let cost = cluster.load_in(first, last).cost();
+        first = last.saturating_add(1);
+        Slice { last, cost }
+    };
+    lasts.into_iter().map(slice).collect()
 }
 
 #[cfg(test)]
