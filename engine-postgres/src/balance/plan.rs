@@ -1,7 +1,7 @@
 //! Decides what would even out the load of the nodes. This module does no I/O.
 //!
-//! The load of a node is the sum of the costs of its shards. If the hottest node has clearly more than the average,
-//! there are two remedies: move a shard to the coolest node, or, if the shards are too hot for that, split one of them.
+//! The load of a node is the sum of the costs of its shards. If a node has clearly more or less than the average, there
+//! are two remedies: move a shard to the coolest node, or, if the shards are too hot for that, split one of them.
 //! The pieces of a split are distributed over the nodes at the same time. If one partition causes much of a shard's
 //! load, it becomes a piece by itself. A partition cannot be divided, so one that is hotter than a node's share remains
 //! the hottest place of the cluster.
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// Below this load, in seconds of processor time per second and node, nothing is worth a move.
 const COST_MIN: f64 = 0.02;
-/// A node that has this much more than the average is too hot.
+/// A node that has this much more than the average is too hot, and one that has this much less is too cool.
 const EXCESS_MAX: f64 = 0.1;
 /// The least gain of a step, as a share of the average load.
 const GAIN_MIN: f64 = 0.02;
@@ -51,7 +51,7 @@ pub enum Advice {
     Idle,
     /// There are fewer than two nodes that may have shards.
     OneNode,
-    /// No node has much more than the average.
+    /// No node has much more than the average, and no move would help a node that has much less.
     Even,
     /// No step would gain enough. The hottest node has this excess over the average.
     Stuck {
@@ -93,7 +93,8 @@ pub(crate) fn advise(cluster: &ClusterLoad) -> Advice {
         return Advice::Idle;
     }
     let high = average * (1.0 + EXCESS_MAX);
-    if highest <= high {
+    let is_too_hot = highest > high;
+    if !is_too_hot && cluster.cost_of(coolest) >= average * (1.0 - EXCESS_MAX) {
         return Advice::Even;
     }
     let best_move = |node: &NodeLoad| {
@@ -110,8 +111,9 @@ pub(crate) fn advise(cluster: &ClusterLoad) -> Advice {
             return Advice::Do { step, before: cluster.cost_of(node) / average, after: after / average };
         }
     }
+    // A split cannot be undone, so a node that is merely too cool is no reason for one.
     let hottest_shard = cluster.shards_of(hottest).max_by(|a, b| a.cost().total_cmp(&b.cost()));
-    let split = hottest_shard.and_then(|shard| split(cluster, shard, hottest, &nodes, average));
+    let split = hottest_shard.filter(|_| is_too_hot).and_then(|shard| split(cluster, shard, hottest, &nodes, average));
     let best = match (best_move(hottest), split) {
         (Some(moved), Some(split)) => Some(if moved.0 <= split.0 + GAIN_MIN * average { moved } else { split }),
         (moved, split) => moved.or(split),
@@ -120,6 +122,7 @@ pub(crate) fn advise(cluster: &ClusterLoad) -> Advice {
         Some((after, step)) if after + GAIN_MIN * average <= highest => {
             Advice::Do { step, before: highest / average, after: after / average }
         }
+        _ if !is_too_hot => Advice::Even,
         _ => Advice::Stuck { excess: highest / average },
     }
 }
@@ -311,6 +314,16 @@ mod tests {
         let slightly = (0..32)
             .fold(Given::new(2, 32), |given, shard| given.shard(shard, if shard % 2 == 0 { 0.0315 } else { 0.0285 }));
         assert_eq!(advise(&slightly.cluster()), Advice::Even);
+    }
+
+    #[test]
+    fn a_node_that_is_too_cool_gets_a_shard_but_no_piece() {
+        let cost = |shard| if shard % 3 == 2 { 0.84 / 10.0 } else { 1.08 / 11.0 };
+        let given = (0..32).fold(Given::new(3, 32), |given, shard| given.shard(shard, cost(shard)));
+        let (steps, costs, done) = balanced(given.cluster());
+        assert!(steps == 1 && spread(&costs) < 0.1 && done == Advice::Even, "{steps} {costs:?} {done:?}");
+        let large = Given::new(3, 4).shard(0, 0.54).shard(1, 0.54).shard(2, 0.4);
+        assert_eq!(advise(&large.cluster()), Advice::Even);
     }
 
     #[test]
