@@ -4,8 +4,9 @@
 //!
 //! 1. Only the holder of a lease decides. While a step runs, its session holds a lock on the coordinator, so that there
 //!    is no second step even if another server takes over the lease.
-//! 2. A step is one function of Citus, which is a transaction as far as clients can see. If this server dies, the
-//!    coordinator notices that the connection is closed, cancels the step, and Citus removes what is left of it.
+//! 2. A step is one function of Citus, or a split and the move of a piece. As far as clients can see, each function is
+//!    a transaction. If this server dies, the coordinator notices that the connection is closed, cancels the function,
+//!    and Citus removes what is left of it.
 //! 3. A step that failed stops the balancer for an hour, and so does the maximum number of steps an hour. Both are
 //!    recorded in the database, so they hold for all servers together.
 
@@ -22,13 +23,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The number of successive observations that must ask for a step.
 const OBSERVATIONS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(3600);
 const READ_TIME_MAX: Duration = Duration::from_secs(10);
-/// The maximum number of times that a step is tried if it ends in deadlocks, and the pause after each.
+/// The maximum number of times that a function is called if it ends in deadlocks, and the pause after each.
 const ATTEMPTS: u32 = 10;
 const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,11 @@ const SESSION: &str = "SET statement_timeout = 0; SET client_connection_check_in
 const PREPARE_NODES: &str = "SELECT replicate_reference_tables('force_logical')";
 const MOVE: &str = "SELECT citus_move_shard_placement($1::bigint, $2::integer, $3::integer, 'force_logical')";
 const SPLIT: &str = "SELECT citus_split_shard_by_split_points($1::bigint, $2::text[], $3::integer[], 'force_logical')";
+/// The node of a shard and its highest hash.
+const PLACE: &str = "SELECT n.nodeid, s.shardmaxvalue FROM pg_dist_shard s JOIN pg_dist_placement USING (shardid) \
+     JOIN pg_dist_node n USING (groupid) WHERE s.shardid = $1 AND n.noderole = 'primary'";
+const PIECE: &str =
+    "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = 'rowhouse_entities'::regclass AND shardmaxvalue = $1";
 const BEGIN: &str = "INSERT INTO rowhouse_balance_steps (began, step) VALUES ($1, $2)";
 const END: &str = "UPDATE rowhouse_balance_steps SET ended = now(), error = $2 WHERE began = $1";
 const FORGET: &str = "DELETE FROM rowhouse_balance_steps WHERE began < now() - interval '30 days'";
@@ -166,26 +174,7 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     client.execute(FORGET, &[]).await.map_err(error)?;
     client.execute(BEGIN, &[&began, &text]).await.map_err(error)?;
     tracing::info!(step = text, "balancing the load of the nodes");
-    let attempt = async || {
-        client.query(PREPARE_NODES, &[]).await?;
-        match step {
-            Step::Move { shard, from, to } => client.query(MOVE, &[shard, from, to]).await,
-            Step::Split { shard, points, nodes } => {
-                let points: Vec<String> = points.iter().map(i32::to_string).collect();
-                client.query(SPLIT, &[shard, &points, nodes]).await
-            }
-        }
-    };
-    let mut taken = attempt().await;
-    for _ in 1..ATTEMPTS {
-        // The step was rolled back. Tables that are created and deleted lock the catalog, which a new node needs.
-        let Err(error) = &taken else { break };
-        if error.code() != Some(&SqlState::T_R_DEADLOCK_DETECTED) {
-            break;
-        }
-        tokio::time::sleep(jittered(DEADLOCK_PAUSE)).await;
-        taken = attempt().await;
-    }
+    let taken = perform(client, step).await;
     let failure = taken.as_ref().err().map(describe);
     client.execute(END, &[&began, &failure]).await.map_err(error)?;
     session.close().await;
@@ -193,6 +182,41 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
         None => Ok(Taken::Completed),
         Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
     }
+}
+
+async fn perform(client: &Client, step: &Step) -> Result<(), Error> {
+    execute(client, PREPARE_NODES, &[]).await?;
+    let (shard, points, nodes) = match step {
+        Step::Move { shard, from, to } => return execute(client, MOVE, &[shard, from, to]).await,
+        Step::Split { shard, points, nodes } => (shard, points, nodes),
+    };
+    let place = client.query_one(PLACE, &[shard]).await?;
+    let (own, last): (i32, String) = (place.try_get(0)?, place.try_get(1)?);
+    // If Citus splits a shard onto its own node, the split can hang while there are writes (citusdata/citus#6790). The
+    // piece therefore goes to another node first; the last one in the plan is the one that got least.
+    let elsewhere = nodes.iter().rev().copied().find(|node| *node != own).unwrap_or(own);
+    let first_nodes: Vec<i32> = nodes.iter().map(|node| if *node == own { elsewhere } else { *node }).collect();
+    let points: Vec<String> = points.iter().map(i32::to_string).collect();
+    execute(client, SPLIT, &[shard, &points, &first_nodes]).await?;
+    for (last, _) in points.iter().chain([&last]).zip(nodes).filter(|(_, node)| **node == own) {
+        let piece: i64 = client.query_one(PIECE, &[last]).await?.try_get(0)?;
+        execute(client, MOVE, &[&piece, &elsewhere, &own]).await?;
+    }
+    Ok(())
+}
+
+/// Calls a function of Citus, and repeats it if it was rolled back by a deadlock. Tables that are created and deleted
+/// lock the catalog, which a new node needs.
+async fn execute(client: &Client, function: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Error> {
+    for _ in 1..ATTEMPTS {
+        match client.query(function, parameters).await {
+            Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
+                tokio::time::sleep(jittered(DEADLOCK_PAUSE)).await;
+            }
+            other => return other.map(drop),
+        }
+    }
+    client.query(function, parameters).await.map(drop)
 }
 
 #[cfg(test)]
