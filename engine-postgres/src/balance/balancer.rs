@@ -11,6 +11,7 @@
 //!    recorded in the database, so they hold for all servers together.
 
 use crate::StoreError;
+use crate::balance::average::Average;
 use crate::balance::plan::{Advice, Step, advise};
 use crate::balance::reading::{PastStep, read_cluster, read_steps};
 use crate::connections::attempt::{AttemptError, describe, jittered};
@@ -18,6 +19,7 @@ use crate::connections::settings::Settings;
 use crate::schema::opening::on_coordinator;
 use crate::slot::BALANCE_LEASE;
 use crate::state::PostgresState;
+use engine::parts::monotonic;
 use model::Clock;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -75,10 +77,10 @@ pub(crate) enum Taken {
 
 /// Observes the cluster until the engine is closed.
 pub(crate) async fn balance_cluster<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, balance: Balance) {
-    let (mut observed, mut suggested) = (0, None);
+    let (mut observed, mut suggested, mut average) = (0, None, Average::default());
     loop {
         tokio::time::sleep(jittered(INTERVAL)).await;
-        let step = match shared.observe().await {
+        let step = match shared.observe(&mut average).await {
             Ok(step) => step,
             Err(trouble) => {
                 tracing::debug!(?trouble, "the load of the cluster could not be read");
@@ -124,7 +126,7 @@ fn obstacle(steps: &[PastStep], now: SystemTime, steps_max: u32) -> Option<&'sta
 
 impl<C: Clock> PostgresState<C> {
     /// Returns the step that should be taken, if this server is the one that decides.
-    async fn observe(&self) -> Result<Option<Step>, AttemptError> {
+    async fn observe(&self, average: &mut Average) -> Result<Option<Step>, AttemptError> {
         if !self.hold_lease(BALANCE_LEASE).await? {
             return Ok(None);
         }
@@ -134,8 +136,9 @@ impl<C: Clock> PostgresState<C> {
             .map_err(|_| AttemptError::Retry("the database does not respond".into()))?
             .map_err(|error| AttemptError::before_commit(&error))?;
         lease.return_to_pool();
+        average.add(&cluster, monotonic::now());
         Ok(match advise(&cluster) {
-            Advice::Do { step, .. } => Some(step),
+            Advice::Do { step, .. } => Some(step).filter(|step| average.permits(&cluster, step)),
             Advice::Idle | Advice::OneNode | Advice::Even | Advice::Stuck { .. } => None,
         })
     }

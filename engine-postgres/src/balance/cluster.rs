@@ -121,6 +121,12 @@ impl ClusterLoad {
         load
     }
 
+    /// Returns the estimated processor time of the hottest node that may have shards, per second.
+    pub(crate) fn highest_cost(&self) -> f64 {
+        let nodes = self.nodes.iter().filter(|node| node.may_have_shards);
+        nodes.map(|node| self.cost_of(node)).fold(0.0, f64::max)
+    }
+
     /// Returns the estimated processor time of a node per second.
     pub(crate) fn cost_of(&self, node: &NodeLoad) -> f64 {
         self.load_of(node).cost()

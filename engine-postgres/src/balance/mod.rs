@@ -2,6 +2,7 @@
 //!
 //! Each server publishes what it measured every few seconds. The sum over all servers is the load of the cluster.
 
+pub(crate) mod average;
 pub(crate) mod balancer;
 pub(crate) mod cluster;
 pub(crate) mod plan;

@@ -195,6 +195,25 @@ fn slices(cluster: &ClusterLoad, shard: &ShardLoad) -> Vec<Slice> {
     lasts.into_iter().map(slice).collect()
 }
 
+/// Returns the cluster after a step.
+pub(crate) fn perform(cluster: &ClusterLoad, step: &Step) -> ClusterLoad {
+    let group_of = |id: i32| cluster.nodes.iter().find(|node| node.id == id).map(|node| node.group);
+    let placed = |shard: &ShardLoad| match step {
+        Step::Move { shard: moved, to, .. } if *moved == shard.id => {
+            vec![(shard.id, shard.first, shard.last, group_of(*to).unwrap_or(shard.group))]
+        }
+        Step::Split { shard: split, points, nodes } if *split == shard.id => {
+            let firsts = std::iter::once(shard.first).chain(points.iter().map(|point| point.saturating_add(1)));
+            let ends = firsts.zip(points.iter().copied().chain([shard.last]));
+            let group = |node: &i32| group_of(*node).unwrap_or(shard.group);
+            ends.zip(nodes).map(|((first, last), node)| (shard.id, first, last, group(node))).collect()
+        }
+        Step::Move { .. } | Step::Split { .. } => vec![(shard.id, shard.first, shard.last, shard.group)],
+    };
+    let shards: Vec<_> = cluster.shards.iter().flat_map(placed).collect();
+    ClusterLoad::new(cluster.nodes.clone(), shards, cluster.buckets.clone(), cluster.partitions.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,30 +268,6 @@ mod tests {
         }
     }
 
-    /// Returns the cluster after a step.
-    fn perform(cluster: &ClusterLoad, step: &Step) -> ClusterLoad {
-        let group_of = |id: i32| cluster.nodes.iter().find(|node| node.id == id).unwrap().group;
-        let placed = |shard: &ShardLoad| vec![(shard.id, shard.first, shard.last, shard.group)];
-        let shards = cluster.shards.iter().flat_map(|shard| match step {
-            Step::Move { shard: moved, to, .. } if *moved == shard.id => {
-                vec![(shard.id, shard.first, shard.last, group_of(*to))]
-            }
-            Step::Split { shard: split, points, nodes } if *split == shard.id => {
-                let firsts = std::iter::once(shard.first).chain(points.iter().map(|point| point + 1));
-                let lasts = points.iter().copied().chain([shard.last]);
-                let pieces = firsts.zip(lasts).zip(nodes).zip(1..);
-                pieces.map(|(((first, last), node), n)| (shard.id * 100 + n, first, last, group_of(*node))).collect()
-            }
-            Step::Move { .. } | Step::Split { .. } => placed(shard),
-        });
-        ClusterLoad::new(
-            cluster.nodes.clone(),
-            shards.collect::<Vec<_>>(),
-            cluster.buckets.clone(),
-            cluster.partitions.clone(),
-        )
-    }
-
     /// Performs steps until there is nothing to do. Returns the number of steps and the load of each node.
     fn balanced(mut cluster: ClusterLoad) -> (usize, Vec<f64>, Advice) {
         for steps in 0..100 {
@@ -280,6 +275,9 @@ mod tests {
                 Advice::Do { step, before, after } => {
                     assert!(after < before, "{step}");
                     cluster = perform(&cluster, &step);
+                    for (shard, id) in cluster.shards.iter_mut().zip(100..) {
+                        shard.id = id;
+                    }
                 }
                 done => {
                     let workers = cluster.nodes.iter().filter(|node| node.may_have_shards);
