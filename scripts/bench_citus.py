@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the processor time of operations on a single PostgreSQL server and on Citus clusters, and prints tables.
 
-Builds the release binaries. Then starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh)
+Builds the release binaries, unless --programs names a folder with them. Then starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh)
 with fsync, one after the other, together with Rowhouse servers that address the workers. Stops everything afterwards.
 The last table compares Rowhouse with the bare statements: on the same nodes, pgbench inserts, overwrites and reads rows
 with keys and contents of the same size. Its statements are prepared, and it uses the same number of connections. It
@@ -22,8 +22,6 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Partitions are small, so that every worker has many.
-PER_PARTITION = 100
 WORKLOADS = "get insert upsert merge batch100 query-page scan".split()
 # The costs of these workloads are shown per entity, not per page or scan.
 OF_ENTITIES = ("query-page", "scan")
@@ -52,7 +50,7 @@ class Node:
 
 @dataclasses.dataclass
 class Database:
-    """A running database: its URL for Rowhouse, and its nodes."""
+    """A running database: its URL for Rowhouse, its nodes, and the script that runs them."""
 
     name: str
     store: str
@@ -60,6 +58,7 @@ class Database:
     nodes: list
     programs: pathlib.Path
     database: str
+    script: subprocess.Popen
 
     def entrances(self):
         """Returns the nodes to which clients connect."""
@@ -98,7 +97,7 @@ def postgres(folder):
     with running([ROOT / "scripts/postgres.sh", "--durable"], env=environment) as process:
         url, programs, number = first_line(process, "PostgreSQL")
         host = url.split("@")[1].split("/")[0]
-        yield Database("PostgreSQL", url, [], [Node("PostgreSQL", host, int(number))], pathlib.Path(programs), "postgres")
+        yield Database("PostgreSQL", url, [], [Node("PostgreSQL", host, int(number))], pathlib.Path(programs), "postgres", process)
 
 
 @contextlib.contextmanager
@@ -117,7 +116,7 @@ def citus(folder, workers):
         hosts = ",".join(node.host for node in nodes[1:])
         store = f"postgres://rowhouse@{hosts}/bench?load_balance_hosts=random"
         name = f"Citus, {workers} worker{'s' if workers > 1 else ''}"
-        yield Database(name, store, ["--distribute"], nodes, pathlib.Path(programs), "bench")
+        yield Database(name, store, ["--distribute"], nodes, pathlib.Path(programs), "bench", process)
 
 
 def start_server(stack, arguments, release):
@@ -143,7 +142,7 @@ def measure(arguments, release, workload, servers):
         command += ["--database-pid", f"{node.name}={node.process}"]
     command += ["--workload", "query-filter" if workload == "scan" else workload]
     command += ["--connections", str(arguments.connections), "--entities", str(arguments.entities)]
-    command += ["--per-partition", str(PER_PARTITION), "--seconds", str(arguments.seconds)]
+    command += ["--per-partition", str(arguments.per_partition), "--seconds", str(arguments.seconds)]
     output = subprocess.run(command, capture_output=True, text=True, check=False)
     if output.returncode != 0:
         sys.exit(f"{workload}: {output.stdout}{output.stderr}")
@@ -165,14 +164,14 @@ def processor_seconds(nodes):
     return [spent[node.process] / TICKS_PER_SECOND for node in nodes]
 
 
-def prepare_statements(database, entities):
+def prepare_statements(database, entities, per_partition):
     """Creates the table for the statements, with the size and the number of rows of Rowhouse's table. Returns a
     record."""
     size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
     database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
     if database.options:
         database.sql("SELECT create_distributed_table('bare', 'partition', colocate_with => 'none')")
-    database.sql(f"INSERT INTO bare SELECT ({FIRST_PARTITION} + n / {PER_PARTITION})::text::bytea, ({FIRST_ROW} + n)::text::bytea, "
+    database.sql(f"INSERT INTO bare SELECT ({FIRST_PARTITION} + n / {per_partition})::text::bytea, ({FIRST_ROW} + n)::text::bytea, "
                  f"repeat('x', {size})::bytea FROM generate_series(0, {entities - 1}) AS n")
     return "y" * size
 
@@ -183,7 +182,7 @@ def run_statement(arguments, statement, record, rate=None):
     between two progress lines, to exclude the opening of connections."""
     database, script = arguments.database, arguments.folder / "statement.sql"
     script.write_text(
-        f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {PER_PARTITION}\n"
+        f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {arguments.per_partition}\n"
         f"\\set row {FIRST_ROW} + :number\n\\set new random({2 * FIRST_ROW}, {9 * FIRST_ROW})\n{statement}\n", encoding="utf-8")
     entrances, done, samples = database.entrances(), [], {}
     commands = [[database.programs / "pgbench", "-n", "-M", "prepared", "-P", "1", "-T", str(arguments.seconds + 2),
@@ -243,13 +242,20 @@ def measure_database(arguments, release, comparisons):
                 costs = [nodes.get(name, "") for name in ["coordinator"] + [f"worker {n + 1}" for n in range(workers)]]
                 line(workload, database.name, count, f"{rate:.0f}", server, *costs, sum(nodes.values()), max(nodes.values()))
     compared = [workload for workload in STATEMENTS if workload in ones]
-    record = prepare_statements(database, arguments.entities) if compared else ""
+    record = prepare_statements(database, arguments.entities, arguments.per_partition) if compared else ""
     for workload in compared:
         statement, budget = STATEMENTS[workload]
         rate, own, busiest = ones[workload]
         fast, slow = (run_statement(arguments, statement, record, rate) for rate in (None, rate))
         ratios = (f"{own / cost:.2f}" for cost, _ in (fast, slow))
         comparisons.append((workload, database.name, *fast, *slow, own, busiest, *ratios, budget))
+
+
+def release_programs():
+    """Builds the release binaries, and returns their folder."""
+    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "rowhouse-tables", "-p", "rowhouse-bench"],
+                   cwd=ROOT, check=True)
+    return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
 
 def numbers(text):
@@ -260,9 +266,12 @@ def numbers(text):
 def main():
     """Runs the measurements that the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=pathlib.Path, help="folder with rowhouse and rowhouse-bench [default: build them]")
     parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
     parser.add_argument("--seconds", type=int, default=4, help="duration of a measurement [default: 4]")
     parser.add_argument("--entities", type=int, default=20_000, help="number of entities in each table [default: 20000]")
+    parser.add_argument("--per-partition", type=int, default=100,
+                        help="number of entities in each partition, small so that every worker has many partitions [default: 100]")
     parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
     parser.add_argument("--workers", type=numbers, default=[1, 2, 3], metavar="N,...",
                         help="numbers of workers; 0 for a single PostgreSQL server [default: 1,2,3]")
@@ -272,9 +281,7 @@ def main():
     arguments = parser.parse_args()
     for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
         del os.environ[name]
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "rowhouse-tables", "-p", "rowhouse-bench"],
-                   cwd=ROOT, check=True)
-    release = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    release = arguments.programs or release_programs()
     arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
     # PostgreSQL runs as another user, which must be able to read the folder.
     arguments.folder.chmod(0o755)
