@@ -11,6 +11,8 @@ pub mod changes;
 pub mod check;
 pub mod contract;
 pub mod figures;
+pub mod load;
+mod load_monitor;
 pub mod memory;
 pub mod parts;
 pub mod snapshot;
@@ -25,5 +27,7 @@ pub use contract::{
     TableKey, TablePage, TablePages, TableQuery,
 };
 pub use figures::Figures;
+pub use load::LoadReport;
+pub use load_monitor::LoadMonitor;
 pub use memory::{Memory, MemoryCheckpoint, MemoryCheckpoints, RestoredMemory};
 pub use snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
