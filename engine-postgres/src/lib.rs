@@ -36,14 +36,10 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
-pub use balance::balancer::Balance;
-pub use balance::cluster::{ClusterLoad, HotPartition, NodeLoad, ShardLoad};
-pub use balance::plan::{Advice, Step};
-pub use balance::reading::PastStep;
-pub use balance::report::{BalanceReport, NamedPartition};
+pub use balance::balancer::{Balance, take_step};
+pub use balance::report::read_load;
 pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
-pub use heat::load::Load;
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
 use changes::reading::PostgresChanges;
@@ -52,7 +48,7 @@ use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
-use engine::{ChangeLog, KeepChanges};
+use engine::{ChangeLog, KeepChanges, LoadMonitor};
 use heat::meter::Meter;
 use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
@@ -108,6 +104,7 @@ pub struct Postgres<C> {
     place: String,
     connections_max: u64,
     log: Option<Arc<LogState>>,
+    load: Option<LoadMonitor>,
 }
 
 impl<C: Clock> Postgres<C> {
@@ -143,11 +140,17 @@ impl<C: Clock> Postgres<C> {
             tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
-        if let Some(meter) = meter {
+        let load = meter.is_some().then(LoadMonitor::default);
+        if let (Some(meter), Some(load)) = (meter, load.clone()) {
             let (of_meter, of_balancer) = (settings.clone(), settings.clone());
             tasks.extend([
                 tokio::spawn(balance::publishing::publish_load(Arc::clone(&shared), meter, of_meter)),
-                tokio::spawn(balance::balancer::balance_cluster(Arc::clone(&shared), of_balancer, options.balance)),
+                tokio::spawn(balance::balancer::balance_cluster(
+                    Arc::clone(&shared),
+                    of_balancer,
+                    options.balance,
+                    load,
+                )),
             ]);
         }
         let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
@@ -163,7 +166,7 @@ impl<C: Clock> Postgres<C> {
             tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
         }
         let connections_max = options.connections_max.max(1) as u64;
-        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log })
+        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log, load })
     }
 
     /// Returns the hosts, ports and database, for messages.
@@ -175,6 +178,11 @@ impl<C: Clock> Postgres<C> {
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
         let log = Arc::clone(self.log.as_ref()?);
         Some(Arc::new(PostgresChanges { shared: Arc::clone(&self.shared), log }))
+    }
+
+    /// Returns the monitor of the load, if the database is a cluster and its load is measured.
+    pub fn load(&self) -> Option<LoadMonitor> {
+        self.load.clone()
     }
 
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {

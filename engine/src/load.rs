@@ -142,7 +142,7 @@ pub enum Step {
         /// The node that gets it.
         to: i32,
     },
-    /// Split a shard, and distribute the pieces over nodes.
+    /// Split a shard, and distribute the pieces over nodes, one of which may be its own.
     Split {
         /// The shard.
         #[serde(rename = "split")]

@@ -6,12 +6,13 @@ use crate::store_url::read_password;
 use crate::terminal::{escaped, print};
 use anyhow::ensure;
 use clap::{ArgGroup, Args};
-use engine_postgres::{Advice, BalanceReport, Load, NodeLoad, Step};
-use serde_json::{Value, json};
+use engine::LoadReport;
+use engine::load::{LoadRates, StepResult};
+use engine_postgres::{read_load, take_step};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The examples at the end of the help of `balance`.
 pub const BALANCE_EXAMPLES: &str = "\
@@ -64,15 +65,16 @@ pub fn run(args: &BalanceArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let stop = stop_signal()?;
         until_stopped(stop, async {
-            let report = BalanceReport::read(url, password).await?;
+            let report = read_load(url, password).await?;
             if args.show {
-                return print(&if args.json { format!("{}\n", as_json(&report)) } else { as_text(&report) });
+                let shown = if args.json { serde_json::to_string(&report)? + "\n" } else { as_text(&report) };
+                return print(&shown);
             }
             ensure!(report.servers > 0, "no server measures the load now, so there is nothing to decide by");
-            let Advice::Do { step, .. } = &report.advice else {
-                return print(&format_args!("{}\n", advice(&report.advice)));
+            let Some(step) = &report.step else {
+                return print(&format_args!("{}\n", report.advice));
             };
-            report.take(step, url, password).await?;
+            take_step(step, url, password).await?;
             print(&format_args!("done: {step}\n"))
         })
         .await
@@ -80,104 +82,50 @@ pub fn run(args: &BalanceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn advice(advice: &Advice) -> String {
-    match advice {
-        Advice::Idle => "nothing to do: there is little load".to_owned(),
-        Advice::OneNode => "nothing to do: fewer than two nodes may have shards".to_owned(),
-        Advice::Even => "nothing to do: no node has 10% more load than the average".to_owned(),
-        Advice::Stuck { excess } => format!(
-            "nothing can be done: the hottest node has {excess:.2} times the average load, but no move or split would \
-             change that; a partition cannot be divided"
-        ),
-        Advice::Do { step, before, after } => {
-            format!("{step}: the hottest node now has {before:.2} times the average load, and then {after:.2} times")
-        }
-    }
-}
-
-fn columns(load: &Load) -> String {
-    format!("{:>8.3} {:>9.1} {:>9.1} {:>10.1} {:>9.3}", load.cost(), load.reads, load.writes, load.rows, load.seconds)
+fn columns(rates: &LoadRates) -> String {
+    let LoadRates { load, reads_per_second, writes_per_second, rows_per_second, waiting } = rates;
+    format!("{load:>8.3} {reads_per_second:>9.1} {writes_per_second:>9.1} {rows_per_second:>10.1} {waiting:>9.3}")
 }
 
 const HEADINGS: &str = "    load   reads/s  writes/s     rows/s   waiting";
 
-fn as_text(report: &BalanceReport) -> String {
-    let cluster = &report.cluster;
+fn as_text(report: &LoadReport) -> String {
     let mut text = format!("measured by {} servers\n\n{:<28} shards {HEADINGS}\n", report.servers, "node");
     let mut write = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("writing to a string cannot fail");
-    for node in &cluster.nodes {
-        let count = cluster.shards_of(node).count();
+    for node in &report.nodes {
         let name = format!("{} {}", node.id, node.name);
-        write(format_args!("{name:<28} {count:>6} {}\n", columns(&cluster.load_of(node))));
+        write(format_args!("{name:<28} {:>6} {}\n", node.shards, columns(&node.load)));
     }
-    let mut shards: Vec<_> = cluster.shards.iter().collect();
-    shards.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+    let mut shards: Vec<_> = report.shards.iter().collect();
+    shards.sort_by(|a, b| b.load.load.total_cmp(&a.load.load));
     write(format_args!("\n{:<28}   node {HEADINGS}\n", "hottest shards"));
     for shard in shards.into_iter().take(SHARDS_SHOWN) {
-        let node = cluster.nodes.iter().find(|node| node.group == shard.group).map_or(0, |node| node.id);
+        let node = shard.node.unwrap_or_default();
         write(format_args!("{:<28} {node:>6} {}\n", shard.id, columns(&shard.load)));
     }
     write(format_args!("\nhottest partitions              load  account, table and partition key\n"));
     for partition in report.partitions.iter().take(PARTITIONS_SHOWN) {
-        let (account, table, key) = (&partition.account, &partition.table, escaped(&partition.key));
-        write(format_args!("{:>36.3}  {account} {table} {key}\n", partition.cost));
+        let (account, table, key) = (&partition.account, &partition.table, escaped(&partition.partition));
+        write(format_args!("{:>36.3}  {account} {table} {key}\n", partition.load));
     }
     if !report.steps.is_empty() {
         write(format_args!("\nsteps of the last day\n"));
     }
     for step in &report.steps {
-        let ended = match (&step.ended, &step.error) {
-            (_, Some(error)) => format!("failed: {}", escaped(error)),
-            (Some(ended), None) => {
-                format!("took {} s", ended.duration_since(step.began).unwrap_or_default().as_secs())
+        let ended = match step.result() {
+            StepResult::Failed => format!("failed: {}", escaped(step.error.as_deref().unwrap_or_default())),
+            StepResult::Completed => {
+                format!("took {} s", step.ended.unwrap_or(step.began).saturating_sub(step.began))
             }
-            (None, None) => "running, or interrupted".to_owned(),
+            StepResult::Unfinished => "running, or interrupted".to_owned(),
         };
         write(format_args!("{}  {}  {ended}\n", time(step.began), step.step));
     }
-    write(format_args!("\n{}\n", advice(&report.advice)));
+    write(format_args!("\n{}\n", report.advice));
     text
 }
 
-fn time(time: SystemTime) -> String {
-    model::DateTime::from_system_time(time).to_string()
-}
-
-fn as_json(report: &BalanceReport) -> Value {
-    let cluster = &report.cluster;
-    let load = |load: &Load| {
-        json!({
-            "load": load.cost(), "reads_per_second": load.reads, "writes_per_second": load.writes,
-            "rows_per_second": load.rows, "waiting": load.seconds,
-        })
-    };
-    let node = |node: &NodeLoad| {
-        json!({
-            "id": node.id, "name": node.name, "may_have_shards": node.may_have_shards,
-            "shards": cluster.shards_of(node).count(), "load": load(&cluster.load_of(node)),
-        })
-    };
-    let node_of = |group| cluster.nodes.iter().find(|node| node.group == group).map(|node| node.id);
-    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    json!({
-        "servers": report.servers,
-        "nodes": cluster.nodes.iter().map(node).collect::<Vec<_>>(),
-        "shards": cluster.shards.iter().map(|shard| json!({
-            "id": shard.id, "first": shard.first, "last": shard.last, "node": node_of(shard.group), "load": load(&shard.load),
-        })).collect::<Vec<_>>(),
-        "partitions": report.partitions.iter().map(|partition| json!({
-            "account": partition.account, "table": partition.table, "partition": partition.key, "load": partition.cost,
-        })).collect::<Vec<_>>(),
-        "steps": report.steps.iter().map(|step| json!({
-            "began": seconds(step.began), "step": step.step, "ended": step.ended.map(seconds), "error": step.error,
-        })).collect::<Vec<_>>(),
-        "advice": advice(&report.advice),
-        "step": match &report.advice {
-            Advice::Do { step: Step::Move { shard, from, to }, .. } => json!({ "move": shard, "from": from, "to": to }),
-            Advice::Do { step: Step::Split { shard, points, nodes }, .. } => {
-                json!({ "split": shard, "points": points, "nodes": nodes })
-            }
-            Advice::Idle | Advice::OneNode | Advice::Even | Advice::Stuck { .. } => Value::Null,
-        },
-    })
+/// Converts Unix time in seconds.
+fn time(seconds: u64) -> String {
+    model::DateTime::from_system_time(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }

@@ -5,8 +5,9 @@
 //! stays changes the average soon enough.
 
 use crate::balance::cluster::ClusterLoad;
-use crate::balance::plan::{Step, perform};
+use crate::balance::plan::perform;
 use crate::heat::load::Load;
+use engine::load::Step;
 use std::time::Instant;
 
 /// The time in which the effect of an observation falls to 1/e, in seconds.

@@ -12,13 +12,15 @@
 
 use crate::StoreError;
 use crate::balance::average::Average;
-use crate::balance::plan::{Advice, Step, advise};
-use crate::balance::reading::{PastStep, read_cluster, read_steps};
+use crate::balance::reading::{PastStep, read_steps};
+use crate::balance::report::read_report;
 use crate::connections::attempt::{AttemptError, describe, jittered};
 use crate::connections::settings::Settings;
 use crate::schema::opening::on_coordinator;
 use crate::slot::BALANCE_LEASE;
 use crate::state::PostgresState;
+use engine::LoadMonitor;
+use engine::load::Step;
 use engine::parts::monotonic;
 use model::Clock;
 use std::sync::Arc;
@@ -75,12 +77,17 @@ pub(crate) enum Taken {
     Not(&'static str),
 }
 
-/// Observes the cluster until the engine is closed.
-pub(crate) async fn balance_cluster<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, balance: Balance) {
+/// Observes the cluster until the engine is closed. Publishes what it observes, whether or not this server decides.
+pub(crate) async fn balance_cluster<C: Clock>(
+    shared: Arc<PostgresState<C>>,
+    settings: Settings,
+    balance: Balance,
+    monitor: LoadMonitor,
+) {
     let (mut observed, mut suggested, mut average) = (0, None, Average::default());
     loop {
         tokio::time::sleep(jittered(INTERVAL)).await;
-        let step = match shared.observe(&mut average).await {
+        let step = match shared.step_to_take(&monitor, &mut average).await {
             Ok(step) => step,
             Err(trouble) => {
                 tracing::debug!(?trouble, "the load of the cluster could not be read");
@@ -99,7 +106,7 @@ pub(crate) async fn balance_cluster<C: Clock>(shared: Arc<PostgresState<C>>, set
                 }
             }
             Balance::Auto { steps_max } => {
-                match shared.with_lease(take(&settings, &step, Some(steps_max))).await {
+                match shared.while_observing(&monitor, &mut average, take(&settings, &step, Some(steps_max))).await {
                     Ok(Taken::Completed) => tracing::info!(%step, "the step is completed"),
                     Ok(Taken::Not(why)) => tracing::info!(%step, why, "the load of the nodes is uneven"),
                     Err(error) => tracing::warn!(%error, "the load of the nodes could not be balanced"),
@@ -125,35 +132,54 @@ fn obstacle(steps: &[PastStep], now: SystemTime, steps_max: u32) -> Option<&'sta
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Returns the step that should be taken, if this server is the one that decides.
-    async fn observe(&self, average: &mut Average) -> Result<Option<Step>, AttemptError> {
-        if !self.hold_lease(BALANCE_LEASE).await? {
-            return Ok(None);
-        }
+    /// Publishes the load. Returns the step that should be taken, if this server is the one that decides.
+    async fn step_to_take(&self, monitor: &LoadMonitor, average: &mut Average) -> Result<Option<Step>, AttemptError> {
+        let step = self.observe(monitor, average).await?;
+        Ok(if self.hold_lease(BALANCE_LEASE).await? { step } else { None })
+    }
+
+    /// Publishes the load, and returns the step that should be taken.
+    async fn observe(&self, monitor: &LoadMonitor, average: &mut Average) -> Result<Option<Step>, AttemptError> {
         let lease = self.pool.take().await?;
-        let read = timeout(READ_TIME_MAX, read_cluster(&lease)).await;
-        let (cluster, _servers) = read
+        let read = timeout(READ_TIME_MAX, read_report(&lease)).await;
+        let (cluster, report) = read
             .map_err(|_| AttemptError::Retry("the database does not respond".into()))?
             .map_err(|error| AttemptError::before_commit(&error))?;
         lease.return_to_pool();
         average.add(&cluster, monotonic::now());
-        Ok(match advise(&cluster) {
-            Advice::Do { step, .. } => Some(step).filter(|step| average.permits(&cluster, step)),
-            Advice::Idle | Advice::OneNode | Advice::Even | Advice::Stuck { .. } => None,
-        })
+        let step = report.step.clone().filter(|step| average.permits(&cluster, step));
+        monitor.publish(report);
+        Ok(step)
     }
 
-    /// Waits for the step, and renews the lease, so that no other server waits for the lock in vain.
-    async fn with_lease<T>(&self, step: impl Future<Output = T>) -> T {
-        tokio::pin!(step);
-        loop {
-            if let Ok(taken) = timeout(INTERVAL, &mut step).await {
-                return taken;
+    /// Waits for the step. At the same time, publishes the load, and renews the lease, so that no other server waits
+    /// for the lock in vain.
+    async fn while_observing<T>(
+        &self,
+        monitor: &LoadMonitor,
+        average: &mut Average,
+        step: impl Future<Output = T>,
+    ) -> T {
+        let observing = async {
+            loop {
+                tokio::time::sleep(INTERVAL).await;
+                if let Err(trouble) = self.step_to_take(monitor, average).await {
+                    tracing::debug!(?trouble, "the load could not be read, or the lease could not be renewed");
+                }
             }
-            if let Err(trouble) = self.hold_lease(BALANCE_LEASE).await {
-                tracing::debug!(?trouble, "the lease of the balancer could not be renewed");
-            }
+        };
+        tokio::select! {
+            taken = step => taken,
+            never = observing => never,
         }
+    }
+}
+
+/// Takes a step, and waits until it is completed.
+pub async fn take_step(step: &Step, url: &str, password: Option<&str>) -> Result<(), StoreError> {
+    match take(&Settings::new(url, password)?, step, None).await? {
+        Taken::Completed => Ok(()),
+        Taken::Not(why) => Err(StoreError::new(format!("the step was not taken: {why}"))),
     }
 }
 

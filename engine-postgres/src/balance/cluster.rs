@@ -6,48 +6,48 @@ use crate::heat::meter::{BUCKET_WIDTH, bucket_of, last_of};
 
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeLoad {
+pub(crate) struct NodeLoad {
     /// The ID in `pg_dist_node`.
-    pub id: i32,
+    pub(crate) id: i32,
     /// The group to which the shards belong.
-    pub group: i32,
+    pub(crate) group: i32,
     /// The host and the port.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether shards may be moved to the node.
-    pub may_have_shards: bool,
+    pub(crate) may_have_shards: bool,
 }
 
 /// A shard of the entities.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShardLoad {
+pub(crate) struct ShardLoad {
     /// The ID of the shard.
-    pub id: i64,
+    pub(crate) id: i64,
     /// The lowest hash.
-    pub first: i32,
+    pub(crate) first: i32,
     /// The highest hash.
-    pub last: i32,
+    pub(crate) last: i32,
     /// The group of the node that has the shard.
-    pub group: i32,
+    pub(crate) group: i32,
     /// The load per second.
-    pub load: Load,
+    pub(crate) load: Load,
 }
 
 /// A partition with much load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HotPartition {
+pub(crate) struct HotPartition {
     /// The ID of the table and the encoded partition key, as stored.
     pub(crate) key: Vec<u8>,
     /// The estimated processor time per second.
-    pub cost: f64,
+    pub(crate) cost: f64,
 }
 
 /// The load of a cluster.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ClusterLoad {
+pub(crate) struct ClusterLoad {
     /// The nodes, including the coordinator.
-    pub nodes: Vec<NodeLoad>,
+    pub(crate) nodes: Vec<NodeLoad>,
     /// The shards in the order of their hashes.
-    pub shards: Vec<ShardLoad>,
+    pub(crate) shards: Vec<ShardLoad>,
     /// The load of equal ranges of hashes.
     pub(crate) buckets: Vec<Load>,
     /// The same without the hottest partitions.
@@ -55,12 +55,12 @@ pub struct ClusterLoad {
     /// The hashes and the loads of the hottest partitions.
     hottest: Vec<(i32, Load)>,
     /// The hottest partitions, the hottest one first.
-    pub partitions: Vec<HotPartition>,
+    pub(crate) partitions: Vec<HotPartition>,
 }
 
 impl ShardLoad {
     /// Returns the estimated processor time per second.
-    pub fn cost(&self) -> f64 {
+    pub(crate) fn cost(&self) -> f64 {
         self.load.cost()
     }
 
@@ -109,13 +109,13 @@ impl ClusterLoad {
     }
 
     /// Returns the shards of a node.
-    pub fn shards_of(&self, node: &NodeLoad) -> impl Iterator<Item = &ShardLoad> {
+    pub(crate) fn shards_of(&self, node: &NodeLoad) -> impl Iterator<Item = &ShardLoad> {
         let group = node.group;
         self.shards.iter().filter(move |shard| shard.group == group)
     }
 
     /// Returns the load of a node per second.
-    pub fn load_of(&self, node: &NodeLoad) -> Load {
+    pub(crate) fn load_of(&self, node: &NodeLoad) -> Load {
         let mut load = Load::default();
         self.shards_of(node).for_each(|shard| load.add(shard.load));
         load

@@ -9,6 +9,7 @@
 use crate::balance::cluster::{ClusterLoad, NodeLoad, ShardLoad};
 use crate::hash::hash;
 use crate::heat::meter::{bucket_of, last_of};
+use engine::load::{Action, Step};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -21,32 +22,9 @@ const GAIN_MIN: f64 = 0.02;
 /// A partition with this share of a shard's load, or more, gets its own shard.
 const PARTITION_SHARE: f64 = 0.5;
 
-/// A change of the places of shards.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Move a shard to another node.
-    Move {
-        /// The shard.
-        shard: i64,
-        /// The node that has the shard.
-        from: i32,
-        /// The node that gets it.
-        to: i32,
-    },
-    /// Split a shard, and distribute the pieces over nodes, one of which may be its own.
-    Split {
-        /// The shard.
-        shard: i64,
-        /// The highest hash of each piece but the last one.
-        points: Vec<i32>,
-        /// The node of each piece.
-        nodes: Vec<i32>,
-    },
-}
-
 /// What to do, or why there is nothing to do.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Advice {
+pub(crate) enum Advice {
     /// All nodes together have too little load.
     Idle,
     /// There are fewer than two nodes that may have shards.
@@ -69,14 +47,41 @@ pub enum Advice {
     },
 }
 
-impl fmt::Display for Step {
+impl Advice {
+    pub(crate) fn action(&self) -> Action {
+        match self {
+            Self::Idle => Action::Idle,
+            Self::OneNode => Action::OneNode,
+            Self::Even => Action::Even,
+            Self::Stuck { .. } => Action::Stuck,
+            Self::Do { step: Step::Move { .. }, .. } => Action::Move,
+            Self::Do { step: Step::Split { .. }, .. } => Action::Split,
+        }
+    }
+
+    pub(crate) fn step(self) -> Option<Step> {
+        match self {
+            Self::Do { step, .. } => Some(step),
+            Self::Idle | Self::OneNode | Self::Even | Self::Stuck { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Move { shard, from, to } => write!(f, "move shard {shard} from node {from} to node {to}"),
-            Self::Split { shard, points, nodes } => {
-                let list = |numbers: &[i32]| numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
-                write!(f, "split shard {shard} after the hashes {} onto the nodes {}", list(points), list(nodes))
-            }
+            Self::Idle => f.write_str("nothing to do: there is little load"),
+            Self::OneNode => f.write_str("nothing to do: fewer than two nodes may have shards"),
+            Self::Even => f.write_str("nothing to do: no node has 10% more load than the average"),
+            Self::Stuck { excess } => write!(
+                f,
+                "nothing can be done: the hottest node has {excess:.2} times the average load, but no move or split \
+                 would change that; a partition cannot be divided"
+            ),
+            Self::Do { step, before, after } => write!(
+                f,
+                "{step}: the hottest node now has {before:.2} times the average load, and then {after:.2} times"
+            ),
         }
     }
 }

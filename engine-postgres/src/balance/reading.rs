@@ -18,15 +18,15 @@ const STEPS: &str = "SELECT began, step, ended, error FROM rowhouse_balance_step
 
 /// A step that was begun in the last day.
 #[derive(Debug, Clone)]
-pub struct PastStep {
+pub(crate) struct PastStep {
     /// When it began.
-    pub began: SystemTime,
+    pub(crate) began: SystemTime,
     /// What was done.
-    pub step: String,
+    pub(crate) step: String,
     /// When it ended; `None` if it is running, or if its server stopped before that.
-    pub ended: Option<SystemTime>,
+    pub(crate) ended: Option<SystemTime>,
     /// Why it failed.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 fn loads(columns: &[Vec<f32>; 5]) -> impl Iterator<Item = Load> {

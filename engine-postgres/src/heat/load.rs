@@ -11,22 +11,22 @@ const WRITTEN_ROW_SECONDS: f64 = 24e-6;
 
 /// An amount of work, or an amount of work per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Load {
+pub(crate) struct Load {
     /// Requests that read, such as a page of a query.
-    pub reads: f64,
+    pub(crate) reads: f64,
     /// Requests that write: transactions.
-    pub writes: f64,
+    pub(crate) writes: f64,
     /// Rows that were read or written.
-    pub rows: f64,
+    pub(crate) rows: f64,
     /// How many of the rows were written.
-    pub written: f64,
+    pub(crate) written: f64,
     /// The time until the database responded, in seconds.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl Load {
     /// Returns the estimated processor time of the nodes in seconds.
-    pub fn cost(&self) -> f64 {
+    pub(crate) fn cost(&self) -> f64 {
         let requests = self.reads * READ_SECONDS + self.writes * WRITE_SECONDS;
         requests + (self.rows - self.written) * READ_ROW_SECONDS + self.written * WRITTEN_ROW_SECONDS
     }
