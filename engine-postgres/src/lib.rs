@@ -273,6 +273,7 @@ impl<C: Clock> Engine for Postgres<C> {
             connections_max: self.connections_max,
             nodes: self.shared.pool.nodes().iter().map(|node| node.figures()).collect(),
             retries: counts.retries(),
+            load: self.load.as_ref().and_then(LoadMonitor::latest),
         };
         Figures {
             purge_backlog: counts.purge_backlog(),

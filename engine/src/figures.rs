@@ -2,7 +2,9 @@
 //!
 //! This module must not depend on who reads the figures, or in which format.
 
+use crate::load::LoadReport;
 use model::DateTime;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The figures of an engine. `None` marks a figure that the engine does not have, or cannot determine without querying
@@ -172,7 +174,7 @@ pub struct TreeMemory {
 }
 
 /// The figures of a database and its connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DatabaseFigures {
     /// The maximum number of connections.
     pub connections_max: u64,
@@ -180,6 +182,8 @@ pub struct DatabaseFigures {
     pub nodes: Vec<NodeFigures>,
     /// The number of retries, by reason.
     pub retries: [(&'static str, u64); 3],
+    /// The load of a cluster, if it is measured and the database responds.
+    pub load: Option<Arc<LoadReport>>,
 }
 
 /// The figures of a database node and its connections.

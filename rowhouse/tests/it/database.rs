@@ -87,6 +87,7 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     assert!(value(&format!(r#"rowhouse_store_step_seconds_count{{node="{node}"}}"#)) >= 1.0);
     assert!((value(&format!(r#"rowhouse_store_node_up{{node="{node}"}}"#)) - 1.0).abs() < 0.1);
     assert!(!page.contains("rowhouse_commit_"), "a database has no committer");
+    assert!(!page.contains("rowhouse_cluster_"), "the database is not a cluster");
     let frozen = cluster.freeze();
     let began = Instant::now();
     let (status, said) = ask(&server, "/readyz");

@@ -1,9 +1,14 @@
 //! The metrics of the engine that stores the data.
 
 use super::metrics_page::MetricsPage;
-use engine::Figures;
 use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refusal, ReplicationFigures, TreeFigures};
+use engine::load::{Action, StepResult};
+use engine::{Figures, LoadReport};
 use std::fmt;
+
+/// The number of the hottest partitions whose shares are shown. They have no names here, because the page of a server
+/// must not grow with the number of partitions that ever were among them.
+const PARTITIONS_SHOWN: usize = 5;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
     let help = "1 for the reason why writes are refused: outage (a write failed), unconfirmed (the standby is away), \
@@ -44,8 +49,10 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::R
     if let Some(figures) = &figures.tree {
         tree(page, figures)?;
     }
-    match &figures.database {
-        Some(figures) => database(page, figures),
+    let Some(figures) = &figures.database else { return Ok(()) };
+    database(page, figures)?;
+    match &figures.load {
+        Some(report) => load(page, report),
         None => Ok(()),
     }
 }
@@ -197,4 +204,61 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
     page.counters("store_retries", help, |family| {
         figures.retries.iter().try_for_each(|(reason, count)| family.count(&[("reason", *reason)], *count))
     })
+}
+
+/// The load of a cluster. Every server shows the load that all servers measured.
+fn load(page: &mut MetricsPage<'_, '_>, report: &LoadReport) -> fmt::Result {
+    let nodes = || report.nodes.iter().map(|node| ([("node", node.name.as_str())], node));
+    let help = "Servers that measured the load of the cluster in the last 30 seconds";
+    page.gauge("cluster_servers", help, report.servers as u64)?;
+    let help = "Estimated processor time that the requests of all servers need on a node, in seconds per second";
+    page.gauges("cluster_node_load", help, |family| {
+        nodes().try_for_each(|(name, node)| family.gauge_f64(&name, node.load.load))
+    })?;
+    let help = "Time that the requests of all servers waited for a node, in seconds per second";
+    page.gauges("cluster_node_waiting", help, |family| {
+        nodes().try_for_each(|(name, node)| family.gauge_f64(&name, node.load.waiting))
+    })?;
+    page.gauges("cluster_node_shards", "Shards of the entities on a node", |family| {
+        nodes().try_for_each(|(name, node)| family.value(&name, node.shards as u64))
+    })?;
+    if let Some(imbalance) = report.imbalance() {
+        let help = "Load of the hottest node, divided by the average of the nodes that may have shards";
+        page.gauges("cluster_imbalance_ratio", help, |family| family.gauge_f64(&[], imbalance))?;
+    }
+    let help = "Share of the load of the cluster that the hottest partitions have, by rank";
+    page.gauges("cluster_partition_share", help, |family| {
+        let mut ranked = (1..).zip(report.partition_shares().take(PARTITIONS_SHOWN));
+        ranked.try_for_each(|(rank, share): (usize, _)| family.gauge_f64(&[("rank", &rank.to_string())], share))
+    })?;
+    let help = "1 for what would be done about the load now: nothing, because there is little load (idle), only one node \
+                (one_node), or no large difference (even), or because no step would help (stuck); or to move or split a \
+                shard";
+    page.gauges("balance_advice", help, |family| {
+        let actions = [
+            ("idle", Action::Idle),
+            ("one_node", Action::OneNode),
+            ("even", Action::Even),
+            ("stuck", Action::Stuck),
+            ("move", Action::Move),
+            ("split", Action::Split),
+        ];
+        actions
+            .iter()
+            .try_for_each(|(name, action)| family.value(&[("advice", *name)], u64::from(report.action == *action)))
+    })?;
+    let help = "Moves and splits of shards that began in the last 24 hours, by result: completed, failed, or unfinished \
+                (running, or interrupted)";
+    page.gauges("balance_steps", help, |family| {
+        let count = |result| report.steps.iter().filter(|step| step.result() == result).count() as u64;
+        let results = [
+            ("completed", StepResult::Completed),
+            ("failed", StepResult::Failed),
+            ("unfinished", StepResult::Unfinished),
+        ];
+        results.iter().try_for_each(|(name, result)| family.value(&[("result", *name)], count(*result)))
+    })?;
+    let Some(last) = report.steps.last() else { return Ok(()) };
+    let help = "Unix time when the last of these steps began; it is missing as long as there is none";
+    page.gauge("balance_last_step_timestamp_seconds", help, last.began)
 }

@@ -4,11 +4,12 @@ use super::*;
 use crate::limits::LimitFigures;
 use crate::limits::streams::StreamFigures;
 use crate::request::EntityCounts;
-use engine::Figures;
 use engine::figures::{
     ChangeLogFigures, CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, ReadFigures,
     ReplicationFigures, TreeFigures, TreeMemory,
 };
+use engine::load::{Action, LoadRates, NodeReport, PartitionReport, StepReport};
+use engine::{Figures, LoadReport};
 use model::{AccountName, DateTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -56,6 +57,39 @@ fn account(name: &str) -> AccountName {
     AccountName::new(name).unwrap()
 }
 
+/// A coordinator without shards, and two workers with different loads.
+fn load() -> LoadReport {
+    let node = |id: i32, may_have_shards, shards, load| NodeReport {
+        id,
+        name: format!("worker{id}.example:5432"),
+        may_have_shards,
+        shards,
+        load: LoadRates { load, waiting: load * 2.0, ..LoadRates::default() },
+    };
+    let partition = |number: u32| PartitionReport {
+        account: "orchard".to_owned(),
+        table: "trees".to_owned(),
+        partition: format!("secret{number}"),
+        load: 1.0 / f64::from(1 << number),
+    };
+    let step = |began, ended, error: Option<&str>| StepReport {
+        began,
+        step: "move shard 1 from node 2 to node 3".to_owned(),
+        ended,
+        error: error.map(str::to_owned),
+    };
+    LoadReport {
+        servers: 3,
+        nodes: vec![node(1, false, 0, 0.0), node(2, true, 20, 1.5), node(3, true, 12, 0.5)],
+        shards: Vec::new(),
+        partitions: (0..9).map(partition).collect(),
+        steps: vec![step(100, Some(160), None), step(200, Some(201), Some("failed")), step(300, None, None)],
+        action: Action::Move,
+        advice: String::new(),
+        step: None,
+    }
+}
+
 /// The snapshot has more statistics than any single engine reports.
 fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     let spread = || Distribution::new(REQUEST_TIME_BOUNDS).read();
@@ -101,6 +135,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
             step_nanoseconds: spread(),
         }],
         retries: [("conflict", 0), ("timeout", 0), ("connection", 0)],
+        load: Some(Arc::new(load())),
     };
     let figures = Figures {
         tables: Some(0),
@@ -135,6 +170,36 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         is_ready: true,
         spans: Some((0, 0)),
     }
+}
+
+#[test]
+fn the_load_of_a_cluster() {
+    let page = write(&snapshot(Metrics::new(true))).unwrap();
+    for line in [
+        "rowhouse_cluster_servers 3",
+        "rowhouse_cluster_node_load{node=\"worker2.example:5432\"} 1.5",
+        "rowhouse_cluster_node_load{node=\"worker1.example:5432\"} 0.0",
+        "rowhouse_cluster_node_waiting{node=\"worker3.example:5432\"} 1.0",
+        "rowhouse_cluster_node_shards{node=\"worker2.example:5432\"} 20",
+        "rowhouse_cluster_imbalance_ratio 1.5",
+        "rowhouse_cluster_partition_share{rank=\"1\"} 0.5",
+        "rowhouse_cluster_partition_share{rank=\"5\"} 0.03125",
+        "rowhouse_balance_advice{advice=\"move\"} 1",
+        "rowhouse_balance_advice{advice=\"even\"} 0",
+        "rowhouse_balance_steps{result=\"completed\"} 1",
+        "rowhouse_balance_steps{result=\"failed\"} 1",
+        "rowhouse_balance_steps{result=\"unfinished\"} 1",
+        "rowhouse_balance_last_step_timestamp_seconds 300",
+    ] {
+        assert!(page.lines().any(|of_page| of_page == line), "{line} is missing in {page}");
+    }
+    assert!(!page.contains("rank=\"6\"") && !page.contains("secret"), "{page}");
+    let mut without = snapshot(Metrics::new(true));
+    if let Some((Figures { database: Some(database), .. }, _)) = &mut without.service {
+        database.load = None;
+    }
+    let page = write(&without).unwrap();
+    assert!(page.contains("rowhouse_store_node_up") && !page.contains("_cluster_") && !page.contains("_balance_"));
 }
 
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
