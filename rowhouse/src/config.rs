@@ -224,6 +224,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
         quota: args.quota.quota(),
         replication: default.replication,
+        load: default.load,
         has_analytics: args.analytics.unwrap_or(default.has_analytics),
         names_emulator_version: default.names_emulator_version,
         shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),

@@ -151,6 +151,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let engine =
                 or_input_ended(input.clone(), async { Ok(Postgres::open(&options, SystemClock).await?) }).await?;
             info!("data is kept in the database {}", engine.place());
+            let config = Config { server: Settings { load: engine.load(), ..config.server }, ..config };
             let changes = engine.change_log();
             serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
         }

@@ -50,6 +50,8 @@ pub(crate) struct PageSettings {
     pub(crate) extensions: bool,
     /// Whether the server has a change feed.
     pub(crate) changes: bool,
+    /// Whether the server shows the load of a cluster.
+    pub(crate) load: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,11 +233,12 @@ mod tests {
             host_account: Some("orchard".to_owned()),
             extensions: false,
             changes: true,
+            load: false,
         };
         let json = serde_json::to_string(&settings).unwrap();
         assert_eq!(
             json,
-            r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","extensions":false,"changes":true}"#
+            r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","extensions":false,"changes":true,"load":false}"#
         );
         let json = serde_json::to_string(&PageSettings { host_account: None, ..settings }).unwrap();
         assert!(json.contains(r#""hostAccount":null"#), "{json}");

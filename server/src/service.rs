@@ -187,7 +187,8 @@ impl<E: Engine> Service<E> {
     }
 
     fn offered(&self) -> Offered {
-        Offered { extensions: self.settings.extensions, changes: self.changes.is_some() }
+        let Settings { extensions, load, .. } = &self.settings;
+        Offered { extensions: *extensions, changes: self.changes.is_some(), load: *extensions && load.is_some() }
     }
 
     /// Returns true if every request is recorded. If only traces are on, only traced requests are recorded.
@@ -296,7 +297,7 @@ impl<E: Engine> Service<E> {
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
         context.is_front_end = is_of_front_end(&resource, restype, comp, extensions);
         let has_if_match = headers.if_match.is_some();
-        let kind = route(&method, &resource, (restype, comp), has_if_match, extensions);
+        let kind = route(&method, &resource, (restype, comp), has_if_match, self.offered());
         let kind = kind.map_err(Failure::query)?;
         context.operation = kind;
         context.table = table_of(&resource).cloned();
@@ -307,7 +308,7 @@ impl<E: Engine> Service<E> {
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
             // Only errors are written in this format.
-            PayloadKind::Text => expected.unwrap_or(Format::Json(MetadataLevel::Minimal)),
+            PayloadKind::Text | PayloadKind::Json => expected.unwrap_or(Format::Json(MetadataLevel::Minimal)),
             // The client does not choose the format of XML.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,
@@ -384,6 +385,7 @@ impl<E: Engine> Service<E> {
             memory: &memory,
             offered: self.offered(),
             replication: self.settings.replication.as_deref(),
+            load: self.settings.load.as_ref(),
             query_deadline: incoming.started + timeout.min(self.settings.query_time),
         };
         let run = pin!(operations::run(tables, &operation));
@@ -465,6 +467,7 @@ impl<E: Engine> Service<E> {
             host_account: host_account.map(ToString::to_string),
             extensions: self.settings.extensions,
             changes: self.changes.is_some(),
+            load: self.offered().load,
         }
     }
 

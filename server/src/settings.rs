@@ -8,6 +8,7 @@ use crate::reload::Files;
 use crate::replication::Replicated;
 use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
+use engine::LoadMonitor;
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
 use rustls::ServerConfig;
 use std::fmt;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub quota: Quota,
     /// Replication, if this server is a primary with standbys or a standby.
     pub replication: Option<Arc<dyn Replicated>>,
+    /// The load of the database, if it is a cluster whose load is measured. Clients can read it with extensions.
+    pub load: Option<LoadMonitor>,
     /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
     /// Whether every response names the same version as the emulator.
@@ -87,6 +90,7 @@ impl Default for Settings {
             rehearsal: None,
             quota: Quota::default(),
             replication: None,
+            load: None,
             has_analytics: false,
             names_emulator_version: false,
             shutdown_time: Duration::from_secs(10),

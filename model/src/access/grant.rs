@@ -85,6 +85,8 @@ pub enum Action<'a> {
     GetServiceStats,
     /// Get User Delegation Key, which requires a bearer token.
     GetUserDelegationKey,
+    /// Get Cluster Load, which requires an account key.
+    GetClusterLoad,
     /// Query Tables, including the query for a single table.
     QueryTables,
     /// Create Table.
@@ -249,9 +251,10 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
         Action::QueryTables => (container, permissions.contains(Permissions::LIST)),
         Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
         Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
-        Action::GetPolicies { .. } | Action::SetPolicies { .. } | Action::GetUserDelegationKey => {
-            return Err(Denial::Operation);
-        }
+        Action::GetPolicies { .. }
+        | Action::SetPolicies { .. }
+        | Action::GetUserDelegationKey
+        | Action::GetClusterLoad => return Err(Denial::Operation),
         Action::Entities { access, .. } => (object, permissions.contains(access.required_permissions())),
     };
     match (covers, permits) {
@@ -269,6 +272,8 @@ fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
         Action::SetServiceProperties => (RequiredActions::WRITE_SERVICE, None),
         Action::GetUserDelegationKey => (RequiredActions::DELEGATE, None),
+        // The service has no role for it.
+        Action::GetClusterLoad => return Err(Denial::Operation),
         Action::QueryTables => (RequiredActions::READ_TABLES, None),
         Action::CreateTable => (RequiredActions::CREATE_TABLE, None),
         Action::DeleteTable { table } => (RequiredActions::DELETE_TABLE, Some(table)),
@@ -298,8 +303,9 @@ mod tests {
         (EntityAccess::Upsert, "au"),
         (EntityAccess::Delete, "d"),
     ];
-    const OTHER_ACTIONS: [Action<'static>; 9] = [
+    const OTHER_ACTIONS: [Action<'static>; 10] = [
         Action::GetUserDelegationKey,
+        Action::GetClusterLoad,
         Action::GetServiceProperties,
         Action::SetServiceProperties,
         Action::GetServiceStats,
@@ -407,7 +413,7 @@ mod tests {
                 }
             }
         }
-        for action in [Action::GetPolicies { table: "harvest" }, Action::GetUserDelegationKey] {
+        for action in [Action::GetPolicies { table: "harvest" }, Action::GetUserDelegationKey, Action::GetClusterLoad] {
             assert_eq!(on_account("sco", "rwdlacu").check(action), Err(Operation), "{action:?}");
         }
     }

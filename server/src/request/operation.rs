@@ -36,6 +36,8 @@ pub(crate) enum Address {
     ServiceStats,
     /// `/?restype=service&comp=userdelegationkey`
     UserDelegationKey,
+    /// `/?restype=service&comp=balance`
+    ClusterLoad,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(crate) enum PayloadKind {
     Xml,
     /// Plain text, whatever the client accepts.
     Text,
+    /// JSON, whatever the client accepts.
+    Json,
     /// The parts of a batch, each in its own format.
     Parts,
 }
@@ -199,6 +203,10 @@ macro_rules! operation_table {
                 route: ["POST"] UserDelegationKey Any, action: |_| Some(Action::GetUserDelegationKey), is_write: false,
                 request: Xml, response: Xml, has_preference: false, unit: Request,
             }
+            GetClusterLoad "GetClusterLoad" get_cluster_load {
+                route: ["GET"] ClusterLoad Any, action: |_| Some(Action::GetClusterLoad), is_write: false,
+                request: Nothing, response: Json, has_preference: false, unit: Request,
+            }
         }
     };
 }
@@ -332,6 +340,7 @@ impl OperationKind {
             self,
             Self::CountEntities
                 | Self::DeleteEntities
+                | Self::GetClusterLoad
                 | Self::GetTableIndexes
                 | Self::GetTableRetention
                 | Self::SetTableIndexes
@@ -401,12 +410,14 @@ mod tests {
                 Address::ServiceProperties => "/?restype=service&comp=properties",
                 Address::ServiceStats => "/?restype=service&comp=stats",
                 Address::UserDelegationKey => "/?restype=service&comp=userdelegationkey",
+                Address::ClusterLoad => "/?restype=service&comp=balance",
             };
             let body = |payload| match payload {
                 PayloadKind::Nothing => "none",
                 PayloadKind::Negotiated => "JSON or Atom",
                 PayloadKind::Xml => "XML",
                 PayloadKind::Text => "text",
+                PayloadKind::Json => "JSON",
                 PayloadKind::Parts => "multipart",
             };
             let methods = route.methods.join(", ");

@@ -4,6 +4,7 @@ use super::{Offered, OperationKind, RequestContext, VirtualTable};
 use crate::failure::{Failure, Layer};
 use crate::limits::memory::RequestMemory;
 use crate::replication::Replicated;
+use engine::LoadMonitor;
 use model::etag::ConditionError;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
@@ -29,6 +30,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) virtual_table: VirtualTable,
     pub(crate) headers: Headers<'a>,
     pub(crate) replication: Option<&'a dyn Replicated>,
+    /// The load of the cluster, if there is one.
+    pub(crate) load: Option<&'a LoadMonitor>,
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,

@@ -2,6 +2,7 @@
 //! `operation.rs`.
 
 use super::operation::{Address, OperationKind};
+use super::virtual_table::Offered;
 use http::Method;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
@@ -27,24 +28,24 @@ pub(crate) fn effective_method<'h>(
     }
 }
 
-/// `restype` and `comp` are the query options with these names. `extensions` determines whether the server offers what
-/// the cloud service does not have.
+/// `restype` and `comp` are the query options with these names. `offered` determines what the server offers that the
+/// cloud service does not have.
 pub(crate) fn route(
     method: &Method,
     resource: &Resource<'_>,
     (restype, comp): (Option<&str>, Option<&str>),
     has_if_match: bool,
-    extensions: bool,
+    offered: Offered,
 ) -> Result<OperationKind, ServiceError> {
     if !METHODS.contains(&method.as_str()) {
         return Err(ErrorCode::InvalidHttpVerb.into());
     }
-    let address = address(resource, restype, comp, extensions)?;
+    let address = address(resource, restype, comp, offered)?;
     if matches!(resource, Resource::Partition { .. }) && method != Method::GET {
         return Err(ServiceError::malformed_address());
     }
     // Extensions have no operations on URLs below a table.
-    let extensions = extensions && !matches!(resource, Resource::Nested { .. });
+    let extensions = offered.extensions && !matches!(resource, Resource::Nested { .. });
     OperationKind::find(method, address, has_if_match, extensions).ok_or_else(|| {
         let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
         let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
@@ -61,21 +62,21 @@ fn address(
     resource: &Resource<'_>,
     restype: Option<&str>,
     comp: Option<&str>,
-    extensions: bool,
+    offered: Offered,
 ) -> Result<Address, ErrorCode> {
     match (resource, restype, comp) {
         (Resource::Service, Some("service"), Some(comp)) => {
-            service_address(comp).ok_or(ErrorCode::InvalidQueryParameterValue)
+            service_address(comp, offered).ok_or(ErrorCode::InvalidQueryParameterValue)
         }
         // The OData service document.
         (Resource::Service, None, None) => Err(ErrorCode::NotImplemented),
         (Resource::Service, Some("service"), None) => Err(ErrorCode::MissingRequiredQueryParameter),
-        (Resource::Service, None, Some(comp)) if service_address(comp).is_some() => {
+        (Resource::Service, None, Some(comp)) if service_address(comp, offered).is_some() => {
             Err(ErrorCode::MissingRequiredQueryParameter)
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
-        (Resource::Entities(_), _, Some("retention")) if extensions => Ok(Address::TableRetention),
-        (Resource::Entities(_), _, Some("indexes")) if extensions => Ok(Address::TableIndexes),
+        (Resource::Entities(_), _, Some("retention")) if offered.extensions => Ok(Address::TableRetention),
+        (Resource::Entities(_), _, Some("indexes")) if offered.extensions => Ok(Address::TableIndexes),
         (Resource::Service, ..) | (_, _, Some(_)) => Err(ErrorCode::InvalidQueryParameterValue),
         (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
         (Resource::Tables, ..) => Ok(Address::Tables),
@@ -89,11 +90,12 @@ fn address(
 }
 
 /// Returns the form of a URL of the service itself, given the option `comp`.
-fn service_address(comp: &str) -> Option<Address> {
+fn service_address(comp: &str, offered: Offered) -> Option<Address> {
     match comp {
         "properties" => Some(Address::ServiceProperties),
         "stats" => Some(Address::ServiceStats),
         "userdelegationkey" => Some(Address::UserDelegationKey),
+        "balance" if offered.load => Some(Address::ClusterLoad),
         _ => None,
     }
 }
@@ -101,6 +103,8 @@ fn service_address(comp: &str) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const EXTENDED: Offered = Offered { extensions: true, changes: false, load: false };
 
     fn method(name: &str) -> Method {
         Method::from_bytes(name.as_bytes()).unwrap()
@@ -121,7 +125,7 @@ mod tests {
     #[test]
     fn methods_on_resources() {
         let name = |verb: &str, resource: Resource<'static>, has_if_match| {
-            route(&method(verb), &resource, (None, None), has_if_match, false)
+            route(&method(verb), &resource, (None, None), has_if_match, Offered::default())
                 .map(OperationKind::name)
                 .map_err(|error| error.code)
         };
@@ -162,10 +166,11 @@ mod tests {
         assert_eq!(name("GET", nested(false), false), Ok("QueryEntities"));
         assert_eq!(name("DELETE", nested(false), false), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(name("DELETE", nested(true), false), Ok("DeleteEntity"));
-        let service = |verb, restype, comp| {
-            let kind = route(&method(verb), &Resource::Service, (restype, comp), false, false);
+        let on_service = |verb, restype, comp, offered| {
+            let kind = route(&method(verb), &Resource::Service, (restype, comp), false, offered);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
+        let service = |verb, restype, comp| on_service(verb, restype, comp, Offered::default());
         for (verb, restype, comp, expected) in [
             ("GET", Some("service"), Some("properties"), Ok("GetTableServiceProperties")),
             ("PUT", Some("service"), Some("properties"), Ok("SetTableServiceProperties")),
@@ -185,8 +190,13 @@ mod tests {
         ] {
             assert_eq!(service(verb, restype, comp), expected, "{verb} {restype:?} {comp:?}");
         }
+        let balance = |verb, offered| on_service(verb, Some("service"), Some("balance"), offered);
+        let with_load = Offered { load: true, ..EXTENDED };
+        assert_eq!(balance("GET", with_load), Ok("GetClusterLoad"));
+        assert_eq!(balance("PUT", with_load), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(balance("GET", EXTENDED), Err(ErrorCode::InvalidQueryParameterValue));
         let extended = |verb, resource| {
-            route(&method(verb), &resource, (None, None), false, true)
+            route(&method(verb), &resource, (None, None), false, EXTENDED)
                 .map(OperationKind::name)
                 .map_err(|error| error.code)
         };
@@ -198,7 +208,8 @@ mod tests {
         assert_eq!(extended("DELETE", nested(false)), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(extended("DELETE", entity()), Ok("DeleteEntity"));
         let comp = |verb, comp, extensions| {
-            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, extensions);
+            let offered = Offered { extensions, ..Offered::default() };
+            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false, offered);
             kind.map(OperationKind::name).map_err(|error| error.code)
         };
         for (verb, option, extensions, expected) in [

@@ -9,6 +9,8 @@ pub(crate) struct Offered {
     pub(crate) extensions: bool,
     /// The change feed.
     pub(crate) changes: bool,
+    /// The load of a cluster; only with extensions.
+    pub(crate) load: bool,
 }
 
 /// What the name of a table in a URL means, if it is not the name of a table.

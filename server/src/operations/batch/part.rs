@@ -3,7 +3,7 @@
 use super::response::FailureForm;
 use crate::authorization::authorize_part;
 use crate::failure::Failure;
-use crate::request::{OperationContext, OperationKind, effective_method, resolved, route, table_of};
+use crate::request::{Offered, OperationContext, OperationKind, effective_method, resolved, route, table_of};
 use crate::tables::AccountTables;
 use engine::Engine;
 use http::Method;
@@ -106,7 +106,8 @@ impl<'a> Part<'a> {
         let overrides = overrides.map(|value| value.as_bytes());
         let method = effective_method(&method, overrides).map_err(Failure::query)?;
         let has_condition = request.headers.if_match.is_some();
-        let kind = route(&method, &resource, (None, None), has_condition, false).map_err(Failure::query)?;
+        let kind =
+            route(&method, &resource, (None, None), has_condition, Offered::default()).map_err(Failure::query)?;
         Ok((kind, resource))
     }
 

@@ -6,6 +6,7 @@ mod create_table;
 mod delete_entities;
 mod delete_entity;
 mod delete_table;
+mod get_cluster_load;
 mod get_entity;
 mod get_service_properties;
 mod get_service_stats;
