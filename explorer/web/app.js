@@ -21,7 +21,7 @@ const SLOW_MS = 300;
 
 export class App extends HTMLElement {
   /** @type {Settings} */
-  settings = { version: "", development: false, hostAccount: null, extensions: false, changes: false };
+  settings = { version: "", development: false, hostAccount: null, extensions: false, changes: false, load: false };
   /** @type {Session | null} */
   session = null;
   /** The number of views requested so far. */

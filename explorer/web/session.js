@@ -9,7 +9,7 @@ import { tabStore } from "./ui/storage.js";
 /** @import { Credential } from "./core/credential.js" */
 /**
  * @typedef {{version: string, development: boolean, hostAccount: string | null, extensions: boolean,
- *   changes: boolean}} Settings
+ *   changes: boolean, load: boolean}} Settings
  */
 /**
  * The user's input on the sign-in form.

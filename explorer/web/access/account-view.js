@@ -1,10 +1,12 @@
-// The view of the account: signatures, service properties, replication, and the requests in the last 24 hours.
+// The view of the account: signatures, service properties, replication, the requests in the last 24 hours, and the load
+// of the cluster.
 
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
 import { numberText } from "../core/words.js";
 import { checkbox, field, h, replaceChildren, scrollableTable, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
+import { clusterLoad } from "./cluster-load.js";
 import { card, listEditor, loaded } from "./fields.js";
 import { accountSasForm, noKey } from "./sas-forms.js";
 
@@ -43,6 +45,9 @@ export class AccountView extends HTMLElement {
         : null,
       service.may("query", METRICS_TABLE)
         ? card("Requests in the last 24 hours", onDemand(service, "Show requests", usage))
+        : null,
+      settings.load && service.may("sign")
+        ? card("Load of the cluster", onDemand(service, "Show load", clusterLoad))
         : null,
     );
   }

@@ -38,6 +38,20 @@ import { writeIndexes, writePolicies, writeProperties, writeTableRetention } fro
  * @typedef {{filter: string, signal: AbortSignal, progress: (number: number) => void}} Sum
  */
 /**
+ * The load of something, per second. `load` is the estimated processor time, and `waiting` the time that requests waited,
+ * both in seconds.
+ * @typedef {{load: number, reads_per_second: number, writes_per_second: number, rows_per_second: number,
+ *   waiting: number}} LoadRates
+ */
+/**
+ * The load of a cluster (docs/extensions.md). Times are in Unix seconds.
+ * @typedef {{servers: number, advice: string, action: string,
+ *   nodes: {id: number, name: string, may_have_shards: boolean, shards: number, load: LoadRates}[],
+ *   shards: {id: number, first: number, last: number, node: number | null, load: LoadRates}[],
+ *   partitions: {account: string, table: string, partition: string, load: number}[],
+ *   steps: {began: number, step: string, ended: number | null, error: string | null}[]}} ClusterLoad
+ */
+/**
  * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
  *   signal?: AbortSignal | undefined}} HttpRequest
  */
@@ -310,6 +324,15 @@ export class TableService extends EventTarget {
     const url = this.#withToken(`${this.endpoint}-secondary/?restype=service&comp=stats`);
     const { text } = await this.#send(url, {});
     return readStatistics(text);
+  }
+
+  /**
+   * Returns the load of the cluster in which the server keeps its data. This needs extensions and an account key.
+   * @returns {Promise<ClusterLoad>}
+   */
+  async getClusterLoad() {
+    const { text } = await this.#send(this.#url("/", { restype: "service", comp: "balance" }), {});
+    return JSON.parse(text);
   }
 
   /**
