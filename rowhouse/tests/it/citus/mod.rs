@@ -6,6 +6,7 @@
 
 mod feed;
 mod load;
+mod shown;
 
 use crate::PROGRAM;
 use load::{Load, start};
