@@ -16,7 +16,7 @@ const FURTHER_LABELS: [&str; 4] = ["job", "instance", "cluster", "le"];
 /// The first parts of the names of metrics: from servers, `postgres_exporter` and `node_exporter`.
 const PREFIXES: [&str; 4] = ["rowhouse_", "process_", "pg_", "node_"];
 /// Sections of metrics that a server without a database and without a standby does not export.
-const OTHER_SECTIONS: [&str; 3] = ["A database", "Standbys", "Exporters"];
+const OTHER_SECTIONS: [&str; 4] = ["A database", "The load of a cluster", "Standbys", "Exporters"];
 
 /// A metric in the page's list. A test of the server compares that list with the exported metrics.
 struct Family {
