@@ -44,7 +44,9 @@ impl AttemptError {
         };
         let reason = Box::new(Reason { text: describe(error), retry });
         match error.code() {
-            Some(code) if TRANSIENT_STATES.contains(code) => Self::Retry(reason),
+            Some(code) if TRANSIENT_STATES.contains(code) || has_message(error, &TRANSIENT_MESSAGES) => {
+                Self::Retry(reason)
+            }
             Some(_) if names_moved_shard(error) => Self::Retry(reason),
             Some(_) if is_of_connection(error) => Self::RetryElsewhere(reason),
             Some(_) => Self::Fault(Fault::Storage(reason)),
@@ -132,6 +134,19 @@ const RECONNECT_STATES: [SqlState; 6] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
+/// The beginnings of the messages that Citus 13 sends with `XX000` although the statement may succeed when retried.
+///
+/// Either the shard was split or moved since the statement was planned (`metadata_cache.c`, `metadata_utility.c` and
+/// `multi_physical_planner.c`). Or it was moved since a call was sent to its node. That node copies new entities to the
+/// shard, and repeats the error of the other node without its SQL state (`ReportCopyError`).
+const TRANSIENT_MESSAGES: [&str; 6] = [
+    "could not find valid entry for shard",
+    "no active placements were found for shard",
+    "could not find any healthy placement for shard",
+    "duplicate key value violates unique constraint",
+    "deadlock detected",
+    "canceling statement due to",
+];
 /// The beginnings of the messages that Citus 13 sends with `XX000` when it loses another node. The first five are its
 /// own (`remote_commands.c`, `remote_transaction.c`, `placement_connection.c` and `adaptive_executor.c`). The others
 /// come from libpq, whose failures have no code (`fe-misc.c`, `fe-secure.c` and `fe-secure-openssl.c`):
@@ -174,15 +189,21 @@ fn names_moved_shard(error: &tokio_postgres::Error) -> bool {
 
 /// Returns whether a statement that failed with this error may succeed over another connection.
 fn is_of_connection(error: &tokio_postgres::Error) -> bool {
-    let Some(error) = error.as_db_error() else { return false };
-    let code = error.code();
+    let Some(refusal) = error.as_db_error() else { return false };
+    let code = refusal.code();
     RECONNECT_STATES.contains(code)
         || code.code().starts_with("08")
-        || (*code == SqlState::INTERNAL_ERROR && is_loss_of_node(error.message()))
+        // The other node was lost while rows were copied to it (`ReportCopyError` of Citus).
+        || (*code == SqlState::IO_ERROR && refusal.message().starts_with("failed to complete COPY"))
+        || has_message(error, &LOST_NODE_MESSAGES)
 }
 
-fn is_loss_of_node(message: &str) -> bool {
-    LOST_NODE_MESSAGES.iter().any(|beginning| message.starts_with(beginning))
+/// Returns whether the state of an error is `XX000`, and its message has one of the beginnings.
+fn has_message(error: &tokio_postgres::Error, beginnings: &[&str]) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::INTERNAL_ERROR
+            && beginnings.iter().any(|beginning| error.message().starts_with(beginning))
+    })
 }
 
 pub(crate) struct Attempts {
