@@ -62,6 +62,13 @@ pub(crate) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now()
 pub(crate) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
 
+/// Returns whether a shard is being moved or split, and this Citus node has prepared the change of its catalog, but not
+/// committed it. Another node may have committed it already and accept writes to the new place, while this one still
+/// reads the old one. A read is therefore preceded by this statement. If it returns false, nothing has been written to
+/// the new place yet, or the read finds it there.
+pub(crate) const SHARDS_ARE_MOVING: &str = "SELECT EXISTS (SELECT FROM pg_prepared_xacts) AND EXISTS (SELECT FROM pg_locks \
+     WHERE relation = 'pg_dist_placement'::regclass AND mode = 'RowExclusiveLock' AND pid IS NULL)";
+
 /// Begins the transaction in which a page is read.
 pub(crate) const BEGIN_PAGE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 

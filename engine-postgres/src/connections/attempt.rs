@@ -98,7 +98,7 @@ impl AttemptError {
     /// Returns the failure for a cached table that has been deleted or has changed; a different table may have the name
     /// now. On Citus, a change does not become visible on all nodes at the same time.
     pub(crate) fn table_changed() -> Self {
-        Self::retry(RetryReason::Conflict, "the table was deleted or changed")
+        Self::retry(RetryReason::Conflict, "the table was deleted or changed, or its shards are being moved")
     }
 
     pub(crate) fn retry(retry: RetryReason, reason: &'static str) -> Self {

@@ -22,8 +22,8 @@ use model::{
 };
 use std::sync::Arc;
 use tokio::time::timeout;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
 
 pub(crate) struct ListedTable {
     pub(crate) id: DatabaseTableId,
@@ -279,7 +279,7 @@ impl<C: Clock> PostgresState<C> {
 
     /// Returns the rows of a statement about entities, and whether their table still exists and has not changed. The
     /// table is checked last: if it exists then, it also existed when the entities were read, and its purge had not
-    /// begun.
+    /// begun. Whether shards are being moved is checked first; if so, the result is the same as for a changed table.
     pub(crate) async fn read_of_table(
         &self,
         lease: &Lease,
@@ -290,18 +290,36 @@ impl<C: Clock> PostgresState<C> {
         let answers = timeout(ATTEMPT_TIME_MAX, async {
             let entities = lease.prepare_cached(sql).await?;
             let table_is_current = lease.prepare_cached(&self.names.table_is_current).await?;
+            let moving = prepare_moving(lease, self.names.is_distributed).await?;
             let began = monotonic::now();
-            let (entities, is_current) = tokio::join!(
+            let (are_moving, entities, is_current) = tokio::join!(
                 biased;
+                are_moving(lease, moving.as_ref()),
                 lease.query(&entities, values),
                 async { lease.query_opt(&table_is_current, &[&table.id.0, &table.generation]).await },
             );
             lease.record_step(began);
             let entities = entities?;
             lease.record_rows(entities.len());
-            Ok((is_current?.is_some(), entities))
+            Ok((is_current?.is_some() && !are_moving?, entities))
         });
         answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
+    }
+}
+
+/// Prepares the statement for [`are_moving`], if the entities are distributed.
+pub(crate) async fn prepare_moving(lease: &Lease, is_distributed: bool) -> Result<Option<Statement>, Error> {
+    if !is_distributed {
+        return Ok(None);
+    }
+    lease.prepare_cached(statements::SHARDS_ARE_MOVING).await.map(Some)
+}
+
+/// Returns whether shards are being moved or split, so that reads must be retried.
+pub(crate) async fn are_moving(lease: &Lease, statement: Option<&Statement>) -> Result<bool, Error> {
+    match statement {
+        Some(statement) => lease.query_one(statement, &[]).await?.try_get(0),
+        None => Ok(false),
     }
 }
 

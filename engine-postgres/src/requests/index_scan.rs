@@ -13,7 +13,7 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control, no_response};
 use crate::layout::{DatabaseTableId, columns_of};
-use crate::requests::catalog::table_indexes;
+use crate::requests::catalog::{are_moving, prepare_moving, table_indexes};
 use crate::requests::index_entries::{CHUNK_ENTRIES_MAX, IndexReader, OrderedEntries};
 use crate::requests::scan_part::{ChunkSize, broken, next_row};
 use crate::state::{KnownTable, PostgresState, TableIndex};
@@ -27,6 +27,7 @@ use model::{Clock, Expiry, IndexedProperty};
 use std::ops::ControlFlow;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
+use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 pub(crate) enum IndexScan<S> {
@@ -99,22 +100,26 @@ impl<C: Clock> PostgresState<C> {
         done
     }
 
-    /// Begins the transaction. Returns `None` for the indexes if the table was deleted or has changed.
+    /// Begins the transaction. Returns `None` for the indexes if the table was deleted or has changed, or if shards are
+    /// being moved.
     async fn begin_index_scan(&self, table: &KnownTable) -> Result<(Lease, Option<Vec<TableIndex>>), AttemptError> {
         let lease = self.pool.take_for_all().await?;
         let begun = timeout(ATTEMPT_TIME_MAX, async {
             let statement = lease.prepare_cached(statements::INDEXES_OF_TABLE).await?;
             let values: [&(dyn ToSql + Sync); 2] = [&table.id.0, &table.generation];
-            let (begun, rows) = tokio::join!(
+            let moving = prepare_moving(&lease, self.names.is_distributed).await?;
+            let (are_moving, begun, rows) = tokio::join!(
                 biased;
+                are_moving(&lease, moving.as_ref()),
                 lease.batch_execute(statements::BEGIN_PAGE),
                 async { lease.query(&statement, &values).await },
             );
             begun?;
-            rows
+            Ok::<_, Error>((are_moving?, rows?))
         });
-        let rows = begun.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))?;
-        let indexes = table_indexes(&rows).map_err(AttemptError::Fault)?;
+        let (are_moving, rows) =
+            begun.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))?;
+        let indexes = if are_moving { None } else { table_indexes(&rows).map_err(AttemptError::Fault)? };
         Ok((lease, indexes))
     }
 }

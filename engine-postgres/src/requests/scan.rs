@@ -124,7 +124,10 @@ impl<C: Clock> PostgresState<C> {
         let (begin, own_shards) =
             if expected.is_empty() { (statements::BEGIN_PAGE, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
         let table_is_current = (self.names.table_is_current.as_str(), table);
-        let said = parts.iter_mut().map(|part| part.begin(begin, table_is_current, own_shards, bounds.front(), size));
+        let is_distributed = self.names.is_distributed;
+        let said = parts
+            .iter_mut()
+            .map(|part| part.begin(begin, is_distributed, table_is_current, own_shards, bounds.front(), size));
         let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
         let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
             Ok(said) => said,

@@ -7,6 +7,7 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError};
 use crate::connections::pool::Lease;
 use crate::connections::rows::{column, control};
 use crate::layout::{Bounds, key_bytes};
+use crate::requests::catalog::{are_moving, prepare_moving};
 use crate::state::KnownTable;
 use crate::statements;
 use engine::{Fault, ReadError, Scan};
@@ -94,7 +95,7 @@ impl ChunkSize {
 }
 
 pub(crate) struct TransactionStart {
-    /// Whether the table exists and has not changed.
+    /// Whether the table exists and has not changed, and no shards are being moved.
     pub(crate) is_current: bool,
     /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(crate) shards: Option<Vec<i64>>,
@@ -127,16 +128,19 @@ impl Part {
         Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
     }
 
-    /// Begins the transaction and requests three things together: whether a table is current, which shards the node
-    /// has, and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
+    /// Checks whether shards are being moved. Then begins the transaction and requests three things together: whether a
+    /// table is current, which shards the node has, and the first rows of a range. The shards are queried with the
+    /// statement `shards`, if there is one.
     pub(crate) async fn begin(
         &mut self,
         begin: &str,
+        is_distributed: bool,
         (table_is_current, table): (&str, &KnownTable),
         shards: Option<&str>,
         first: Option<&Bounds>,
         size: &ChunkSize,
     ) -> Result<TransactionStart, Error> {
+        let moving = prepare_moving(&self.lease, is_distributed).await?;
         let table_is_current = self.lease.prepare_cached(table_is_current).await?;
         let shards = match shards {
             Some(shards) => Some(self.lease.prepare_cached(shards).await?),
@@ -147,8 +151,9 @@ impl Part {
             self.lease.prepare_cached(self.statement(range)).await?;
         }
         let asked = size.next(0);
-        let (begun, is_current, shards, rows) = tokio::join!(
+        let (are_moving, begun, is_current, shards, rows) = tokio::join!(
             biased;
+            are_moving(&self.lease, moving.as_ref()),
             self.lease.batch_execute(begin),
             async { self.lease.query_opt(&table_is_current, &[&table.id.0, &table.generation]).await },
             async {
@@ -165,7 +170,7 @@ impl Part {
             },
         );
         begun?;
-        let beginning = TransactionStart { is_current: is_current?.is_some(), shards: shards? };
+        let beginning = TransactionStart { is_current: is_current?.is_some() && !are_moving?, shards: shards? };
         if let (Some(range), Some(rows)) = (first, rows?) {
             self.await_rows(rows, range, asked);
         }
