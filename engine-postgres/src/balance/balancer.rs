@@ -9,6 +9,8 @@
 //!    and Citus removes what is left of it.
 //! 3. A step that failed stops the balancer for an hour, and so does the maximum number of steps an hour. Both are
 //!    recorded in the database, so they hold for all servers together.
+//! 4. A step that was interrupted, because its server or a node died, has no recorded end. It counts, but does not stop
+//!    the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
 
 use crate::StoreError;
 use crate::balance::average::Average;
@@ -205,10 +207,10 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     tracing::info!(step = text, "balancing the load of the nodes");
     let taken = perform(client, step).await;
     let failure = taken.as_ref().err().map(describe);
-    client.execute(END, &[&began, &failure]).await.map_err(error)?;
+    let recorded = client.execute(END, &[&began, &failure]).await;
     session.close().await;
     match failure {
-        None => Ok(Taken::Completed),
+        None => recorded.map(|_| Taken::Completed).map_err(error),
         Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
     }
 }
@@ -263,6 +265,9 @@ mod tests {
         };
         assert_eq!(obstacle(&[], now, 1), None);
         assert_eq!(obstacle(&[step(61, Some("failed")), step(59, None)], now, 2), None);
+        let interrupted = PastStep { ended: None, ..step(59, None) };
+        assert_eq!(obstacle(std::slice::from_ref(&interrupted), now, 2), None);
+        assert!(obstacle(&[interrupted], now, 1).is_some());
         assert!(obstacle(&[step(61, None), step(59, None)], now, 1).is_some());
         assert!(obstacle(&[step(59, Some("failed"))], now, 9).is_some());
         assert!(obstacle(&[], now, 0).is_some());
