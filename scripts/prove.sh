@@ -28,7 +28,7 @@ program_tests() { cargo test --quiet --release --locked --workspace --test it --
 histories() {
     ROWHOUSE_HISTORY_OPERATIONS=$(amount 10000000) WITH_CITUS=1 program_tests strictly_serializable --skip history::
     ROWHOUSE_HISTORY_ROUNDS=$(amount 2000) program_tests history::embedded
-    ROWHOUSE_HISTORY_ROUNDS=$(amount 300) WITH_CITUS=1 program_tests history::database history::citus
+    ROWHOUSE_HISTORY_ROUNDS=$(amount 300) WITH_CITUS=1 program_tests history::database history::citus history::steps
 }
 
 crashes() {
@@ -38,6 +38,7 @@ crashes() {
     ROWHOUSE_CRASH_ROUNDS=$(amount 200) program_tests crash::detection crash::acknowledged_writes_survive_kills \
         crash::standby
     ROWHOUSE_CRASH_ROUNDS=$(amount 1000) program_tests crash::partitions
+    ROWHOUSE_CRASH_ROUNDS=$(amount 100) WITH_CITUS=1 program_tests citus::steps
 }
 
 schedules() {

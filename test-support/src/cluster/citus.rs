@@ -104,6 +104,11 @@ impl CitusCluster {
         self.nodes.lock().unwrap()[number].clone()
     }
 
+    /// Returns the number of nodes, including the coordinator.
+    pub fn nodes(&self) -> usize {
+        self.nodes.lock().unwrap().len()
+    }
+
     /// Returns the port of a node on the host 127.0.0.1.
     pub fn port(&self, node: usize) -> String {
         self.node(node).address.rsplit_once(':').unwrap().1.to_owned()

@@ -5,8 +5,10 @@
 //! retry. A scan of a table shows every entity once or fails. The servers continue without a restart.
 
 mod feed;
+pub(crate) mod leftovers;
 mod load;
 mod shown;
+mod steps;
 
 use crate::PROGRAM;
 use load::{Load, start};
