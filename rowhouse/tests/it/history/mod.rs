@@ -12,14 +12,16 @@ mod embedded;
 mod faults;
 mod http_client;
 mod slots;
+mod steps;
 
-use history::{Choices, ClientLog, Mix, Recorder, Rules, StampOrder, check, run_client, write_history};
+use history::{Action, Choices, ClientLog, Mix, Recorder, Rules, StampOrder, check, run_client, write_history};
 use http_client::{HttpClient, Target};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 use test_support::{Client, EndOnDrop, Random, eventually, setting};
 
 const SEED: &str = "ROWHOUSE_HISTORY_SEED";
@@ -112,6 +114,20 @@ impl Clients {
             end(&progress);
         });
         assert!(progress.sum() > 0, "the clients made no progress");
+    }
+
+    /// Returns the longest time that a client waited for the answer to a write, including the attempts that were
+    /// refused.
+    fn longest_write(&self) -> Duration {
+        let mut history = self.recorder.history();
+        history.sort_unstable_by_key(|operation| (operation.client, operation.call));
+        let waits = history.windows(2).filter_map(|pair| match pair {
+            [before, write] if before.client == write.client && matches!(write.action, Action::Write { .. }) => {
+                Some(write.returned?.saturating_sub(before.returned.unwrap_or(before.call)))
+            }
+            _ => None,
+        });
+        Duration::from_nanos(waits.max().unwrap_or_default())
     }
 
     /// Checks the history, and adds its size to the tally. Keeps a history that fails.
