@@ -12,6 +12,8 @@ Examples:
       the other direction; choose an account with --account if the folder has several
   rowhouse copy --from ./old --to ./new --tables 'cars,log*'
       one table, and all tables whose names begin with 'log'
+  rowhouse copy --follow --no-verify --from http://127.0.0.1:10002/orchard --to 'postgres://rowhouse@pg/tables'
+      while clients write to the source; run it again without --no-verify when they have stopped
   rowhouse copy --from ./old --to ./new --verify-only
       compares both sides without copying
 
@@ -28,7 +30,7 @@ ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file given by --from-key-file or
 needs none. A signature cannot read or set table policies: add --skip-policies.
 
 The copy includes tables, entities, stored access policies and service properties. Timestamps and ETags are new, \
-because the target sets them. Do not write to either side during the copy.
+because the target sets them. Without --follow, do not write to either side during the copy.
 
 After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The \
 exit code is 0 if everything was copied and both sides are equal, and 1 otherwise.";
@@ -84,6 +86,11 @@ pub struct CopyArgs {
     /// Skip the service properties: CORS rules, logging, metrics
     #[arg(long)]
     pub(super) skip_properties: bool,
+
+    /// Also apply the changes that the source, a running server with --keep-log, has made since the copy began. Keeps
+    /// the state file: the same command, run again, applies only what has changed since
+    #[arg(long, conflicts_with = "verify_only")]
+    pub(super) follow: bool,
 
     /// Do not compare both sides after the copy
     #[arg(long, conflicts_with = "verify_only")]

@@ -3,6 +3,7 @@
 //! This module must not know what kinds of endpoints it works on.
 
 mod args;
+mod follow;
 mod plan;
 mod state;
 mod transfer;
@@ -53,6 +54,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
         state,
         parallel: args.parallel,
         overwrite: args.overwrite,
+        follow: args.follow,
         with_policies: !args.skip_policies,
         with_properties: !args.skip_properties,
         with_verification: !args.no_verify,
@@ -83,6 +85,7 @@ pub(crate) async fn restore(
         state: Some(Arc::new(state)),
         parallel: PARALLEL_DEFAULT,
         overwrite: false,
+        follow: false,
         with_policies: true,
         with_properties: false,
         with_verification: true,
@@ -101,6 +104,7 @@ struct CopyRun {
     state: Option<Arc<CopyState>>,
     parallel: u16,
     overwrite: bool,
+    follow: bool,
     with_policies: bool,
     with_properties: bool,
     with_verification: bool,
@@ -115,6 +119,8 @@ impl CopyRun {
     ) -> anyhow::Result<bool> {
         let result = until_stopped(stop, self.copy_and_verify(plan)).await;
         match &self.state {
+            // The next run continues with the changes.
+            Some(state) if self.follow && result.is_ok() => state.flush().and(result),
             Some(state) => state.finish(result),
             None => result,
         }
@@ -150,6 +156,7 @@ impl CopyRun {
             progress: Arc::clone(&progress),
             transactions: Arc::new(Semaphore::new(usize::from(self.parallel))),
             with_policies: self.with_policies,
+            follow: self.follow,
         });
         progress.show_during(transfer.run(plan)).await?;
         if self.with_properties {

@@ -9,7 +9,7 @@
 use super::plan::TableCopy;
 use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
-use client::Continuation;
+use client::{ChangePosition, Continuation};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -29,12 +29,24 @@ pub(super) struct CopyProgress {
     /// The position at which the next page begins. `None` for the first page.
     next_partition: Option<String>,
     next_row: Option<String>,
+    /// With `--follow`: the target has all changes up to this position of the table's feed, apart from those that the
+    /// copy of the table will contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changes: Option<String>,
 }
 
 impl CopyProgress {
     pub(super) fn next(&self) -> Option<Continuation> {
         let partition = self.next_partition.clone()?;
         Some(Continuation { partition, row: self.next_row.clone() })
+    }
+
+    pub(super) fn changes(&self) -> Option<ChangePosition> {
+        ChangePosition::parse(self.changes.as_deref()?)
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_done || self.next_partition.is_some()
     }
 }
 
@@ -83,6 +95,11 @@ impl CopyState {
             table.next_row = next.and_then(|next| next.row.clone());
             table.is_done = next.is_none();
         })
+    }
+
+    /// Records that the target has all changes up to a position.
+    pub(super) fn advance_changes(&self, table: &TableCopy, to: ChangePosition, save: Save) -> anyhow::Result<()> {
+        self.update(save, |_, tables| tables.entry(table.name()).or_default().changes = Some(to.to_string()))
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) struct Transfer {
     pub(super) progress: Arc<Progress>,
     pub(super) transactions: Arc<Semaphore>,
     pub(super) with_policies: bool,
+    pub(super) follow: bool,
 }
 
 /// The names are case-folded.
@@ -88,7 +89,10 @@ impl Transfer {
 
     async fn copy(self: Arc<Self>, table: TableCopy) -> anyhow::Result<()> {
         let progress = self.state.table(&table.name()).unwrap_or_default();
-        if !progress.is_done {
+        if self.follow {
+            self.begin_to_follow(&table, &progress).await?;
+        }
+        if !progress.is_done || self.follow {
             self.to.create_table(&table.to).await?;
             if self.with_policies {
                 let policies = self.from.policies(&table.from).await?;
@@ -101,7 +105,12 @@ impl Transfer {
                     self.to.set_settings(&table.to, settings).await?;
                 }
             }
+        }
+        if !progress.is_done {
             self.copy_entities(&table, progress.next()).await?;
+        }
+        if self.follow {
+            self.apply_changes(&table).await?;
         }
         self.progress.add_table();
         Ok(())
@@ -129,7 +138,7 @@ impl Transfer {
     }
 
     /// When this returns, the target has acknowledged the whole page.
-    async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
+    pub(super) async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(entities, |entity| entity) {
             let permit = Arc::clone(&self.transactions).acquire_owned().await?;

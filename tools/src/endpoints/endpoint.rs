@@ -3,7 +3,7 @@
 //! This module must not know why entities are read and written.
 
 use async_trait::async_trait;
-use client::{Continuation, PropertyBag};
+use client::{Changes, Continuation, PropertyBag};
 use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
 
@@ -50,6 +50,10 @@ pub(crate) trait Source: Send + Sync {
     /// Returns `None` if the tables of the endpoint have no settings.
     async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>>;
     async fn properties(&self, account: &AccountName) -> anyhow::Result<ServiceProperties>;
+    /// Returns the changes of a table. Returns `None` if the endpoint has no change feed.
+    fn changes(&self, _: &TableKey) -> Option<Changes<PropertyBag>> {
+        None
+    }
     /// Closes the endpoint. All writes are durable when this returns.
     async fn close(&self) -> anyhow::Result<()>;
 }
@@ -65,6 +69,8 @@ pub(crate) trait Endpoint: Source {
         entities: Vec<PropertyBag>,
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome>;
+    /// Deletes an entity if it exists.
+    async fn delete(&self, table: &TableKey, key: EntityKey) -> anyhow::Result<()>;
     async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>>;
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()>;
     async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()>;

@@ -7,8 +7,9 @@ use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, Sin
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
-    AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
-    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings, Transaction,
+    AccountName, Condition, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder,
+    RecordView, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings,
+    Transaction,
 };
 use std::time::{Duration, Instant};
 use wire::filter::Grammar;
@@ -99,16 +100,17 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome> {
         let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
-        let transaction = Transaction::new(mutations.collect())
-            .map_err(|error| anyhow!("entities of '{}' do not form a valid transaction: {error:?}", table.name))?;
-        match self.0.commit(table, transaction).await {
-            Ok(_) => Ok(WriteOutcome::Done),
-            Err(CommitError::TableNotFound) => bail!("the table '{}' no longer exists", table.name),
-            Err(CommitError::Refused(_, MutationError::AlreadyExists)) => Ok(WriteOutcome::SomeExist),
-            Err(CommitError::Refused(_, error)) => {
-                bail!("the engine rejects an entity of table '{}': {error:?}", table.name)
-            }
-            Err(CommitError::Fault(fault)) => Err(fault.into()),
+        match commit(&self.0, table, mutations.collect()).await? {
+            Ok(()) => Ok(WriteOutcome::Done),
+            Err(MutationError::AlreadyExists) => Ok(WriteOutcome::SomeExist),
+            Err(error) => bail!("the engine rejects an entity of table '{}': {error:?}", table.name),
+        }
+    }
+
+    async fn delete(&self, table: &TableKey, key: EntityKey) -> anyhow::Result<()> {
+        match commit(&self.0, table, vec![Mutation::Delete { key, condition: Condition::Any }]).await? {
+            Ok(()) | Err(MutationError::NotFound) => Ok(()),
+            Err(error) => bail!("the engine does not delete an entity of table '{}': {error:?}", table.name),
         }
     }
 
@@ -138,6 +140,21 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
             cors: Some(cors),
         };
         Ok(self.0.update_service_properties(account, update).await?)
+    }
+}
+
+async fn commit(
+    engine: &impl Engine,
+    table: &TableKey,
+    mutations: Vec<Mutation>,
+) -> anyhow::Result<Result<(), MutationError>> {
+    let transaction = Transaction::new(mutations)
+        .map_err(|error| anyhow!("entities of '{}' do not form a valid transaction: {error:?}", table.name))?;
+    match engine.commit(table, transaction).await {
+        Ok(_) => Ok(Ok(())),
+        Err(CommitError::TableNotFound) => bail!("the table '{}' no longer exists", table.name),
+        Err(CommitError::Refused(_, error)) => Ok(Err(error)),
+        Err(CommitError::Fault(fault)) => Err(fault.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
-use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
+use client::{Changes, Continuation, Error, ErrorKind, IfMatch, PropertyBag, Stored, Table, TableService, Transaction};
 use engine::TableKey;
 use model::{
     AccountName, EntityKey, IndexedProperty, ServiceProperties, StoredAccessPolicies, TableName, TableSettings,
@@ -66,6 +66,10 @@ impl Source for TableService {
         self.properties().await.context(SKIP_PROPERTIES)
     }
 
+    fn changes(&self, table: &TableKey) -> Option<Changes<PropertyBag>> {
+        Some(self.table(table.name.as_str()).changes())
+    }
+
     async fn close(&self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -94,6 +98,12 @@ impl Endpoint for TableService {
             Err(error) if error.code() == Some("EntityAlreadyExists") => Ok(WriteOutcome::SomeExist),
             result => Ok(result.map(|()| WriteOutcome::Done)?),
         }
+    }
+
+    async fn delete(&self, table: &TableKey, key: EntityKey) -> anyhow::Result<()> {
+        let table = self.table(table.name.as_str());
+        table.delete_if_exists(key.partition.as_str(), key.row.as_str(), IfMatch::Any).await?;
+        Ok(())
     }
 
     async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>> {

@@ -3,6 +3,7 @@
 //! The tests judge a copy by reading both sides over HTTP, not by the output of the command.
 
 mod disturbed;
+mod followed;
 mod interrupted;
 mod refusals;
 mod ways;
