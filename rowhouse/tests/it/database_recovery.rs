@@ -4,14 +4,10 @@
 
 use crate::PROGRAM;
 use crate::history::clock::Clocks;
+use crate::printed_commands::{self, Machine, adapt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,54 +21,13 @@ const LOCAL: &str = "\nlisten_addresses = '127.0.0.1'\nunix_socket_directories =
 const SECTION_OF_RESTORES: &str = "Point-in-time restore";
 const SECTION_OF_REPLICAS: &str = "PostgreSQL with a replica";
 
-/// Returns the blocks in a language of a section, and asserts how many there are.
+/// Returns the blocks in a language of a section of the page.
 fn blocks<const N: usize>(heading: &str, language: &str) -> [String; N] {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/scaling.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let section = page.split_once(&format!("# {heading}\n")).unwrap().1;
-    let section = section.split("\n##").next().unwrap();
-    let fence = format!("```{language}\n");
-    let found: Vec<_> =
-        section.split(&fence).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect();
-    found.try_into().unwrap_or_else(|found| panic!("{heading}, {language}: {found:?}"))
+    printed_commands::blocks("scaling.md", heading, language)
 }
 
-/// Replaces words of a block. Each of them must be in the block.
-fn adapt(block: &str, words: &[(&str, &str)]) -> String {
-    words.iter().fold(block.to_owned(), |text, (word, other)| {
-        assert!(text.contains(word), "docs/scaling.md does not contain '{word}' here: {text}");
-        text.replace(word, other)
-    })
-}
-
-/// The machine of a database server.
-struct Machine {
-    folder: PathBuf,
-    programs: String,
-}
-
-impl Machine {
-    fn of(cluster: &Cluster) -> Self {
-        Self { folder: cluster.folder(), programs: cluster.programs().to_owned() }
-    }
-
-    fn at(&self, path: &str) -> String {
-        self.folder.join(path).to_str().unwrap().to_owned()
-    }
-
-    /// Runs commands as the user that owns the data. Programs of PostgreSQL use the given port by default.
-    fn run(&self, port: &str, commands: &str) {
-        let log = self.folder.join("commands.log");
-        // Servers that the commands start keep this file open.
-        let output = OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let owner = self.folder.metadata().unwrap();
-        let mut shell = Command::new("bash");
-        shell.args(["-euxc", commands]).current_dir(&self.folder).uid(owner.uid()).gid(owner.gid());
-        shell.env("PATH", format!("{}:/usr/bin:/bin", self.programs)).env("PGPORT", port);
-        shell.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-        let status = shell.status().unwrap();
-        assert!(status.success(), "{}", std::fs::read_to_string(log).unwrap());
-    }
+fn machine_of(cluster: &Cluster) -> Machine {
+    Machine::new(cluster.folder(), cluster.programs())
 }
 
 /// Returns the port in the URL of a database.
@@ -117,7 +72,7 @@ fn a_database_is_restored_to_a_point_in_time() {
     let [forward] = blocks("After a restore", "sql");
     let settings = adapt(&archiving, &[("/archive/", "../archive/")]);
     let Some(cluster) = Cluster::start_once(&(settings + LOCAL)) else { return };
-    let (machine, database) = (Machine::of(&cluster), cluster.database());
+    let (machine, database) = (machine_of(&cluster), cluster.database());
     let port = port(&database);
     machine.run(port, "mkdir archive backup");
     let start = || PROGRAM.start(&["--store", &database, "--keep-log", "1h"]);
@@ -280,7 +235,7 @@ fn check_parts(parts: &[Part], partition: &str, acknowledged: &BTreeMap<u64, Str
 fn servers_and_readers_of_the_feed_continue_on_a_promoted_replica() {
     let [set_up, promote] = blocks(SECTION_OF_REPLICAS, "sh");
     let Some(cluster) = Cluster::start_once(LOCAL) else { return };
-    let (machine, database) = (Machine::of(&cluster), cluster.database());
+    let (machine, database) = (machine_of(&cluster), cluster.database());
     let (primary, replica) = (port(&database), TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
     let replica = replica.to_string();
     let (hosts, name) = database.rsplit_once('/').unwrap();

@@ -35,6 +35,7 @@ mod lifecycle;
 mod long_queries;
 mod overload;
 mod package;
+mod printed_commands;
 mod private;
 mod quotas;
 mod rehearsal;

@@ -4,7 +4,7 @@
 use super::processes::{self, FrozenServer};
 use super::{MISSING, script};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -173,15 +173,29 @@ impl CitusCluster {
         processes::freeze(&self.node(node).process)
     }
 
+    /// Starts another node, which belongs to no database yet, and returns its number.
+    pub fn add_node(&self) -> usize {
+        let added = Node::parse(&self.command("add"));
+        let mut nodes = self.nodes.lock().unwrap();
+        nodes.push(added);
+        nodes.len() - 1
+    }
+
     /// Starts another worker, adds it to a database (initially without shards), and returns its number.
     pub fn add_worker(&self, database: &str) -> usize {
-        let added = Node::parse(&self.command("add"));
-        let number = {
-            let mut nodes = self.nodes.lock().unwrap();
-            nodes.push(added);
-            nodes.len() - 1
-        };
+        let number = self.add_node();
         self.command(&format!("join {database} {number}"));
         number
+    }
+
+    /// Returns the folder with the programs of PostgreSQL.
+    pub fn programs(&self) -> &str {
+        &self.programs
+    }
+
+    /// Returns the folder that contains the nodes' data folders: `node0` and so on.
+    pub fn folder(&self) -> PathBuf {
+        let data = self.sql(0, "postgres", "SHOW data_directory");
+        Path::new(data.trim()).parent().unwrap().to_owned()
     }
 }
