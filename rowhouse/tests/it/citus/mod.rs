@@ -5,6 +5,7 @@
 //! retry. A scan of a table shows every entity once or fails. The servers continue without a restart.
 
 mod feed;
+mod guide;
 pub(crate) mod leftovers;
 mod load;
 mod shown;
