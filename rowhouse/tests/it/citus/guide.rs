@@ -208,7 +208,9 @@ fn check(server: &Server, all: &[Written]) {
 
 fn stop(server: Server) {
     let (status, log) = server.stop();
-    assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
+    let is_defect = |line: &&String| line.contains("panicked") || line.contains("InternalError");
+    let defects: Vec<_> = log.iter().filter(is_defect).collect();
+    assert!(status.success() && defects.is_empty(), "{status}: {defects:?}");
 }
 
 /// Replaces the servers one after the other, and takes each out of service before it stops.
