@@ -80,24 +80,35 @@ impl Process {
 
     /// Excludes threads named like the program, and threads whose name starts with `prefix`.
     pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
+        Ok(self.other_threads(prefix)?.iter().filter_map(|(_, stat)| parse_cpu(stat)).sum())
+    }
+
+    /// Returns the number of bytes that the same threads have written to files so far. Linux also counts the bytes that
+    /// a process sends to the disk, but if the file system caches files in large folios, it counts up to a megabyte for
+    /// each small write.
+    pub(crate) fn written_by_other_threads(self, prefix: &str) -> anyhow::Result<u64> {
+        let threads = self.other_threads(prefix)?;
+        let written = threads.iter().filter_map(|(thread, _)| self.read(&format!("task/{thread}/io")).ok());
+        let written = written.map(|text| {
+            parse_written(&text).with_context(|| format!("/proc/{}/task/TID/io has an unknown format", self.id))
+        });
+        written.sum()
+    }
+
+    /// Returns the IDs and the `stat` files.
+    fn other_threads(self, prefix: &str) -> anyhow::Result<Vec<(String, String)>> {
         let tasks = format!("/proc/{}/task", self.id);
-        let mut total = Duration::ZERO;
+        let mut threads = Vec::new();
         for entry in std::fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))? {
             let thread = entry?.file_name().to_string_lossy().into_owned();
             // A thread may exit at any time.
             let Ok(stat) = self.read(&format!("task/{thread}/stat")) else { continue };
             let is_main = thread == self.id.to_string();
             if !is_main && thread_name(&stat).is_some_and(|name| !name.starts_with(prefix)) {
-                total += parse_cpu(&stat).unwrap_or_default();
+                threads.push((thread, stat));
             }
         }
-        Ok(total)
-    }
-
-    /// Returns the number of bytes that this process has caused to be written to the disk so far.
-    pub(crate) fn written(self) -> anyhow::Result<u64> {
-        let text = self.read("io")?;
-        parse_written(&text).with_context(|| format!("/proc/{}/io has an unknown format", self.id))
+        Ok(threads)
     }
 
     fn read(self, file: &str) -> anyhow::Result<String> {
@@ -121,10 +132,9 @@ fn thread_name(stat: &str) -> Option<&str> {
     Some(stat.split_once('(')?.1.rsplit_once(')')?.0)
 }
 
-/// Parses `/proc/PID/io`. Excludes data that was deleted before the system wrote it.
+/// Parses `/proc/PID/task/TID/io`.
 fn parse_written(io: &str) -> Option<u64> {
-    let bytes = |name: &str| io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
-    Some(bytes("write_bytes:")?.saturating_sub(bytes("cancelled_write_bytes:")?))
+    io.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
 }
 
 /// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its exited children.
@@ -181,8 +191,8 @@ mod tests {
     fn threads_by_name_and_written_bytes() {
         assert_eq!(thread_name("4321 (odd ) name) S 1 4321"), Some("odd ) name"));
         let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
-        assert_eq!(parse_written(io), Some(77824));
-        assert_eq!(parse_written("wchar: 3988\n"), None);
+        assert_eq!(parse_written(io), Some(3988));
+        assert_eq!(parse_written("write_bytes: 3988\n"), None);
         // The time of the thread counts unless its name is excluded. A test runs on its own thread, which has the name
         // of the test.
         let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
@@ -197,7 +207,9 @@ mod tests {
 
     #[test]
     fn this_process_can_be_measured() {
-        assert!(Process::current().written().is_ok());
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[0; 5000]).unwrap();
+        assert!(Process::current().written_by_other_threads("no such name").unwrap() >= 5000);
         assert!(Process::current().cpu().is_ok());
         assert!(Process::current().resident().unwrap().now > 0);
         assert!(Process::new(0).cpu().is_err() && Process::new(0).family_cpu().is_err());

@@ -41,7 +41,7 @@ const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 /// The warm-up executes at least one operation.
 const WARM_UP: Duration = Duration::from_millis(1);
 /// The name prefix of the server's threads that serve requests.
-const REQUEST_THREADS: &str = "tokio";
+pub(crate) const REQUEST_THREADS: &str = "tokio";
 
 #[derive(Debug)]
 pub(crate) struct Churn {

@@ -1,6 +1,6 @@
 //! The stages of a history, with their figures and budgets.
 
-use super::{Churn, OnStage};
+use super::{Churn, OnStage, REQUEST_THREADS};
 use crate::child::Server;
 use crate::engine::filling::disk_space;
 use crate::process::Process;
@@ -258,7 +258,7 @@ impl<'a> Observer<'a> {
 
     /// Counts written bytes from here on.
     pub(super) fn begin(&mut self, server: &Server) -> anyhow::Result<()> {
-        self.written_before = process(server)?.written()?;
+        self.written_before = process(server)?.written_by_other_threads(REQUEST_THREADS)?;
         Ok(())
     }
 
@@ -274,7 +274,7 @@ impl<'a> Observer<'a> {
     ) -> anyhow::Result<()> {
         let process = process(server)?;
         let disk = disk_space(&self.folder)?;
-        let written = process.written()?.saturating_sub(self.written_before);
+        let written = process.written_by_other_threads(REQUEST_THREADS)?.saturating_sub(self.written_before);
         let readings = read().with_context(|| moment.name)?;
         let resident = process.resident()?;
         self.stages.push(Stage {
