@@ -1,5 +1,5 @@
 //! The entities of all measurements, which are the same for every engine and server. Each entity has 1 KiB and ten
-//! properties of mixed types.
+//! properties of mixed types, or 100 bytes and two of these properties.
 //!
 //! Invariants:
 //!
@@ -10,6 +10,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use clap::ValueEnum;
 use fastrand::Rng;
 use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
 use std::io::Write;
@@ -35,6 +36,26 @@ const SAMPLE_ENTITIES: u64 = 1000;
 /// The approximate size of a record with ten properties.
 const RECORD_BYTES: usize = 900;
 
+/// The size of an entity's JSON, with its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EntitySize {
+    /// Two properties, a string and a number
+    #[value(name = "100")]
+    Small,
+    /// Ten properties of all types
+    #[value(name = "1024")]
+    Large,
+}
+
+impl EntitySize {
+    fn has(self, property: &str) -> bool {
+        match self {
+            Self::Small => matches!(property, "Name" | "Count"),
+            Self::Large => true,
+        }
+    }
+}
+
 /// Each usage has separate tables, so that no measurement changes the data of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
@@ -52,12 +73,17 @@ pub(crate) struct Dataset {
     pub(crate) entities: u64,
     /// The number of consecutive entities that share a partition.
     pub(crate) per_partition: u64,
+    size: EntitySize,
     pool: Vec<u8>,
 }
 
 impl Dataset {
     pub(crate) fn new(entities: u64, per_partition: u64) -> Self {
-        Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
+        Self { entities, per_partition: per_partition.max(1), size: EntitySize::Large, pool: words(POOL_BYTES) }
+    }
+
+    pub(crate) fn of_size(self, size: EntitySize) -> Self {
+        Self { size, ..self }
     }
 
     pub(crate) fn table(&self, usage: Usage) -> String {
@@ -67,7 +93,8 @@ impl Dataset {
             Usage::Growing => "Growing",
             Usage::Deleted => "Deleted",
         };
-        format!("Bench{usage}{}P{}", self.entities, self.per_partition)
+        let size = if self.size == EntitySize::Small { "Small" } else { "" };
+        format!("Bench{usage}{size}{}P{}", self.entities, self.per_partition)
     }
 
     pub(crate) fn partition(&self, number: u64) -> String {
@@ -117,7 +144,7 @@ impl Dataset {
         bytes as u64 * self.entities / sample.max(1)
     }
 
-    fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
+    fn properties(&self, number: u64, salt: u64) -> impl Iterator<Item = (&'static str, EdmValue<'_>)> {
         let mut random = Rng::with_seed(number.rotate_left(32) ^ salt);
         let start = random.usize(..POOL_BYTES - CUT_BYTES);
         let bytes = |range: Range<usize>| self.pool.get(start + range.start..start + range.end).unwrap_or_default();
@@ -126,7 +153,7 @@ impl Dataset {
         // A time in the 21st century with microsecond precision.
         let instant = 631_139_040_000_000_000 + random.i64(0..3_000_000_000_000_000) * 10;
         let (total, price) = (random.i64(0..1 << 50), f64::from(random.u32(..10_000_000)) / 100.0);
-        [
+        let properties = [
             ("Name", EdmValue::String(text(NAME))),
             ("Description", EdmValue::String(text(DESCRIPTION))),
             ("Notes", EdmValue::String(text(NOTES))),
@@ -137,7 +164,8 @@ impl Dataset {
             ("Active", EdmValue::Boolean(random.bool())),
             ("Created", EdmValue::DateTime(DateTime::from_ticks(instant).unwrap_or(DateTime::MIN))),
             ("Owner", EdmValue::Guid(Guid::from_bytes(guid))),
-        ]
+        ];
+        properties.into_iter().filter(|(name, _)| self.size.has(name))
     }
 }
 
@@ -211,16 +239,18 @@ mod tests {
     use wire::json::read_entity;
 
     #[test]
-    fn the_body_and_the_record_are_equal_and_have_1_kib_in_ten_properties() {
-        let dataset = Dataset::new(1000, 100);
-        for number in [0, 7, 123, 999] {
-            let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
-            dataset.write_members(&mut body, number, 5);
-            body.push(b'}');
-            let read = read_entity(&body, KeyLocation::Body).unwrap();
-            assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
-            assert_eq!(read.properties.len(), 10);
-            assert!((1015..=1035).contains(&body.len()), "{}", body.len());
+    fn the_body_and_the_record_are_equal_and_have_the_size() {
+        for (size, properties, bytes) in [(EntitySize::Large, 10, 1015..=1035), (EntitySize::Small, 2, 100..=101)] {
+            let dataset = Dataset::new(1000, 100).of_size(size);
+            for number in [0, 7, 123, 999] {
+                let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
+                dataset.write_members(&mut body, number, 5);
+                body.push(b'}');
+                let read = read_entity(&body, KeyLocation::Body).unwrap();
+                assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
+                assert_eq!(read.properties.len(), properties);
+                assert!(bytes.contains(&body.len()), "{}", body.len());
+            }
         }
     }
 

@@ -82,6 +82,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         rate: args.pressure.rate,
         background: args.pressure.background,
         hot: args.hot.clone(),
+        entity_size: args.size.entity_bytes,
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };

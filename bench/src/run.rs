@@ -1,6 +1,6 @@
 //! `run`: measures a workload against a server.
 
-use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
+use crate::dataset::{Dataset, EntitySize, PER_PARTITION_DEFAULT, Usage};
 use crate::generator::background::{self, BackgroundConnections, BackgroundLoad, BackgroundReport};
 use crate::generator::endpoint::Endpoint;
 use crate::generator::load::Load;
@@ -35,6 +35,7 @@ pub(crate) struct Measurement {
     pub(crate) entities: u64,
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
+    pub(crate) entity_size: EntitySize,
     pub(crate) time: Duration,
     /// The rate at which operations become due, per second over all connections. If it is `None`, each connection sends
     /// its next operation as soon as it has the response to the previous one.
@@ -55,6 +56,7 @@ impl Measurement {
             entities,
             per_partition: PER_PARTITION_DEFAULT,
             connections,
+            entity_size: EntitySize::Large,
             time,
             rate: None,
             background: BackgroundLoad::default(),
@@ -157,7 +159,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
 
 /// `sequence` is the first number for the tasks of the plan.
 pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
-    let dataset = Dataset::new(measurement.entities, measurement.per_partition);
+    let dataset = Dataset::new(measurement.entities, measurement.per_partition).of_size(measurement.entity_size);
     let table = dataset.table(measurement.usage);
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)

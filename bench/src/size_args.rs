@@ -1,6 +1,6 @@
 //! The options for the size of a measurement, and the ranges of counts.
 
-use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::dataset::{EntitySize, PER_PARTITION_DEFAULT};
 use crate::generator::workload::BATCH_ENTITIES;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -12,6 +12,10 @@ pub(crate) struct SizeArgs {
     /// Number of entities in the table (1 KiB each)
     #[arg(long, default_value_t = 10_000, value_parser = entities())]
     pub(crate) entities: u64,
+
+    /// Size of each entity's JSON, in bytes
+    #[arg(long, value_enum, default_value = "1024")]
+    pub(crate) entity_bytes: EntitySize,
 
     /// Number of entities per partition, a multiple of 100
     #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]

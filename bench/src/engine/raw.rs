@@ -92,11 +92,11 @@ struct EngineRun {
 }
 
 pub(crate) async fn measure(args: &RawArgs) -> anyhow::Result<Report> {
-    let RawArgs { workload, size: SizeArgs { entities, per_partition, seconds: time, .. }, .. } = *args;
+    let RawArgs { workload, size: SizeArgs { entities, entity_bytes, per_partition, seconds: time, .. }, .. } = *args;
     let tasks = args.tasks.unwrap_or_else(|| workload.tasks());
     let options = EmbeddedOptions { cache_bytes: args.cache_mib << 20, ..EmbeddedOptions::default() };
     let engine = Embedded::open(&args.data, &options, SystemClock)?;
-    let dataset = Dataset::new(entities, per_partition);
+    let dataset = Dataset::new(entities, per_partition).of_size(entity_bytes);
     let table = table_key(&dataset, workload.usage())?;
     let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let bench = Arc::new(EngineRun { engine, table, dataset, run, sequence: AtomicU64::new(0) });
@@ -272,6 +272,7 @@ impl EntitySink for ReadValues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::EntitySize;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn every_workload_has_its_number_of_entities() {
@@ -280,7 +281,13 @@ mod tests {
             let args = RawArgs {
                 data: folder.path().to_owned(),
                 workload: *workload,
-                size: SizeArgs { entities: 200, per_partition: 100, seconds: Duration::ZERO, json: false },
+                size: SizeArgs {
+                    entities: 200,
+                    entity_bytes: EntitySize::Large,
+                    per_partition: 100,
+                    seconds: Duration::ZERO,
+                    json: false,
+                },
                 tasks: Some(1),
                 cache_mib: 16,
             };
