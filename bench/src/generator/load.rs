@@ -15,8 +15,6 @@ use tokio::task::JoinSet;
 
 /// Each thread has its own connections, which is cheaper than sharing them.
 const THREADS: usize = 2;
-/// The timeout after which an operation counts as an error and its connection is closed.
-const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
 /// The number of consecutive failures after which a connection stops.
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -142,9 +140,8 @@ async fn work(
     let mut failures_in_a_row = 0;
     while failures_in_a_row < FAILURES_IN_A_ROW_MAX {
         let Some(began) = turn(pace.as_deref(), until).await else { break };
-        let result = tokio::time::timeout(OPERATION_TIME_MAX, client.operation(task)).await;
+        let result = client.operation(task).await;
         let latency = began.elapsed();
-        let result = result.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
         // Only tasks on this thread take the lock, and no task holds it while waiting.
         let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock().unwrap_or_else(PoisonError::into_inner));
         match result {

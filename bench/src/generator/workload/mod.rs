@@ -19,6 +19,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
@@ -31,6 +32,8 @@ const HOT_PERCENT: u64 = 80;
 const DELETION_ENTITIES: u64 = 50_000;
 /// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
 const FILL_ATTEMPTS: u32 = 3;
+/// The timeout after which a request counts as an error and its connection is closed.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(120);
 const SHOWN_BYTES_MAX: usize = 400;
 const NUMBER_BYTES_MAX: usize = 20;
 
@@ -453,10 +456,10 @@ impl Client {
         self.signer.write_head(&mut self.request, request);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => Connection::open(self.signer.endpoint.address).await?,
+            None => in_time(Connection::open(self.signer.endpoint.address)).await?,
         };
         // The connection is kept only if the response is complete. After a failure, a new connection is opened.
-        let answer = connection.exchange(&self.request, request.body).await?;
+        let answer = in_time(connection.exchange(&self.request, request.body)).await?;
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
@@ -474,6 +477,10 @@ impl Client {
         }
         result
     }
+}
+
+async fn in_time<T>(step: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
+    tokio::time::timeout(REQUEST_TIME_MAX, step).await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
 }
 
 fn one(entities: u64) -> Result<u64, Failure> {
