@@ -258,6 +258,22 @@ def release_programs():
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
 
+def measure_curve(arguments, release):
+    """Loads a table through one server and measures it at increasing sizes. Prints the disk space of each node."""
+    database = arguments.database
+    with contextlib.ExitStack() as stack:
+        endpoint, process = start_server(stack, arguments, release)
+        command = [release / "rowhouse-bench", "curve", "--endpoint", endpoint, "--pid", str(process)]
+        for node in database.nodes:
+            command += ["--database-pid", f"{node.name}={node.process}"]
+        command += ["--sizes", ",".join(map(str, arguments.curve)), "--seconds", str(arguments.seconds)]
+        print(f"{database.name}:\n", flush=True)
+        subprocess.run([*command, "--connections", str(arguments.connections)], check=True)
+    sizes = (f"{node.name} {int(database.sql('SELECT pg_database_size(current_database())', number)) >> 20} MiB"
+             for number, node in enumerate(database.nodes))
+    print(f"\nDisk: {', '.join(sizes)}\n", flush=True)
+
+
 def numbers(text):
     """Parses a comma-separated list of numbers."""
     return [int(word) for word in text.split(",") if word]
@@ -278,6 +294,8 @@ def main():
     parser.add_argument("--servers", type=numbers, default=[1, 2, 3], metavar="N,...", help="Rowhouse servers [default: 1,2,3]")
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=WORKLOADS, metavar="NAME,...",
                         help=f"[default: {','.join(WORKLOADS)}]; scan is a query-filter over the whole table")
+    parser.add_argument("--curve", type=numbers, metavar="COUNT,...",
+                        help="instead, measure one server at these sizes of a table with entities of 100 bytes")
     arguments = parser.parse_args()
     for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
         del os.environ[name]
@@ -286,11 +304,18 @@ def main():
     # PostgreSQL runs as another user, which must be able to read the folder.
     arguments.folder.chmod(0o755)
     comparisons = []
+    makers = [citus(arguments.folder, workers) for workers in arguments.workers if workers]
+    if not arguments.curve or 0 in arguments.workers:
+        makers.insert(0, postgres(arguments.folder))
     try:
+        if arguments.curve:
+            for maker in makers:
+                with maker as arguments.database:
+                    measure_curve(arguments, release)
+            return
         print("Processor time per operation, or per entity for query-page and scan, in microseconds.\n")
         names = [f"worker {number + 1}" for number in range(max([0, *arguments.workers]))]
         head("workload", "database", "servers", "a second", "Rowhouse", "coordinator", *names, "sum of nodes", "busiest node")
-        makers = [postgres(arguments.folder)] + [citus(arguments.folder, workers) for workers in arguments.workers if workers]
         for maker in makers:
             with maker as arguments.database:
                 measure_database(arguments, release, comparisons)

@@ -55,6 +55,13 @@ impl Server {
         Ok(())
     }
 
+    /// Kills the process if it still runs.
+    pub(crate) fn kill(&mut self) {
+        // The process may already have exited.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -62,9 +69,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may already have exited.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.kill();
     }
 }
 

@@ -11,6 +11,7 @@ mod churn;
 mod cli;
 mod client_library;
 mod compare;
+mod curve;
 mod dataset;
 mod engine;
 mod floor;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Recovery(args) => recovery::run(&args),
         Command::Churn(args) => churn::run(&args),
         Command::Growth(args) => growth::run(&args),
+        Command::Curve(args) => curve::run(&args),
         Command::Client(args) => client_library::run(&args),
     };
     match result {
@@ -79,10 +81,10 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
     let measurement = Measurement {
         per_partition: args.size.per_partition,
+        entity_size: args.size.entity_bytes,
         rate: args.pressure.rate,
         background: args.pressure.background,
         hot: args.hot.clone(),
-        entity_size: args.size.entity_bytes,
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };

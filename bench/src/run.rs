@@ -18,7 +18,8 @@ use wire::signing::AccountKey;
 const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
 const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-const WARM_UP_SHARE: u32 = 4;
+/// Each workload runs for this share of its time before it is measured.
+pub(crate) const WARM_UP_SHARE: u32 = 4;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -34,8 +35,8 @@ pub(crate) struct Measurement {
     pub(crate) workload: Workload,
     pub(crate) entities: u64,
     pub(crate) per_partition: u64,
-    pub(crate) connections: usize,
     pub(crate) entity_size: EntitySize,
+    pub(crate) connections: usize,
     pub(crate) time: Duration,
     /// The rate at which operations become due, per second over all connections. If it is `None`, each connection sends
     /// its next operation as soon as it has the response to the previous one.
@@ -55,8 +56,8 @@ impl Measurement {
             workload,
             entities,
             per_partition: PER_PARTITION_DEFAULT,
-            connections,
             entity_size: EntitySize::Large,
+            connections,
             time,
             rate: None,
             background: BackgroundLoad::default(),
@@ -74,11 +75,11 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
 /// Like [`measure`], but distributes the connections among servers that share a database with the given nodes.
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
     let target = targets.first().context("no server was given")?;
-    let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
+    let Measurement { workload, connections, time, rate, background, .. } = *measurement;
     let is_load = workload == Workload::Load;
     background::allow_connections(connections + background.connections())?;
     if is_load {
-        create_table(target, measurement)?;
+        create_table(target, &plan(measurement, 0))?;
     } else {
         fill(target, measurement)?;
     }
@@ -89,21 +90,35 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let connections_in_background = (background != BackgroundLoad::default())
         .then(|| BackgroundConnections::open(background, &plan.table, &signer(target)));
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
-    let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
-    let task = Task::Workload(workload);
     // These workloads run only once, so they are measured from their beginning.
-    if !is_load && workload != Workload::DeleteFilter {
-        warm_up(&mut load, workload, time / WARM_UP_SHARE, rate)?;
-    }
-    let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
-    let (tally, wall) = load.phase(task, time, rate);
-    let report = gauge.report(workload.name(), entities, connections, tally, wall)?;
+    let warm_up = (!is_load && workload != Workload::DeleteFilter).then(|| time / WARM_UP_SHARE);
+    let report = measure_plan(targets, database, measurement, &plan, warm_up)?;
     let background = connections_in_background.map(|connections_in_background| BackgroundReport {
         resident_mib_before: before,
         resident_mib_with: with,
         ..connections_in_background.report()
     });
     Ok(Report { rate, background, ..report })
+}
+
+/// Like [`measure_all`], but on the table of the plan, which must exist and contain the entities that the workload
+/// needs. Without background load.
+pub(crate) fn measure_plan(
+    targets: &[Target],
+    database: &[Node],
+    measurement: &Measurement,
+    plan: &Arc<Plan>,
+    warm_up_time: Option<Duration>,
+) -> anyhow::Result<Report> {
+    let Measurement { workload, entities, connections, time, rate, .. } = *measurement;
+    let processes = targets.iter().filter_map(|target| target.process).collect::<Vec<_>>();
+    let mut load = Load::new(clients_of_all(targets, plan, connections))?;
+    if let Some(time) = warm_up_time {
+        warm_up(&mut load, workload, time, rate)?;
+    }
+    let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
+    let (tally, wall) = load.phase(Task::Workload(workload), time, rate);
+    gauge.report(workload.name(), entities, connections, tally, wall)
 }
 
 /// Fails if all operations fail.
@@ -116,9 +131,9 @@ fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64
 }
 
 /// Does nothing if the table already exists.
-fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
+pub(crate) fn create_table(target: &Target, plan: &Arc<Plan>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut client = Client::new(plan(measurement, 0), signer(target), 0);
+    let mut client = Client::new(Arc::clone(plan), signer(target), 0);
     let created = runtime.block_on(client.create_table());
     created.map_err(|failure| anyhow::anyhow!("creating the table: {failure}"))
 }

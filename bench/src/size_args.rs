@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The size of a measurement.
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
-    /// Number of entities in the table (1 KiB each)
+    /// Number of entities in the table
     #[arg(long, default_value_t = 10_000, value_parser = entities())]
     pub(crate) entities: u64,
 
@@ -53,5 +53,15 @@ fn per_partition(text: &str) -> Result<u64, String> {
         Ok(count)
     } else {
         Err("it is not a multiple of 100".to_owned())
+    }
+}
+
+/// The entities must fill whole partitions, because a table of many partitions has 1,000 entities in each.
+pub(crate) fn thousands(text: &str) -> Result<u64, String> {
+    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if (1000..=1_000_000_000).contains(&count) && count.is_multiple_of(1000) {
+        Ok(count)
+    } else {
+        Err("it is not a multiple of 1,000 up to 1,000,000,000".to_owned())
     }
 }
