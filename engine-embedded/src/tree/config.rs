@@ -1,8 +1,8 @@
 //! How the library is configured.
 //!
-//! The settings are those of format 1, when another library created the folders: that library's defaults, and the
-//! block size. The library stores none of them except the number of levels, so new files of old folders get them
-//! too.
+//! Except for filters, the settings are those of format 1, when another library created the folders: that library's
+//! defaults, and the block size. The library stores none of them except the number of levels, so new files of old
+//! folders get them too.
 
 use super::error::TreeError;
 use lsm_tree::config::{
@@ -38,7 +38,6 @@ pub(super) fn config(
     lists: &SequenceNumberCounter,
     after_lists: &SequenceNumberCounter,
 ) -> Config {
-    let in_lowest_levels = || PartitioningPolicy::new([false, false, false, true]);
     Config::new(path, lists.clone(), after_lists.clone())
         .use_cache(Arc::new(Cache::with_capacity_bytes(settings.cache_bytes)))
         .use_descriptor_table(Some(Arc::new(DescriptorTable::new(CACHED_FILES_MAX))))
@@ -53,8 +52,10 @@ pub(super) fn config(
         .data_block_hash_ratio_policy(HashRatioPolicy::all(0.0))
         .index_block_pinning_policy(PinningPolicy::new([true, true, false]))
         .filter_block_pinning_policy(PinningPolicy::new([true, false]))
-        .index_block_partitioning_policy(in_lowest_levels())
-        .filter_block_partitioning_policy(in_lowest_levels())
+        .index_block_partitioning_policy(PartitioningPolicy::new([false, false, false, true]))
+        // An undivided filter of a file of 64 MiB can have more than a megabyte. To read it from the file counts as
+        // slow, and gets would then be passed to other threads.
+        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
         // The lowest level has filters too, because an insert looks up a missing key.
         .expect_point_read_hits(false)
         .filter_policy(FilterPolicy::new([
