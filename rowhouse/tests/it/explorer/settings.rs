@@ -141,7 +141,7 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
     let expected = |development: bool, host_account: Option<&str>| {
         json!({
             "version": env!("CARGO_PKG_VERSION"), "development": development, "hostAccount": host_account,
-            "extensions": false, "changes": false
+            "extensions": false, "changes": false, "load": false
         })
     };
     for (host, development, host_account) in [
