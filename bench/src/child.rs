@@ -16,6 +16,8 @@ use wire::signing::AccountKey;
 
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const ANNOUNCEMENT: &str = "listening on ";
+/// The name prefix of the server's threads that serve requests.
+pub(crate) const REQUEST_THREADS: &str = "tokio";
 
 /// Dropping this value kills the process.
 #[derive(Debug)]

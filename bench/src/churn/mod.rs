@@ -15,7 +15,7 @@ mod history;
 mod queue;
 mod stage;
 
-use crate::child::{Server, serve};
+use crate::child::{REQUEST_THREADS, Server, serve};
 use crate::dataset::Usage;
 use crate::generator::load::Load;
 use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
@@ -40,8 +40,6 @@ const CONNECTIONS: usize = 16;
 const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 /// The warm-up executes at least one operation.
 const WARM_UP: Duration = Duration::from_millis(1);
-/// The name prefix of the server's threads that serve requests.
-pub(crate) const REQUEST_THREADS: &str = "tokio";
 
 #[derive(Debug)]
 pub(crate) struct Churn {

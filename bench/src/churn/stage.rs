@@ -1,7 +1,7 @@
 //! The stages of a history, with their figures and budgets.
 
-use super::{Churn, OnStage, REQUEST_THREADS};
-use crate::child::Server;
+use super::{Churn, OnStage};
+use crate::child::{REQUEST_THREADS, Server};
 use crate::engine::filling::disk_space;
 use crate::process::Process;
 use crate::report::budget::Budget;

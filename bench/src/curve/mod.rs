@@ -10,10 +10,10 @@
 mod args;
 mod point;
 
-use crate::child::{self, Server};
-use crate::churn::REQUEST_THREADS;
+use crate::child::{self, REQUEST_THREADS, Server};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
 use crate::engine::filling::{disk_space, quiet_disk_space};
+use crate::generator::reach::Reach;
 use crate::generator::workload::{Plan, Workload};
 use crate::process::{Node, Process};
 use crate::report::row::print_json;
@@ -21,7 +21,7 @@ use crate::report::{Report, as_f64, mebibytes};
 use crate::run::{self, Measurement, Target};
 use anyhow::{Context, ensure};
 pub(crate) use args::CurveArgs;
-use point::{Operation, Reach, State};
+use point::{Operation, State};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,6 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// As in `growth`.
-const CACHED_ENTITIES: u64 = 4096;
 const TABLE: &str = "Curve";
 const LOAD_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -127,7 +125,7 @@ impl Curve<'_> {
         let time = if is_load { LOAD_TIME_MAX } else { Duration::from_secs(self.args.seconds) };
         let measurement = Measurement {
             entity_size: self.args.entity_bytes,
-            working_set: (reach == Reach::Cached).then_some(CACHED_ENTITIES),
+            working_set: reach.working_set(),
             ..Measurement::new(workload, size, connections, time)
         };
         let plan = run::plan(&measurement, if is_load { loaded } else { 0 });

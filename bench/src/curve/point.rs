@@ -1,18 +1,10 @@
 //! The figures at each size of the table, and their lines in the two tables of the output.
 
+use crate::generator::reach::Reach;
 use crate::generator::workload::Workload;
 use crate::report::{NodeCpu, Report};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Reach {
-    /// A working set that fits into the cache at every size.
-    Cached,
-    /// All entities, cached or not.
-    All,
-}
 
 /// Rates and processor times are per entity.
 #[derive(Debug, Clone, Serialize)]
@@ -63,11 +55,7 @@ impl Operation {
     }
 
     pub(crate) fn line(&self) -> String {
-        let read = match (self.workload, self.reach) {
-            (Workload::Load | Workload::Upsert, _) => "",
-            (_, Reach::Cached) => "cached",
-            (_, Reach::All) => "all",
-        };
+        let read = self.reach.cell(self.workload);
         let micros = |us: Option<f64>| us.map_or_else(String::new, |us| format!("{us:.2}"));
         let millis = |us: f64| format!("{:.1}", us / 1000.0);
         format!(

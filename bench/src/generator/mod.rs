@@ -9,5 +9,6 @@ pub(crate) mod endpoint;
 mod latencies;
 pub(crate) mod load;
 mod pace;
+pub(crate) mod reach;
 pub(crate) mod request;
 pub(crate) mod workload;

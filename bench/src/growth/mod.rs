@@ -14,6 +14,7 @@ use crate::child::{Server, serve, serve_floors};
 use crate::cli::GrowthArgs;
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::engine::filling::{Filling, disk_space, quiet_disk_space};
+use crate::generator::reach::Reach;
 use crate::generator::workload::Workload;
 use crate::report::row::print_json;
 use crate::report::{Report, mebibytes};
@@ -24,10 +25,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use table::{Growth, Layout, Point, Reach};
-
-/// Each entity may need a separate 16 KiB block, for a total of 64 MiB.
-const CACHED_ENTITIES: u64 = 4096;
+use table::{Growth, Layout, Point};
 
 /// The measurements in the order in which they run.
 const LINES: [(Workload, Reach); 7] = [
@@ -117,7 +115,7 @@ impl<'a> GrowthRun<'a> {
         Measurement {
             per_partition,
             usage: Usage::Growing,
-            working_set: (reach == Reach::Cached).then_some(CACHED_ENTITIES),
+            working_set: reach.working_set(),
             ..Measurement::new(workload, entities, connections, Duration::from_secs(self.args.seconds))
         }
     }

@@ -1,5 +1,6 @@
 //! The measurements at each size, and their growth relative to the smallest size.
 
+use crate::generator::reach::Reach;
 use crate::generator::workload::Workload;
 use crate::report::Report;
 use crate::report::budget::median;
@@ -16,15 +17,6 @@ pub(crate) enum Layout {
     Many,
     /// All entities in one partition.
     One,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Reach {
-    /// A working set that fits into the cache at every size.
-    Cached,
-    /// All entities, cached or not.
-    All,
 }
 
 /// A line of the table at a given size. Times are in microseconds. The processor times of pages and scans are per
@@ -119,11 +111,7 @@ pub(crate) const HEADING: &str = "\
 /// `points` must include all earlier points.
 pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     let Growth { ratio, ratio_against_reference, is_met } = point.growth(points);
-    let read = match (point.workload, point.reach) {
-        (Workload::Insert | Workload::Upsert, _) => "",
-        (_, Reach::Cached) => "cached",
-        (_, Reach::All) => "all",
-    };
+    let read = point.reach.cell(point.workload);
     let kept = match is_met {
         _ if point.errors > 0 => format!("{} errors", point.errors),
         Some(true) => "yes".to_owned(),
