@@ -19,16 +19,12 @@ import hashlib
 import hmac
 import http.client
 import json
-import os
-import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from bench_citus import Node, citus, first_line, head, line, processor_seconds, release_programs, start_server
+from bench_citus import Node, citus, first_line, head, line, prepared, processor_seconds, start_server
 
 KEY = base64.b64decode("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
 PER_PARTITION = 100
@@ -104,8 +100,6 @@ def unevenness(loads):
 def main():
     """Runs the measurement that the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", type=pathlib.Path, help="folder with rowhouse and rowhouse-bench [default: build them]")
-    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
     parser.add_argument("--workers", type=int, default=2, help="[default: 2]")
     parser.add_argument("--shards", type=int, default=32, help="[default: 32]")
     parser.add_argument("--partitions", type=int, default=2000, help="number of partitions, of 100 entities of 1 KiB [default: 2000]")
@@ -116,20 +110,9 @@ def main():
     parser.add_argument("--add-worker", action="store_true", help="add a worker after half of the sets")
     parser.add_argument("--workload", default="mixed", help="[default: mixed]")
     parser.add_argument("--rate", type=int, default=1000, help="operations per second [default: 1000]")
-    parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
     parser.add_argument("--balance", default="auto", help="[default: auto]")
-    arguments = parser.parse_args()
-    for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
-        del os.environ[name]
-    arguments.programs = arguments.programs or release_programs()
-    arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
-    # PostgreSQL runs as another user, which must be able to read the folder.
-    arguments.folder.chmod(0o755)
-    try:
-        with citus(arguments.folder, arguments.workers) as arguments.database, contextlib.ExitStack() as stack:
-            measure(arguments, stack)
-    finally:
-        shutil.rmtree(arguments.folder, ignore_errors=True)
+    with prepared(parser) as arguments, citus(arguments.folder, arguments.workers) as arguments.database, contextlib.ExitStack() as stack:
+        measure(arguments, stack)
 
 
 def bench(arguments, url, hot, seconds):
@@ -145,7 +128,7 @@ def measure(arguments, stack):
     database = arguments.database
     database.sql(f"ALTER DATABASE bench SET citus.shard_count = {arguments.shards}")
     database.options += ["--balance", arguments.balance, "--balance-steps", "60"]
-    url, _ = start_server(stack, arguments, arguments.programs)
+    url, _ = start_server(stack, arguments)
     filled = subprocess.run(bench(arguments, url, [], 0.2), capture_output=True, text=True, check=False)
     # Operations that were due too early are errors in the report, but not here.
     if filled.stderr:

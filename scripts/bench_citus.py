@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures the processor time of operations on a single PostgreSQL server and on Citus clusters, and prints tables.
 
-Builds the release binaries, unless --programs names a folder with them. Then starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh)
-with fsync, one after the other, together with Rowhouse servers that address the workers. Stops everything afterwards.
+Builds the release binaries, unless --programs names a folder with them. Then starts a PostgreSQL server and clusters
+(scripts/postgres.sh and scripts/citus.sh) with fsync, one after the other, together with Rowhouse servers that address
+the workers. Stops everything afterwards.
 The last table compares Rowhouse with the bare statements: on the same nodes, pgbench inserts, overwrites and reads rows
 with keys and contents of the same size. Its statements are prepared, and it uses the same number of connections. It
 runs once as fast as possible, and once at the rate that Rowhouse reached. A statement costs more at a lower rate,
@@ -119,11 +120,11 @@ def citus(folder, workers):
         yield Database(name, store, ["--distribute"], nodes, pathlib.Path(programs), "bench", process)
 
 
-def start_server(stack, arguments, release):
+def start_server(stack, arguments):
     """Starts a Rowhouse server, and returns its URL and process ID."""
     log = open(arguments.folder / "servers.log", "a", encoding="utf-8")
     stack.enter_context(log)
-    command = [release / "rowhouse", "serve", "--listen", "127.0.0.1:0", *arguments.database.options]
+    command = [arguments.programs / "rowhouse", "serve", "--listen", "127.0.0.1:0", *arguments.database.options]
     command += ["--store", arguments.database.store]
     process = stack.enter_context(running(command, stderr=log))
     words = process.stdout.readline().split()
@@ -133,9 +134,9 @@ def start_server(stack, arguments, release):
     return words[-1], process.pid
 
 
-def measure(arguments, release, workload, servers):
+def measure(arguments, workload, servers):
     """Runs a workload against servers, and returns its report."""
-    command = [release / "rowhouse-bench", "run", "--json"]
+    command = [arguments.programs / "rowhouse-bench", "run", "--json"]
     for endpoint, process in servers:
         command += ["--endpoint", endpoint + "/devstoreaccount1", "--pid", str(process)]
     for node in arguments.database.nodes:
@@ -227,7 +228,7 @@ def head(*cells):
     print("|---|---|" + "---:|" * (len(cells) - 2), flush=True)
 
 
-def measure_database(arguments, release, comparisons):
+def measure_database(arguments, comparisons):
     """Measures all workloads and the statements on a database."""
     database, ones = arguments.database, {}
     workers = max([0, *arguments.workers])
@@ -235,9 +236,9 @@ def measure_database(arguments, release, comparisons):
         servers = []
         for count in arguments.servers:
             while len(servers) < count:
-                servers.append(start_server(stack, arguments, release))
+                servers.append(start_server(stack, arguments))
             for workload in arguments.workloads:
-                rate, server, nodes = measure(arguments, release, workload, servers[:count])
+                rate, server, nodes = measure(arguments, workload, servers[:count])
                 ones.setdefault(workload, (rate, sum(nodes.values()), max(nodes.values())))
                 costs = [nodes.get(name, "") for name in ["coordinator"] + [f"worker {n + 1}" for n in range(workers)]]
                 line(workload, database.name, count, f"{rate:.0f}", server, *costs, sum(nodes.values()), max(nodes.values()))
@@ -258,12 +259,31 @@ def release_programs():
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
 
-def measure_curve(arguments, release):
+@contextlib.contextmanager
+def prepared(parser):
+    """Parses the command line. Provides the programs, and a folder for all data, which is removed at the end."""
+    parser.add_argument("--programs", type=pathlib.Path, help="folder with rowhouse and rowhouse-bench [default: build them]")
+    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
+    parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
+    arguments = parser.parse_args()
+    for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
+        del os.environ[name]
+    arguments.programs = arguments.programs or release_programs()
+    arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
+    # PostgreSQL runs as another user, which must be able to read the folder.
+    arguments.folder.chmod(0o755)
+    try:
+        yield arguments
+    finally:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
+
+
+def measure_curve(arguments):
     """Loads a table through one server and measures it at increasing sizes. Prints the disk space of each node."""
     database = arguments.database
     with contextlib.ExitStack() as stack:
-        endpoint, process = start_server(stack, arguments, release)
-        command = [release / "rowhouse-bench", "curve", "--endpoint", endpoint, "--pid", str(process)]
+        endpoint, process = start_server(stack, arguments)
+        command = [arguments.programs / "rowhouse-bench", "curve", "--endpoint", endpoint, "--pid", str(process)]
         for node in database.nodes:
             command += ["--database-pid", f"{node.name}={node.process}"]
         command += ["--sizes", ",".join(map(str, arguments.curve)), "--seconds", str(arguments.seconds)]
@@ -279,16 +299,29 @@ def numbers(text):
     return [int(word) for word in text.split(",") if word]
 
 
+def measure_databases(arguments, makers):
+    """Measures the workloads on each database, and prints the tables."""
+    comparisons = []
+    print("Processor time per operation, or per entity for query-page and scan, in microseconds.\n")
+    names = [f"worker {number + 1}" for number in range(max([0, *arguments.workers]))]
+    head("workload", "database", "servers", "a second", "Rowhouse", "coordinator", *names, "sum of nodes", "busiest node")
+    for maker in makers:
+        with maker as arguments.database:
+            measure_database(arguments, comparisons)
+    print("\nThe database time of the bare statement, and of Rowhouse with the first number of servers.\n")
+    head("workload", "database", "at full speed: sum", "busiest", "at Rowhouse's rate: sum", "busiest", "Rowhouse: sum", "busiest",
+         "ratio to the first", "to the second", "budget")
+    for comparison in comparisons:
+        line(*comparison)
+
+
 def main():
     """Runs the measurements that the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", type=pathlib.Path, help="folder with rowhouse and rowhouse-bench [default: build them]")
-    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
     parser.add_argument("--seconds", type=int, default=4, help="duration of a measurement [default: 4]")
     parser.add_argument("--entities", type=int, default=20_000, help="number of entities in each table [default: 20000]")
     parser.add_argument("--per-partition", type=int, default=100,
                         help="number of entities in each partition, small so that every worker has many partitions [default: 100]")
-    parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
     parser.add_argument("--workers", type=numbers, default=[1, 2, 3], metavar="N,...",
                         help="numbers of workers; 0 for a single PostgreSQL server [default: 1,2,3]")
     parser.add_argument("--servers", type=numbers, default=[1, 2, 3], metavar="N,...", help="Rowhouse servers [default: 1,2,3]")
@@ -296,36 +329,16 @@ def main():
                         help=f"[default: {','.join(WORKLOADS)}]; scan is a query-filter over the whole table")
     parser.add_argument("--curve", type=numbers, metavar="COUNT,...",
                         help="instead, measure one server at these sizes of a table with entities of 100 bytes")
-    arguments = parser.parse_args()
-    for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
-        del os.environ[name]
-    release = arguments.programs or release_programs()
-    arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
-    # PostgreSQL runs as another user, which must be able to read the folder.
-    arguments.folder.chmod(0o755)
-    comparisons = []
-    makers = [citus(arguments.folder, workers) for workers in arguments.workers if workers]
-    if not arguments.curve or 0 in arguments.workers:
-        makers.insert(0, postgres(arguments.folder))
-    try:
+    with prepared(parser) as arguments:
+        makers = [citus(arguments.folder, workers) for workers in arguments.workers if workers]
+        if not arguments.curve or 0 in arguments.workers:
+            makers.insert(0, postgres(arguments.folder))
         if arguments.curve:
             for maker in makers:
                 with maker as arguments.database:
-                    measure_curve(arguments, release)
-            return
-        print("Processor time per operation, or per entity for query-page and scan, in microseconds.\n")
-        names = [f"worker {number + 1}" for number in range(max([0, *arguments.workers]))]
-        head("workload", "database", "servers", "a second", "Rowhouse", "coordinator", *names, "sum of nodes", "busiest node")
-        for maker in makers:
-            with maker as arguments.database:
-                measure_database(arguments, release, comparisons)
-        print("\nThe database time of the bare statement, and of Rowhouse with the first number of servers.\n")
-        head("workload", "database", "at full speed: sum", "busiest", "at Rowhouse's rate: sum", "busiest", "Rowhouse: sum", "busiest",
-             "ratio to the first", "to the second", "budget")
-        for comparison in comparisons:
-            line(*comparison)
-    finally:
-        shutil.rmtree(arguments.folder, ignore_errors=True)
+                    measure_curve(arguments)
+        else:
+            measure_databases(arguments, makers)
 
 
 if __name__ == "__main__":
