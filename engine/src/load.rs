@@ -101,11 +101,14 @@ pub struct StepReport {
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepResult {
+pub enum StepResult<'s> {
     /// It succeeded.
-    Completed,
-    /// It failed.
-    Failed,
+    Completed {
+        /// Its duration.
+        seconds: u64,
+    },
+    /// It failed, for the given reason.
+    Failed(&'s str),
     /// It is running, or its server stopped before the end.
     Unfinished,
 }
@@ -168,10 +171,10 @@ impl fmt::Display for Step {
 
 impl StepReport {
     /// Returns the result.
-    pub fn result(&self) -> StepResult {
+    pub fn result(&self) -> StepResult<'_> {
         match (&self.error, self.ended) {
-            (Some(_), _) => StepResult::Failed,
-            (None, Some(_)) => StepResult::Completed,
+            (Some(error), _) => StepResult::Failed(error),
+            (None, Some(ended)) => StepResult::Completed { seconds: ended.saturating_sub(self.began) },
             (None, None) => StepResult::Unfinished,
         }
     }

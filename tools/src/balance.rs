@@ -113,10 +113,8 @@ fn as_text(report: &LoadReport) -> String {
     }
     for step in &report.steps {
         let ended = match step.result() {
-            StepResult::Failed => format!("failed: {}", escaped(step.error.as_deref().unwrap_or_default())),
-            StepResult::Completed => {
-                format!("took {} s", step.ended.unwrap_or(step.began).saturating_sub(step.began))
-            }
+            StepResult::Failed(error) => format!("failed: {}", escaped(error)),
+            StepResult::Completed { seconds } => format!("took {seconds} s"),
             StepResult::Unfinished => "running, or interrupted".to_owned(),
         };
         write(format_args!("{}  {}  {ended}\n", time(step.began), step.step));

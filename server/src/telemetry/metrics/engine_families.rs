@@ -2,7 +2,7 @@
 
 use super::metrics_page::MetricsPage;
 use engine::figures::{ChangeLogFigures, CommitterFigures, DatabaseFigures, Refusal, ReplicationFigures, TreeFigures};
-use engine::load::{Action, StepResult};
+use engine::load::{Action, StepReport, StepResult};
 use engine::{Figures, LoadReport};
 use std::fmt;
 
@@ -250,13 +250,14 @@ fn load(page: &mut MetricsPage<'_, '_>, report: &LoadReport) -> fmt::Result {
     let help = "Moves and splits of shards that began in the last 24 hours, by result: completed, failed, or unfinished \
                 (running, or interrupted)";
     page.gauges("balance_steps", help, |family| {
-        let count = |result| report.steps.iter().filter(|step| step.result() == result).count() as u64;
-        let results = [
-            ("completed", StepResult::Completed),
-            ("failed", StepResult::Failed),
-            ("unfinished", StepResult::Unfinished),
-        ];
-        results.iter().try_for_each(|(name, result)| family.value(&[("result", *name)], count(*result)))
+        let name = |step: &StepReport| match step.result() {
+            StepResult::Completed { .. } => "completed",
+            StepResult::Failed(_) => "failed",
+            StepResult::Unfinished => "unfinished",
+        };
+        let count = |result| report.steps.iter().filter(|step| name(step) == result).count() as u64;
+        let results = ["completed", "failed", "unfinished"];
+        results.iter().try_for_each(|result| family.value(&[("result", *result)], count(*result)))
     })?;
     let Some(last) = report.steps.last() else { return Ok(()) };
     let help = "Unix time when the last of these steps began; it is missing as long as there is none";
