@@ -4,7 +4,7 @@
 //! prepare the cluster for a load that has gone. A step must therefore not make the average load less even. A load that
 //! stays changes the average soon enough.
 
-use crate::balance::cluster::ClusterLoad;
+use crate::balance::cluster::{ClusterLoad, ShardLoad};
 use crate::balance::plan::perform;
 use crate::heat::load::Load;
 use engine::load::Step;
@@ -34,10 +34,8 @@ impl Average {
     }
 
     pub(crate) fn permits(&self, cluster: &ClusterLoad, step: &Step) -> bool {
-        let placed: Vec<_> =
-            cluster.shards.iter().map(|shard| (shard.id, shard.first, shard.last, shard.group)).collect();
-        let nodes = cluster.nodes.clone();
-        let average = ClusterLoad::new(nodes, placed, self.buckets.clone(), cluster.partitions.clone());
+        let places = cluster.shards.iter().map(ShardLoad::place);
+        let average = ClusterLoad::new(cluster.nodes.clone(), places, self.buckets.clone(), cluster.partitions.clone());
         perform(&average, step).highest_cost() <= average.highest_cost() * (1.0 + TOLERANCE)
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct ShardLoad {
     pub(crate) load: Load,
 }
 
+/// The ID of a shard, its lowest and highest hash, and its group.
+pub(crate) type Place = (i64, i32, i32, i32);
+
 /// A partition with much load.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HotPartition {
@@ -59,6 +62,11 @@ pub(crate) struct ClusterLoad {
 }
 
 impl ShardLoad {
+    /// Returns the place of the shard: its ID, its lowest and highest hash, and its group.
+    pub(crate) fn place(&self) -> Place {
+        (self.id, self.first, self.last, self.group)
+    }
+
     /// Returns the estimated processor time per second.
     pub(crate) fn cost(&self) -> f64 {
         self.load.cost()
@@ -70,10 +78,10 @@ impl ShardLoad {
 }
 
 impl ClusterLoad {
-    /// Distributes the load over the shards: the ID, the lowest and highest hash and the group of each.
+    /// Distributes the load over the shards.
     pub(crate) fn new(
         nodes: Vec<NodeLoad>,
-        shards: impl IntoIterator<Item = (i64, i32, i32, i32)>,
+        shards: impl IntoIterator<Item = Place>,
         buckets: Vec<Load>,
         mut partitions: Vec<HotPartition>,
     ) -> Self {

@@ -213,10 +213,10 @@ pub(crate) fn perform(cluster: &ClusterLoad, step: &Step) -> ClusterLoad {
             let group = |node: &i32| group_of(*node).unwrap_or(shard.group);
             ends.zip(nodes).map(|((first, last), node)| (shard.id, first, last, group(node))).collect()
         }
-        Step::Move { .. } | Step::Split { .. } => vec![(shard.id, shard.first, shard.last, shard.group)],
+        Step::Move { .. } | Step::Split { .. } => vec![shard.place()],
     };
-    let shards: Vec<_> = cluster.shards.iter().flat_map(placed).collect();
-    ClusterLoad::new(cluster.nodes.clone(), shards, cluster.buckets.clone(), cluster.partitions.clone())
+    let places = cluster.shards.iter().flat_map(placed);
+    ClusterLoad::new(cluster.nodes.clone(), places, cluster.buckets.clone(), cluster.partitions.clone())
 }
 
 #[cfg(test)]

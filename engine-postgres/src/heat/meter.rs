@@ -2,7 +2,7 @@
 
 use crate::heat::hottest::Hottest;
 use crate::heat::load::Load;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,7 +87,6 @@ impl Meter {
             meter: Arc::clone(self),
             hash,
             partition: partition.to_vec(),
-            is_write: AtomicBool::new(false),
             rows: AtomicU64::new(0),
             written: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -118,7 +117,6 @@ pub(crate) struct Request {
     meter: Arc<Meter>,
     hash: i32,
     partition: Vec<u8>,
-    is_write: AtomicBool,
     rows: AtomicU64,
     written: AtomicU64,
     nanoseconds: AtomicU64,
@@ -130,7 +128,6 @@ impl Request {
     }
 
     pub(crate) fn add_written_rows(&self, rows: usize) {
-        self.is_write.store(true, Ordering::Relaxed);
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
         self.written.fetch_add(rows as u64, Ordering::Relaxed);
     }
@@ -144,7 +141,8 @@ impl Request {
 impl Drop for Request {
     #[allow(clippy::cast_precision_loss, reason = "a load needs no more precision")]
     fn drop(&mut self) {
-        let (rows, written, is_write) = (*self.rows.get_mut(), *self.written.get_mut(), *self.is_write.get_mut());
+        let (rows, written) = (*self.rows.get_mut(), *self.written.get_mut());
+        let is_write = written > 0;
         if let Some(counts) = self.meter.counts.get(bucket_of(self.hash)) {
             let requests = if is_write { &counts.writes } else { &counts.reads };
             requests.fetch_add(1, Ordering::Relaxed);
