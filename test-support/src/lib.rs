@@ -52,7 +52,7 @@ pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     eventually_within(TIMEOUT, what, look)
 }
 
-/// Like [`eventually`], for what takes minutes on a busy machine.
+/// Like [`eventually`], for what takes minutes on a busy machine, and looks at longer intervals.
 pub fn eventually_within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -60,6 +60,6 @@ pub fn eventually_within<T>(time: Duration, what: &str, mut look: impl FnMut() -
             return found;
         }
         assert!(began.elapsed() < time, "timed out waiting for: {what}");
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(time / 6000);
     }
 }

@@ -273,6 +273,13 @@ pub struct Tally {
     pub longest_ms: AtomicU64,
 }
 
+impl Tally {
+    /// Returns the number of responses after which a client retries.
+    pub fn faults(&self) -> u64 {
+        self.busy.load(Ordering::SeqCst) + self.unknown.load(Ordering::SeqCst)
+    }
+}
+
 /// Returns the code of an error response of a server that could not process the request. Clients automatically retry
 /// after these two codes.
 pub fn fault(answer: &Response) -> Option<&'static str> {

@@ -4,20 +4,21 @@
 //! behind a load balancer: each request goes to one of the servers in service, and is repeated after an error for which
 //! client libraries retry. No other error is allowed, and no acknowledged write may be lost.
 
+use super::shards;
 use crate::PROGRAM;
 use crate::printed_commands::{self, Machine, adapt};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::CitusCluster;
 use test_support::command::endpoint;
 use test_support::content::{create_table, fill, fill_with_everything, snapshot};
-use test_support::writers::fault;
-use test_support::{Client, EndOnDrop, Response, Server, eventually};
+use test_support::writers::{Tally, fault};
+use test_support::{Client, EndOnDrop, Response, Server, eventually, eventually_within};
 
 const DATABASE: &str = "tables";
 const TABLE: &str = "Written";
@@ -123,25 +124,11 @@ impl LoadBalancer {
     }
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    acknowledged: AtomicU64,
-    busy: AtomicU64,
-    timed_out: AtomicU64,
-    longest_ms: AtomicU64,
-}
-
-impl Counts {
-    fn retried(&self) -> u64 {
-        self.busy.load(Ordering::SeqCst) + self.timed_out.load(Ordering::SeqCst)
-    }
-}
-
 /// The last number that was written to each row, or `None` if the row was deleted.
 type Written = BTreeMap<u64, Option<u64>>;
 
 /// Writes rows of a partition until told to stop. Each write is repeated until it is acknowledged.
-fn write(number: usize, balancer: &LoadBalancer, written: &mut Written, is_over: &AtomicBool, counts: &Counts) {
+fn write(number: usize, balancer: &LoadBalancer, written: &mut Written, is_over: &AtomicBool, tally: &Tally) {
     let mut client: Option<(String, Client)> = None;
     let mut next = 1 + written.values().flatten().max().copied().unwrap_or_default();
     while !is_over.load(Ordering::SeqCst) {
@@ -161,36 +148,36 @@ fn write(number: usize, balancer: &LoadBalancer, written: &mut Written, is_over:
             };
             match fault(&answer) {
                 None => assert!(answer.status == 204 || (is_deletion && answer.status == 404), "{answer:?}"),
-                Some("ServerBusy") => _ = counts.busy.fetch_add(1, Ordering::SeqCst),
-                Some(_) => _ = counts.timed_out.fetch_add(1, Ordering::SeqCst),
+                Some("ServerBusy") => _ = tally.busy.fetch_add(1, Ordering::SeqCst),
+                Some(_) => _ = tally.unknown.fetch_add(1, Ordering::SeqCst),
             }
             fault(&answer).is_none().then_some(())
         });
-        counts.longest_ms.fetch_max(u64::try_from(began.elapsed().as_millis()).unwrap(), Ordering::SeqCst);
-        counts.acknowledged.fetch_add(1, Ordering::SeqCst);
+        tally.longest_ms.fetch_max(u64::try_from(began.elapsed().as_millis()).unwrap(), Ordering::SeqCst);
+        tally.acknowledged.fetch_add(1, Ordering::SeqCst);
         written.insert(row, (!is_deletion).then_some(next));
         next += 1;
     }
 }
 
 /// Runs the writers while `work` runs.
-fn write_during(balancer: &LoadBalancer, all: &mut [Written], work: impl FnOnce(&Counts, &dyn Fn(&str) -> u64)) {
-    let (counts, is_over) = (Counts::default(), AtomicBool::new(false));
+fn write_during(balancer: &LoadBalancer, all: &mut [Written], work: impl FnOnce(&Tally, &dyn Fn(&str) -> u64)) {
+    let (tally, is_over) = (Tally::default(), AtomicBool::new(false));
     thread::scope(|scope| {
-        let (counts, is_over) = (&counts, &is_over);
+        let (tally, is_over) = (&tally, &is_over);
         for (number, written) in all.iter_mut().enumerate() {
-            scope.spawn(move || write(number, balancer, written, is_over, counts));
+            scope.spawn(move || write(number, balancer, written, is_over, tally));
         }
         let _end = EndOnDrop(is_over);
         // Waits for the next writes, and returns how many requests have been repeated so far.
         let progress = |after: &str| {
-            let before = counts.acknowledged.load(Ordering::SeqCst);
-            eventually("progress", || (counts.acknowledged.load(Ordering::SeqCst) > before + 300).then_some(()));
-            println!("after {after}: {counts:?}");
-            counts.retried()
+            let before = tally.acknowledged.load(Ordering::SeqCst);
+            eventually("progress", || (tally.acknowledged.load(Ordering::SeqCst) > before + 300).then_some(()));
+            println!("after {after}: {tally:?}");
+            tally.faults()
         };
         progress("the beginning");
-        work(counts, &progress);
+        work(tally, &progress);
     });
 }
 
@@ -223,13 +210,6 @@ fn restart(servers: &mut [Server], balancer: &LoadBalancer, arguments: &[String]
         balancer.set(&servers.iter().collect::<Vec<_>>());
         progress("the restart of a server");
     }
-}
-
-fn shards(cluster: &CitusCluster, port: &str) -> u64 {
-    let statement = format!(
-        "SELECT count(*) FROM citus_shards WHERE nodeport = {port} AND table_name = 'rowhouse_entities'::regclass"
-    );
-    cluster.sql(0, DATABASE, &statement).trim().parse().unwrap()
 }
 
 #[test]
@@ -278,16 +258,15 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
     stop(old);
 
     balancer.set(&servers.iter().collect::<Vec<_>>());
-    write_during(&balancer, &mut written, |counts, progress| {
+    write_during(&balancer, &mut written, |tally, progress| {
         let before = progress("the switch");
-        nodes.add("worker3", cluster.port(cluster.add_node()));
+        let third = cluster.add_node();
+        nodes.add("worker3", cluster.port(third));
         let [add] = blocks("Add a worker");
         nodes.run("", &add);
         let began = Instant::now();
-        while shards(&cluster, &nodes.ports["worker3"]) == 0 {
-            assert!(began.elapsed() < MOVE_TIME_MAX, "no shard was moved to the new worker");
-            thread::sleep(Duration::from_millis(500));
-        }
+        let has_shards = || (shards(&cluster, DATABASE, third) > 0).then_some(());
+        eventually_within(MOVE_TIME_MAX, "a shard on the new worker", has_shards);
         println!("a shard was moved after {:?}", began.elapsed());
         assert_eq!(progress("a move to the new worker"), before, "no request was repeated");
 
@@ -313,12 +292,12 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
         let with_standby = serve.iter().map(|word| word.replace(&nodes.ports["worker1"], &standby));
         let with_standby: Vec<_> = with_standby.collect();
         restart(&mut servers, &balancer, &with_standby, progress);
-        assert_eq!(counts.retried(), retried, "no request was repeated while the servers were restarted");
+        assert_eq!(tally.faults(), retried, "no request was repeated while the servers were restarted");
 
         let [remove] = blocks("Remove a worker");
         nodes.run("", &remove);
         assert_eq!(progress("the removal of the worker"), retried, "no request was repeated");
-        assert_eq!(shards(&cluster, &nodes.ports["worker3"]), 0);
+        assert_eq!(shards(&cluster, DATABASE, third), 0);
     });
     for server in servers {
         check(&server, &written);

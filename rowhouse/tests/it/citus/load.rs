@@ -165,8 +165,7 @@ impl Watch<'_> {
     }
 
     pub(super) fn faults(&self) -> u64 {
-        let faults = |tally: &Tally| tally.busy.load(Ordering::SeqCst) + tally.unknown.load(Ordering::SeqCst);
-        self.writers.iter().map(faults).sum()
+        self.writers.iter().map(Tally::faults).sum()
     }
 
     fn longest_ms(&self) -> u64 {

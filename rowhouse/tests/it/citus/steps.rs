@@ -4,7 +4,7 @@ use super::SEED;
 use super::leftovers::wait_until_nothing_is_left;
 use super::load::{Load, Watch};
 use crate::PROGRAM;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -12,8 +12,9 @@ use std::thread;
 use std::time::Duration;
 use test_support::cluster::CitusCluster;
 use test_support::command::{CommandResult, wait_for_exit};
+use test_support::content::fill;
 use test_support::writers::fault;
-use test_support::{Client, EndOnDrop, Random, Server, eventually, setting, transact};
+use test_support::{Client, EndOnDrop, Random, Server, eventually, setting};
 
 /// A step is interrupted at most this long after it has begun.
 const DELAY_MILLISECONDS_MAX: u64 = 2500;
@@ -21,7 +22,8 @@ const DELAY_MILLISECONDS_MAX: u64 = 2500;
 const DOWN_MILLISECONDS_MAX: u64 = 3000;
 
 /// The number of partitions that are read in large pages.
-const PAGES: u64 = 8;
+const PAGES: usize = 8;
+const PAGE_ROWS: usize = 500;
 
 #[derive(Debug, Clone, Copy)]
 enum Victim {
@@ -116,27 +118,17 @@ impl<'c> Crowded<'c> {
     }
 }
 
-/// Reads large pages of several partitions through a server, so that there is enough load to balance even on a slow
-/// machine.
+/// Reads large pages through a server, so that there is enough load to balance even on a slow machine.
 fn read_pages(address: &str, is_over: &AtomicBool) {
     let mut client = Client::connect(address).unwrap();
-    let table = client.request("POST", "/Tables", &[], br#"{"TableName":"pages"}"#);
-    assert_eq!(table.status, 201, "{table:?}");
-    for (partition, hundred) in (0..PAGES).flat_map(|partition| (0..5).map(move |hundred| (partition, hundred))) {
-        let operations = (0..100).map(|row| {
-            let entity = json!({ "PartitionKey": partition.to_string(), "RowKey": (100 * hundred + row).to_string() });
-            let head = "POST /pages HTTP/1.1\r\nPrefer: return-no-content\r\nContent-Type: application/json";
-            format!("{head}\r\n\r\n{entity}")
-        });
-        transact(&mut client, &operations.collect::<Vec<_>>()).unwrap();
-    }
-    for page in 0_u64.. {
+    for page in 0.. {
         if is_over.load(Ordering::SeqCst) {
             return;
         }
-        let page = client.request("GET", &format!("/pages()?$filter=PartitionKey%20eq%20'{}'", page % PAGES), &[], b"");
+        let page =
+            client.request("GET", &format!("/pages()?$filter=PartitionKey%20eq%20'p{:05}'", page % PAGES), &[], b"");
         if fault(&page).is_none() {
-            assert_eq!(page.json()["value"].as_array().unwrap().len(), 500);
+            assert_eq!(page.json()["value"].as_array().unwrap().len(), PAGE_ROWS);
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -145,6 +137,7 @@ fn read_pages(address: &str, is_over: &AtomicBool) {
 /// Works while `harm` causes faults, with enough load to balance.
 fn work_during(servers: Vec<Server>, random: &mut Random, harm: impl FnOnce(&Watch<'_>, &mut Random)) {
     let address = servers[0].address.clone();
+    fill(&servers[0], "pages", PAGES, PAGE_ROWS);
     let mut load = Load::on(servers, random);
     load.work_during(|watch| {
         let is_over = AtomicBool::new(false);

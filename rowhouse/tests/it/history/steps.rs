@@ -79,8 +79,8 @@ fn balance(url: &str) -> Option<&'static str> {
 
 /// Moves or splits a shard of the partitions that a table has. Returns what was done, or `None` if the table is empty.
 ///
-/// No piece of a split stays on the node of the shard, as in the steps of the balancer: such a split can hang while
-/// there are writes.
+/// No piece of a split goes directly to the node of the shard, as in the steps of the balancer: such a split can hang
+/// while there are writes.
 pub(super) fn change_shards(
     cluster: &CitusCluster,
     database: &str,
