@@ -28,7 +28,12 @@ export async function clusterLoad(service) {
     load.steps.length === 0
       ? h("p", null, "No shard was moved or split.")
       : scrollableTable("Steps", ["Began", "Step", "Result"], steps(load)),
-    h("small", null, "A load of 1 keeps one processor core of the node busy. Waiting is the time that requests waited, in seconds per second."),
+    h(
+      "small",
+      null,
+      "A load of 1 keeps one processor core of the node busy. ",
+      "Waiting is the time that requests waited, in seconds per second.",
+    ),
   );
 }
 
