@@ -10,7 +10,8 @@ import { clusterLoad } from "./cluster-load.js";
 import { card, listEditor, loaded } from "./fields.js";
 import { accountSasForm, noKey } from "./sas-forms.js";
 
-/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Continuation } from "../core/responses.js" */
 /** @import { Entity } from "../core/edm.js" */
 /** @import { CorsRule, Logging, Metrics, Retention, ServiceProperties } from "../core/xml.js" */
 /** @import { Session } from "../session.js" */

@@ -3,7 +3,8 @@
 
 import { h, scrollableTable } from "../ui/dom.js";
 
-/** @import { ClusterLoad, LoadRates, TableService } from "../core/client.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { ClusterLoad, LoadRates } from "../core/responses.js" */
 
 const SHARDS_SHOWN = 10;
 const PARTITIONS_SHOWN = 10;

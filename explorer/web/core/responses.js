@@ -1,6 +1,30 @@
-// The headers of responses, and the parameters that continue a query.
+// What responses tell besides entities, and the parameters that continue a query.
 
-/** @import { Continuation } from "./client.js" */
+/** @typedef {{partitionKey: string, rowKey: string}} Continuation */
+/** @typedef {[string] | [string, string] | null} Bound */
+/**
+ * The server's report about a page: which key ranges it read, and how many entities it examined to return the page.
+ * `index` is the property whose index it read, if any.
+ * @typedef {{plan: string, ranges: {from: Bound, to: Bound}[], rangeCount: number, index?: string, examined: number,
+ *   returned: number, microseconds: number}} Explain
+ */
+/**
+ * @typedef {{explain: Explain | null, milliseconds: number, bytes: number, entities: number, requestId: string}} PageReport
+ */
+/**
+ * The load of something, per second. `load` is the estimated processor time, and `waiting` the time that requests waited,
+ * both in seconds.
+ * @typedef {{load: number, reads_per_second: number, writes_per_second: number, rows_per_second: number,
+ *   waiting: number}} LoadRates
+ */
+/**
+ * The load of a cluster (docs/extensions.md). Times are in Unix seconds.
+ * @typedef {{servers: number, advice: string, action: string,
+ *   nodes: {id: number, name: string, may_have_shards: boolean, shards: number, load: LoadRates}[],
+ *   shards: {id: number, first: number, last: number, node: number | null, load: LoadRates}[],
+ *   partitions: {account: string, table: string, partition: string, load: number}[],
+ *   steps: {began: number, step: string, ended: number | null, error: string | null}[]}} ClusterLoad
+ */
 
 /** @param {Continuation | null | undefined} next */
 export function tokensOf(next) {

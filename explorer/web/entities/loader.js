@@ -7,7 +7,8 @@ import { checkFilter } from "../query/filter-text.js";
 import { order } from "./changes.js";
 
 /** @import { Entity } from "../core/edm.js" */
-/** @import { Continuation, PageReport, TableService } from "../core/client.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Continuation, PageReport } from "../core/responses.js" */
 /** @import { Query } from "../query/query.js" */
 /** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */

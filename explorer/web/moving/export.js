@@ -12,7 +12,8 @@ import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { CsvWriter, writeLine } from "./formats.js";
 
-/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Continuation } from "../core/responses.js" */
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Progress } from "../ui/progress.js" */
 /** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */

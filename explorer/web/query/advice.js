@@ -7,7 +7,7 @@ import { countText, listText, numberText, sizeText } from "../core/words.js";
 import { ALL, indexCandidates, keyUse, POINT, RANGE } from "./key-use.js";
 import { parseFilter } from "./filter-text.js";
 
-/** @import { Bound, Explain, PageReport } from "../core/client.js" */
+/** @import { Bound, Explain, PageReport } from "../core/responses.js" */
 /** @import { Query } from "./query.js" */
 /** @import { KeyUse } from "./key-use.js" */
 

@@ -7,7 +7,7 @@ import { h, replaceChildren } from "../ui/dom.js";
 import { advise, costOf, duration, planName, rangeWords } from "./advice.js";
 import { EVERYTHING } from "./query.js";
 
-/** @import { PageReport } from "../core/client.js" */
+/** @import { PageReport } from "../core/responses.js" */
 /** @import { Advice, Cost, Words } from "./advice.js" */
 /** @import { Query } from "./query.js" */
 

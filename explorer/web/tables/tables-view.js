@@ -8,7 +8,8 @@ import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 
-/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Continuation } from "../core/responses.js" */
 /** @import { Session } from "../session.js" */
 /** @import { Progress } from "../ui/progress.js" */
 
