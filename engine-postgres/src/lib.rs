@@ -22,6 +22,7 @@
 mod balance;
 mod changes;
 mod connections;
+mod discovery;
 mod hash;
 mod heat;
 mod layout;
@@ -134,6 +135,7 @@ impl<C: Clock> Postgres<C> {
         })?;
         let mut tasks = vec![
             tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(discovery::add_nodes_at_intervals(Arc::clone(&shared))),
             tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
             tokio::spawn(requests::indexing::maintain_indexes(Arc::clone(&shared))),

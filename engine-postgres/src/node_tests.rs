@@ -3,6 +3,7 @@
 
 use super::{PostgresOptions, Settings};
 use crate::connections::pool::Lease;
+use crate::discovery::{Address, NOT_OF_THIS_CLUSTER, connect};
 use crate::hash::hash;
 use crate::{Engine, Postgres, TableKey};
 use engine::{Fault, ReadError, Scan};
@@ -136,6 +137,53 @@ async fn a_node_that_does_not_belong_to_the_cluster_gets_no_requests_although_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_in_the_url_is_used_while_it_has_shards() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = distributed(cluster).await;
+    let engine = open(cluster.url_of_several(&[1], &database), false).await;
+    let pool = &engine.shared.pool;
+    let becomes = async |expected: &[usize]| {
+        let expected = expected.iter().map(|node| format!("127.0.0.1:{}", cluster.port(*node))).collect::<Vec<_>>();
+        let names = || pool.nodes().iter().map(|node| node.name().to_owned()).collect::<Vec<_>>();
+        let began = Instant::now();
+        while names() != expected {
+            assert!(began.elapsed() < TIMEOUT, "{:?}", names());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    becomes(&[1, 2]).await;
+    let shards = pool.shards().unwrap();
+    for partition in partitions(20) {
+        let lease = pool.take_for(&partition).await.unwrap();
+        assert_eq!(Some(own_group(&lease).await), shards.group_of(hash(&partition)));
+        lease.return_to_pool();
+    }
+    assert!(pool.take_for_shards(&shards).await.unwrap().is_some());
+
+    cluster.sql(0, &database, &format!("SELECT citus_drain_node('127.0.0.1', {}, 'block_writes')", cluster.port(2)));
+    becomes(&[1]).await;
+    let lease = pool.take_for(b"any").await.unwrap();
+    assert_eq!(own_group(&lease).await, 1);
+    lease.return_to_pool();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_not_added_unless_it_finds_the_lease_of_the_server() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = distributed(cluster).await;
+    let engine = open(cluster.url_of_several(&[1], &database), false).await;
+    let address = |group| Address { group, host: "127.0.0.1".to_owned(), port: cluster.port(2).parse().unwrap() };
+    assert!(connect(&engine.shared, &address(2)).await.is_ok());
+    let error = connect(&engine.shared, &address(1)).await.err().unwrap();
+    assert_eq!(error, NOT_OF_THIS_CLUSTER, "the node belongs to another group");
+    // As if the address led to another cluster, in which another server holds the lease.
+    let other = open(cluster.all(&database), false).await;
+    engine.shared.slot().imitate(&other.shared.slot());
+    let error = connect(&engine.shared, &address(2)).await.err().unwrap();
+    assert_eq!(error, NOT_OF_THIS_CLUSTER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     let Some(cluster) = CitusCluster::start(2) else { return };
     let database = distributed(&cluster).await;
@@ -196,7 +244,7 @@ async fn connections_are_shared_fairly_among_equal_nodes() {
         let engine = Postgres::open(&options, SystemClock).await.unwrap();
         let mut leases = Vec::new();
         for _ in 0..each {
-            for node in engine.shared.pool.nodes() {
+            for node in &*engine.shared.pool.nodes() {
                 leases.push(node.take().await.unwrap());
             }
         }

@@ -2,12 +2,13 @@
 //!
 //! A URL usually leads to a single server that accepts writes, which this module treats as one node. With
 //! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request for
-//! one partition then goes to the node that stores the partition, provided that the node is known and responds.
+//! one partition then goes to the node that stores the partition, provided that the node is known and responds. Nodes
+//! with shards that the URL omits are added ([`crate::discovery`]).
 //!
 //! Invariants beyond those of [`crate::connections::node`]:
 //!
-//! 1. The number of open connections is at most the value of `--store-connections`, rounded up so that every node has
-//!    the same number and at least one.
+//! 1. The number of open connections to the nodes of the URL is at most the value of `--store-connections`, rounded up
+//!    so that every node has the same number and at least one. An added node has the same number.
 //! 2. Requests that must be forwarded to an unresponsive node use at most a quarter of the connections. These requests
 //!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
@@ -30,7 +31,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 pub(crate) struct Pool {
-    nodes: Vec<Arc<Node>>,
+    settings: Settings,
+    dialect: Dialect,
+    /// The maximum number of connections to each node.
+    connections_of_each: usize,
+    /// The nodes of the URL, followed by those that were added.
+    nodes: RwLock<Arc<[Arc<Node>]>>,
     /// The locations of partitions, if the database distributes them and there is a choice of nodes.
     shards: RwLock<Option<Arc<ShardMap>>>,
     has_shards: bool,
@@ -53,7 +59,10 @@ impl Pool {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
         Self {
-            nodes: nodes.collect(),
+            settings: settings.clone(),
+            dialect,
+            connections_of_each: each,
+            nodes: RwLock::new(nodes.collect()),
             shards: RwLock::default(),
             has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
             has_equal_nodes: settings.has_equal_nodes,
@@ -63,18 +72,36 @@ impl Pool {
         }
     }
 
-    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
-        &self.nodes
+    pub(crate) fn nodes(&self) -> Arc<[Arc<Node>]> {
+        Arc::clone(&self.nodes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the nodes of the URL.
+    pub(crate) fn url_nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes().iter().take(self.settings.nodes.len()).cloned().collect()
     }
 
     /// If there is only one node, it is not checked regularly.
     pub(crate) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
-        self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
+        self.url_nodes().into_iter().filter(|_| self.has_equal_nodes)
+    }
+
+    /// Creates a node that the URL omits. It gets no requests until [`Pool::set_added`] is called.
+    pub(crate) fn node_at(&self, host: &str, port: u16) -> Arc<Node> {
+        let node = self.settings.node_at(host, port);
+        Arc::new(Node::new(&self.settings, &node, self.dialect, self.connections_of_each))
+    }
+
+    /// Replaces the nodes that are not in the URL.
+    pub(crate) fn set_added(&self, added: impl IntoIterator<Item = Arc<Node>>) {
+        let nodes = self.url_nodes().into_iter().chain(added).collect();
+        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
     pub(crate) async fn explore(&self) {
         if self.has_equal_nodes {
-            for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
+            let nodes = self.nodes();
+            for (node, checked) in nodes.iter().zip(join_all(nodes.iter().map(|node| node.check())).await) {
                 if let Err(what) = checked {
                     tracing::warn!(
                         node = node.name(),
@@ -139,8 +166,9 @@ impl Pool {
 
     /// The node forwards the statements to the given groups.
     async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, AttemptError> {
-        // A node that the URL omits does not count as unreachable.
-        let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
+        let nodes = self.nodes();
+        // A node to which this server never had a connection does not count as unreachable.
+        let is_silent = |group| nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
         if !groups.into_iter().any(is_silent) {
             return self.take().await;
         }
@@ -151,33 +179,35 @@ impl Pool {
     }
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
-    /// its group. Returns `None` if, for some group, the URL contains no node or no node responds.
+    /// its group. Returns `None` if, for some group, no node is known or none responds.
     pub(crate) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
+        let nodes = self.nodes();
         let mut chosen = Vec::new();
         for group in shards.groups() {
-            let Some(at) = self.nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
+            let Some(at) = nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
                 return Ok(None);
             };
             chosen.push((at, group));
         }
         chosen.sort_unstable();
-        let leases = take_all(chosen.iter().filter_map(|(at, _)| self.nodes.get(*at))).await?;
+        let leases = take_all(chosen.iter().filter_map(|(at, _)| nodes.get(*at))).await?;
         Ok(Some(leases.into_iter().zip(chosen).map(|(lease, (_, group))| (lease, group)).collect()))
     }
 
-    fn any_node(&self) -> Result<&Arc<Node>, AttemptError> {
-        let up: Vec<_> = match self.nodes.as_slice() {
-            [_one] => Vec::new(),
-            nodes => nodes.iter().filter(|node| node.is_up()).collect(),
-        };
-        // If no node is known to respond, try any of them: the request then detects as soon as a check would that the
-        // node responds again.
-        let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
-        node.ok_or_else(|| AttemptError::Fault(Fault::Closed))
+    /// Prefers the nodes of the URL, because an added one may soon leave the cluster. If no node is known to respond,
+    /// tries one of the URL: the request then detects as soon as a check would that the node responds again.
+    fn any_node(&self) -> Result<Arc<Node>, AttemptError> {
+        let nodes = self.nodes();
+        let (of_url, added) = nodes.split_at(self.settings.nodes.len().min(nodes.len()));
+        let is_up = |node: &&Arc<Node>| node.is_up();
+        random(of_url.iter().filter(is_up))
+            .or_else(|| random(added.iter().filter(is_up)))
+            .or_else(|| random(of_url.iter()))
+            .ok_or_else(|| AttemptError::Fault(Fault::Closed))
     }
 
-    fn node_of(&self, group: i32) -> Option<&Arc<Node>> {
-        self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
+    fn node_of(&self, group: i32) -> Option<Arc<Node>> {
+        self.nodes().iter().find(|node| node.is_of(group) && node.is_up()).cloned()
     }
 
     pub(crate) fn shards(&self) -> Option<Arc<ShardMap>> {
@@ -204,10 +234,15 @@ impl Pool {
     }
 
     pub(crate) fn close(&self) {
-        for node in &self.nodes {
+        for node in &*self.nodes() {
             node.close();
         }
     }
+}
+
+fn random<'n>(nodes: impl Iterator<Item = &'n Arc<Node>> + Clone) -> Option<Arc<Node>> {
+    let chosen = random_below(nodes.clone().count());
+    nodes.map(Arc::clone).nth(chosen)
 }
 
 /// The connections are taken in the given order.

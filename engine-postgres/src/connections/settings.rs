@@ -119,11 +119,21 @@ impl Settings {
 
     /// Returns the settings for connections to one node of a cluster.
     pub(crate) fn of_node(&self, host: &str, port: u16) -> Self {
+        let node = self.node_at(host, port);
+        Self {
+            config: node.config.clone(),
+            tls: self.tls.clone(),
+            connect_time_max: node.connect_time_max,
+            place: place(&node.config),
+            nodes: vec![node],
+            has_equal_nodes: false,
+        }
+    }
+
+    pub(crate) fn node_at(&self, host: &str, port: u16) -> NodeSettings {
         let config = self.at(host, port);
         let connect_time_max = *config.get_connect_timeout().unwrap_or(&CONNECT_TIME_MAX) + LOGIN_TIME_MAX;
-        let place = place(&config);
-        let nodes = vec![NodeSettings { name: names(&config).join(","), config: config.clone(), connect_time_max }];
-        Self { config, tls: self.tls.clone(), connect_time_max, place, nodes, has_equal_nodes: false }
+        NodeSettings { name: names(&config).join(","), config, connect_time_max }
     }
 }
 

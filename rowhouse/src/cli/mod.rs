@@ -241,8 +241,8 @@ pub struct ServeArgs {
 
     /// Maximum number of concurrent connections to the --store database [default: 32]
     ///
-    /// Further requests wait for a connection. With load_balance_hosts=random, each node gets an equal share of the
-    /// connections, rounded up.
+    /// Further requests wait for a connection. With load_balance_hosts=random, each node in the URL gets an equal share
+    /// of the connections, rounded up, and other nodes of the cluster get the same number in addition.
     #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
     pub store_connections: Option<usize>,

@@ -5,6 +5,7 @@
 //! client libraries retry. No other error is allowed, and no acknowledged write may be lost.
 
 use super::shards;
+use super::shown::metrics;
 use crate::PROGRAM;
 use crate::printed_commands::{self, Machine, adapt};
 use serde_json::json;
@@ -181,6 +182,12 @@ fn write_during(balancer: &LoadBalancer, all: &mut [Written], work: impl FnOnce(
     });
 }
 
+/// Returns whether all servers use a node, which is not in their URL.
+fn are_connected(servers: &[Server], port: &str) -> bool {
+    let name = format!(r#"rowhouse_store_node_up{{node="127.0.0.1:{port}"}}"#);
+    servers.iter().all(|server| metrics(server).0.get(&name) == Some(&1.0))
+}
+
 fn check(server: &Server, all: &[Written]) {
     let mut client = server.client();
     for (number, written) in all.iter().enumerate() {
@@ -225,7 +232,8 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
         nodes.run("", &block);
     }
     let [serve] = blocks("Start the servers");
-    let serve = arguments(&nodes.adapt(&serve), "rowhouse serve");
+    let mut serve = arguments(&nodes.adapt(&serve), "rowhouse serve");
+    serve.extend(["--admin", "127.0.0.1:0"].map(str::to_owned));
     let mut servers = [(); 2].map(|()| PROGRAM.start(&as_strs(&serve)));
 
     let folder = PROGRAM.folder();
@@ -268,6 +276,7 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
         let has_shards = || (shards(&cluster, DATABASE, third) > 0).then_some(());
         eventually_within(MOVE_TIME_MAX, "a shard on the new worker", has_shards);
         println!("a shard was moved after {:?}", began.elapsed());
+        eventually("connections to the new worker", || are_connected(&servers, &cluster.port(third)).then_some(()));
         assert_eq!(progress("a move to the new worker"), before, "no request was repeated");
 
         let standby = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
@@ -287,6 +296,7 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
         cluster.kill(1);
         thread::sleep(Duration::from_secs(1));
         nodes.run(&standby, &adapt(&fail_over, &data));
+        eventually("connections to the promoted standby", || are_connected(&servers, &standby).then_some(()));
         let retried = progress("the failover");
 
         let with_standby = serve.iter().map(|word| word.replace(&nodes.ports["worker1"], &standby));

@@ -9,7 +9,7 @@ use test_support::{Server, eventually};
 
 const LOAD: &str = "/?restype=service&comp=balance";
 
-fn metrics(server: &Server) -> Page {
+pub(super) fn metrics(server: &Server) -> Page {
     let page = get(server, "/metrics");
     assert_eq!(page.status, 200);
     Page::read(text(&page))
