@@ -157,13 +157,17 @@ fn shards_move_to_added_workers_under_load() {
 }
 
 #[test]
-fn a_shard_with_all_the_load_is_split_over_the_workers() {
+fn a_shard_with_all_the_load_is_split_over_the_workers_although_the_balancer_dies() {
     let Some((cluster, database, store)) = cluster() else { return };
     cluster.sql(0, "postgres", &format!("ALTER DATABASE {database} SET citus.shard_count = 1"));
     let start = || {
         let balance = ["--balance", "auto", "--store-connections", "8"];
         PROGRAM.start(&[&["--store", &store, "--distribute"], &balance[..]].concat())
     };
+    // This server has no clients, and decides on steps: it holds the lease with the number 67 (`BALANCE_LEASE`).
+    let balancer = start();
+    let lease = "SELECT count(holder) FROM rowhouse_leases WHERE number = 67";
+    eventually("the lease", || (cluster.sql(0, &database, lease).trim() == "1").then_some(()));
     let mut load = Load::on((0..2).map(|_| start()).collect(), &mut Random::from_environment(SEED));
     load.work_during(|watch| {
         let nodes = "SELECT count(DISTINCT groupid) FROM pg_dist_placement JOIN pg_dist_shard USING (shardid) \
@@ -174,6 +178,10 @@ fn a_shard_with_all_the_load_is_split_over_the_workers() {
             eventually_within(10 * TIMEOUT, what, || (nodes() == nodes_now).then_some(()));
         };
         assert_eq!(nodes(), "1");
+        let has_begun = || cluster.sql(0, &database, steps::RUNNING).trim() == "1" || nodes() == "2";
+        eventually_within(10 * TIMEOUT, "the first step", || has_begun().then_some(()));
+        // Another server takes over.
+        balancer.kill9();
         balanced("pieces of the shard on both workers", "2");
         watch.wait_for_all_writers();
         cluster.add_worker(&database);

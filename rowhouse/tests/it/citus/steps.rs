@@ -66,7 +66,8 @@ struct Crowded<'c> {
 
 const PLACED: &str = "FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
      WHERE logicalrelid = 'rowhouse_entities'::regclass";
-const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
+/// Returns the number of running steps.
+pub(super) const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
      AND (query LIKE 'SELECT citus_move_shard_placement(%' OR query LIKE 'SELECT citus_split_shard_by%')";
 
 impl<'c> Crowded<'c> {
