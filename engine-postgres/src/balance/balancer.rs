@@ -9,13 +9,15 @@
 //!    and Citus removes what is left of it.
 //! 3. A step that failed stops the balancer for an hour, and so does the maximum number of steps an hour. Both are
 //!    recorded in the database, so they hold for all servers together.
-//! 4. A step that was interrupted, because its server or a node died, has no recorded end. It counts, but does not stop
+//! 4. A step that makes no progress is cancelled, and has failed.
+//! 5. A step that was interrupted, because its server or a node died, has no recorded end. It counts, but does not stop
 //!    the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
 
 use crate::StoreError;
 use crate::balance::average::Average;
 use crate::balance::reading::{PastStep, read_steps};
 use crate::balance::report::read_report;
+use crate::balance::stalled::wait_until_stalled;
 use crate::connections::attempt::{AttemptError, describe, jittered};
 use crate::connections::settings::Settings;
 use crate::schema::opening::on_coordinator;
@@ -25,6 +27,7 @@ use engine::LoadMonitor;
 use engine::load::Step;
 use engine::parts::monotonic;
 use model::Clock;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -40,6 +43,9 @@ const READ_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum number of times that a function is called if it ends in deadlocks, and the pause after each.
 const ATTEMPTS: u32 = 10;
 const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
+
+/// The failure of a step that was cancelled.
+const STALLED: &str = "it made no progress for a minute; a node may have been restarted";
 
 /// Ends when the session ends.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('rowhouse balance', 0))";
@@ -205,13 +211,29 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     client.execute(FORGET, &[]).await.map_err(error)?;
     client.execute(BEGIN, &[&began, &text]).await.map_err(error)?;
     tracing::info!(step = text, "balancing the load of the nodes");
-    let taken = perform(client, step).await;
-    let failure = taken.as_ref().err().map(describe);
+    let (taken, is_stalled) = Box::pin(perform_unless_stalled(client, step, settings)).await;
+    let failure = taken.as_ref().err().map(|error| if is_stalled { STALLED.to_owned() } else { describe(error) });
     let recorded = client.execute(END, &[&began, &failure]).await;
     session.close().await;
     match failure {
         None => recorded.map(|_| Taken::Completed).map_err(error),
         Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
+    }
+}
+
+/// Performs a step, and cancels it if it makes no progress. Also returns whether it was cancelled.
+async fn perform_unless_stalled(client: &Client, step: &Step, settings: &Settings) -> (Result<(), Error>, bool) {
+    let mut performed = pin!(perform(client, step));
+    let mut is_stalled = false;
+    loop {
+        tokio::select! {
+            performed = &mut performed => return (performed, is_stalled),
+            () = wait_until_stalled(settings) => {
+                is_stalled = true;
+                // If this fails, it is repeated.
+                let _cancelled = client.cancel_token().cancel_query(settings.tls.clone()).await;
+            }
+        }
     }
 }
 
