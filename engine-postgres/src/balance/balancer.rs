@@ -10,8 +10,8 @@
 //! 3. A step that failed stops the balancer for an hour, and so does the maximum number of steps an hour. Both are
 //!    recorded in the database, so they hold for all servers together.
 //! 4. A step that makes no progress is cancelled, and has failed.
-//! 5. A step that was interrupted, because its server or a node died, has no recorded end. It counts, but does not stop
-//!    the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
+//! 5. A step has no recorded end if its server died, or if a node was still down when it ended. It counts, but does not
+//!    stop the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
 
 use crate::StoreError;
 use crate::balance::average::Average;
@@ -43,6 +43,9 @@ const READ_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum number of times that a function is called if it ends in deadlocks, and the pause after each.
 const ATTEMPTS: u32 = 10;
 const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
+/// The maximum number of attempts to record the end of a step, and the pause after each.
+const END_ATTEMPTS: u32 = 5;
+const END_PAUSE: Duration = Duration::from_secs(1);
 
 /// The failure of a step that was cancelled.
 const STALLED: &str = "it made no progress for a minute; a node may have been restarted";
@@ -213,12 +216,23 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     tracing::info!(step = text, "balancing the load of the nodes");
     let (taken, is_stalled) = Box::pin(perform_unless_stalled(client, step, settings)).await;
     let failure = taken.as_ref().err().map(|error| if is_stalled { STALLED.to_owned() } else { describe(error) });
-    let recorded = client.execute(END, &[&began, &failure]).await;
+    let recorded = record_end(client, began, failure.as_deref()).await;
     session.close().await;
     match failure {
-        None => recorded.map(|_| Taken::Completed).map_err(error),
+        None => recorded.map(|()| Taken::Completed).map_err(error),
         Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
     }
+}
+
+/// Records the end of a step. The first attempts can fail because a node has been restarted since.
+async fn record_end(client: &Client, began: SystemTime, failure: Option<&str>) -> Result<(), Error> {
+    for _ in 1..END_ATTEMPTS {
+        if client.execute(END, &[&began, &failure]).await.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(END_PAUSE).await;
+    }
+    client.execute(END, &[&began, &failure]).await.map(drop)
 }
 
 /// Performs a step, and cancels it if it makes no progress. Also returns whether it was cancelled.
