@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
 
+/// The number of shards on two workers.
+const SHARDS: u32 = 4;
+
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     Some(open_database(Cluster::shared()?.database(), false, clock))
 }
 
 fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     let cluster = CitusCluster::shared()?;
-    Some(open_database(cluster.workers(&cluster.database()), true, clock))
+    Some(open_database(cluster.workers(&cluster.database_with_shards(SHARDS)), true, clock))
 }
 
 fn open_postgres_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
@@ -24,7 +27,7 @@ fn open_postgres_with_changes(clock: ManualClock) -> Option<(Postgres<ManualCloc
 
 fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
     let cluster = CitusCluster::shared()?;
-    Some(open_with_changes(cluster.workers(&cluster.database()), true, clock))
+    Some(open_with_changes(cluster.workers(&cluster.database_with_shards(SHARDS)), true, clock))
 }
 
 fn open_with_changes(

@@ -158,8 +158,9 @@ fn shards_move_to_added_workers_under_load() {
 
 #[test]
 fn a_shard_with_all_the_load_is_split_over_the_workers_although_the_balancer_dies() {
-    let Some((cluster, database, store)) = cluster() else { return };
-    cluster.sql(0, "postgres", &format!("ALTER DATABASE {database} SET citus.shard_count = 1"));
+    let Some(cluster) = CitusCluster::start(2) else { return };
+    let database = cluster.database_with_shards(1);
+    let store = cluster.workers(&database);
     let start = || {
         let balance = ["--balance", "auto", "--store-connections", "8"];
         PROGRAM.start(&[&["--store", &store, "--distribute"], &balance[..]].concat())

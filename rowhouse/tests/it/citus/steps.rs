@@ -73,8 +73,7 @@ pub(super) const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE st
 impl<'c> Crowded<'c> {
     /// Creates a database with so many shards, and starts a server with each of several lists of options.
     fn new(cluster: &'c CitusCluster, shards: u32, options: &[&[&str]]) -> (Self, Vec<Server>) {
-        let database = cluster.database();
-        cluster.sql(0, "postgres", &format!("ALTER DATABASE {database} SET citus.shard_count = {shards}"));
+        let database = cluster.database_with_shards(shards);
         let store = cluster.workers(&database);
         let usual = ["--store", &store, "--distribute", "--store-connections", "8"];
         let servers = options.iter().map(|options| PROGRAM.start(&[&usual, *options].concat())).collect();

@@ -22,9 +22,8 @@ const BALANCER: u64 = 3;
 #[test]
 fn servers_on_citus_are_strictly_serializable_while_shards_are_moved_and_split() {
     let Some(cluster) = CitusCluster::start(3) else { return };
-    let database = cluster.database();
     // With few shards, the clients use all of them, and each step concerns a large part of the operations.
-    cluster.sql(0, "postgres", &format!("ALTER DATABASE {database} SET citus.shard_count = 4"));
+    let database = cluster.database_with_shards(4);
     let url = cluster.workers(&database);
     let arguments = ["--store", &url, "--distribute", "--store-connections", "8"];
     let servers: Vec<Server> = (0..SERVERS).map(|_| PROGRAM.start(&arguments)).collect();
