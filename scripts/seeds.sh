@@ -12,5 +12,5 @@ for _ in $(seq "${1:-100}"); do
     cargo test --quiet --locked --package rowhouse-engine-embedded-schedules
     cargo test --quiet --locked --package rowhouse-engine-postgres --test it -- model_test::
     cargo test --quiet --locked --package rowhouse-tables --test it -- \
-        files:: copy:: backup:: consistency:: database:: failover:: crash:: soak::
+        files:: copy:: backup:: consistency:: database:: failover:: crash::
 done

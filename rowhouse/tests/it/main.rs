@@ -42,7 +42,6 @@ mod rehearsal;
 mod sandbox;
 mod secondary;
 mod slow_senders;
-mod soak;
 mod standby;
 mod structure;
 mod test_controls;

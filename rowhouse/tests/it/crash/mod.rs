@@ -18,6 +18,7 @@ mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
 mod slow_reads;
+mod soak;
 mod standby;
 mod timeline;
 

@@ -3,10 +3,6 @@
 //! models.
 //!
 //! `ROWHOUSE_SOAK_SECONDS` sets the duration; `scripts/soak.sh` runs the test for an hour on a release build.
-//!
-//! Linux only, as its parts are.
-
-#![cfg(target_os = "linux")]
 
 mod accounts;
 mod load;
