@@ -5,13 +5,15 @@ use super::{PostgresOptions, Settings};
 use crate::connections::pool::Lease;
 use crate::discovery::{Address, NOT_OF_THIS_CLUSTER, connect};
 use crate::hash::hash;
+use crate::schema::function::STAY_CONDITION;
 use crate::{Engine, Postgres, TableKey};
 use engine::{Fault, ReadError, Scan};
-use engine_contract::support::CollectingSink;
+use engine_contract::support::{self, CollectingSink};
 use futures_util::future::join_all;
 use model::clock::SystemClock;
 use model::{AccountName, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
@@ -134,6 +136,87 @@ async fn a_node_that_does_not_belong_to_the_cluster_gets_no_requests_although_it
     let engine = open(cluster.workers(&database), false).await;
     let is_up: Vec<_> = engine.shared.pool.nodes().iter().map(|node| node.is_up()).collect();
     assert_eq!(is_up, [true, false]);
+}
+
+/// A changeset that waits for a lock of an entity must not examine the old copy of the shard and write to the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_is_not_moved_while_a_changeset_examines_its_entities() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = cluster.database_with_shards(1);
+    open(cluster.coordinator(&database), true).await;
+    let sql = |statement: &str| cluster.sql(0, &database, statement).trim().to_owned();
+    let placed = "FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid) \
+                  WHERE logicalrelid = 'rowhouse_entities'::regclass";
+    let source = if sql(&format!("SELECT nodeport {placed}")) == cluster.port(1) { 1 } else { 2 };
+    let [at_source, at_target] = [source, 3 - source].map(|node| cluster.url_of(node, &database));
+    let (engine, other) = (open(at_source, false).await, open(at_target, false).await);
+    let table = support::table("Moved");
+    engine.create_table(&table).await.unwrap();
+    let rows = ["a", "b"];
+    let inserts = Transaction::new(rows.iter().map(|row| support::insert("p", row, 1)).collect()).unwrap();
+    let written = engine.commit(&table, inserts).await.unwrap();
+    let expected = support::if_match(support::stamp(written[0]));
+
+    let lock = engine.shared.pool.take().await.unwrap();
+    let partition = sql("SELECT encode(partition, 'hex') FROM rowhouse_entities LIMIT 1");
+    let lock_rows = format!("BEGIN; SELECT 1 FROM rowhouse_entities WHERE partition = '\\x{partition}' FOR UPDATE");
+    lock.batch_execute(&lock_rows).await.unwrap();
+    let replace = |row: &str| Mutation::Replace {
+        key: support::key("p", row),
+        properties: support::properties(&[("Value", 2)]),
+        condition: expected.clone(),
+    };
+    let changeset = Transaction::new(rows.iter().map(|row| replace(row)).collect()).unwrap();
+    let moved = format!(
+        "SELECT citus_move_shard_placement(shardid, nodeid, \
+         (SELECT nodeid FROM pg_dist_node WHERE nodeport = {}), 'block_writes') {placed}",
+        cluster.port(3 - source)
+    );
+    let is_moved = AtomicBool::new(false);
+    let (replaced, (), overwritten, ()) = tokio::join!(
+        engine.commit(&table, changeset),
+        async {
+            // The changeset waits for the lock by then.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (cluster, database) = (cluster, database.clone());
+            tokio::task::spawn_blocking(move || cluster.sql(0, &database, &moved)).await.unwrap();
+            is_moved.store(true, Ordering::SeqCst);
+        },
+        async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            other.commit(&table, Transaction::single(support::upsert("p", "a", 3))).await
+        },
+        async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(!is_moved.load(Ordering::SeqCst), "the shard was moved although a changeset examines its entities");
+            lock.batch_execute("COMMIT").await.unwrap();
+        },
+    );
+    assert!(replaced.is_ok() && overwritten.is_ok(), "{replaced:?}, {overwritten:?}");
+    let found = engine.get(&table, &support::key("p", "a")).await.unwrap().unwrap();
+    assert_eq!(support::value(&found), 3, "the changeset, which was conditional, came first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outdated_functions_are_replaced_on_all_nodes() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = distributed(cluster).await;
+    let sources = |node| {
+        let sources =
+            "SELECT prosrc FROM pg_proc WHERE proname IN ('rowhouse_commit', 'rowhouse_add_entries') ORDER BY proname";
+        cluster.sql(node, &database, sources)
+    };
+    let current = sources(0);
+    assert_eq!(current.matches(STAY_CONDITION).count(), 2, "{current}");
+    let outdated = "CREATE OR REPLACE FUNCTION rowhouse_add_entries(_partition bytea, _table bigint, _generation bigint, \
+         _rows bytea[], _stamps bytea[], _entry_rows bytea[], _entry_indexes bigint[], _entry_values bytea[]) \
+         RETURNS void LANGUAGE plpgsql AS 'BEGIN END'";
+    cluster.sql(0, &database, outdated);
+    assert_ne!(sources(1), current);
+    open(cluster.workers(&database), false).await;
+    for node in 0..3 {
+        assert_eq!(sources(node), current);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,6 +36,7 @@ BEGIN
         END IF;
         _is_done := FOUND;
     ELSE
+        {stay}
         SELECT array_agg(l.row), array_agg(l.stamp) INTO _present, _stamps FROM
             (SELECT row, substring(record FROM 2 FOR 8) AS stamp FROM {entities}
              WHERE partition = _partition AND row = ANY(_rows) ORDER BY row FOR UPDATE) AS l;

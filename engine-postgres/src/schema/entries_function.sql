@@ -9,6 +9,7 @@ DECLARE
     _old_indexes bigint[];
     _old_values bytea[];
 BEGIN
+    {stay}
     SELECT array_agg(l.row), array_agg(l.stamp) INTO _present, _present_stamps FROM
         (SELECT row, substring(record FROM 2 FOR 8) AS stamp FROM {entities}
          WHERE partition = _partition AND row = ANY(_rows) ORDER BY row FOR UPDATE) AS l;

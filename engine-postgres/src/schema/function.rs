@@ -11,8 +11,9 @@
 //! Invariants:
 //!
 //! 1. **No decision is based on data that may change.** A single change is decided in the statement that makes it.
-//!    Several changes lock the existing entities in key order before examining them. A missing entity is stored by an
-//!    `INSERT`. If the key has been inserted since, the `INSERT` fails, and so does the whole call.
+//!    Several changes lock the existing entities in key order before examining them; on Citus, they first make sure
+//that !    the shard is not moved in between. A missing entity is stored by an !    `INSERT`. If the key has been
+//inserted since, the `INSERT` fails, and so does the whole call.
 //! 2. **The Timestamp of an existing entity increases.** A record never replaces a record whose Timestamp is the same
 //!    or later.
 //! 3. **The changes fit the settings of the table.** The caller passes the generation of the settings that it took into
@@ -61,6 +62,15 @@ pub(crate) const SIGNATURES: [&str; 2] = [
     "rowhouse_add_entries(bytea, bigint, bigint, bytea[], bytea[], bytea[], bigint[], bytea[])",
 ];
 
+/// Keeps the shard where it is until the end of the transaction, or waits until it has been moved. It changes nothing.
+///
+/// While Citus moves a shard, it blocks writes, but a `SELECT FOR UPDATE` still locks the old copy. The writes that
+/// follow wait and then go to the new copy, which another transaction may have changed since.
+const STAY: &str = "UPDATE {entities} SET record = record WHERE partition = _partition AND {never};";
+/// A condition that no entity meets, and that does not look false to the planner. Functions on Citus that do not
+/// contain it are outdated.
+pub(crate) const STAY_CONDITION: &str = "row < ''::bytea";
+
 /// Inserts those entries that do not exist.
 const INSERT_ENTRIES: &str = "SELECT array_agg(n.row), array_agg(n.index_id), array_agg(n.value)
         INTO _entry_rows, _entry_indexes, _entry_values FROM
@@ -87,6 +97,8 @@ const CHECK_CATALOG: &str =
 pub(crate) fn definitions(names: &Names) -> [String; 2] {
     [include_str!("commit_function.sql"), include_str!("entries_function.sql")].map(|function| {
         function
+            .replace("{stay}", if names.is_distributed { STAY } else { "" })
+            .replace("{never}", STAY_CONDITION)
             .replace("{insert_entries}", INSERT_ENTRIES)
             .replace("{check_catalog}", CHECK_CATALOG)
             .replace("{schema}", &names.schema)

@@ -116,9 +116,12 @@ fn fourth(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// Returns whether the entities and the entries of indexes are distributed. The entries are the last to be distributed.
+/// Returns whether the entities are distributed, and whether the entries of indexes and the current functions are. They
+/// are distributed last.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
-     EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_index_entries'))";
+     EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_index_entries')) \
+     AND (SELECT count(*) = cardinality($1::text[]) FROM unnest($1::text[]) AS s JOIN pg_proc ON oid = to_regprocedure(s) \
+          WHERE strpos(prosrc, $2::text) > 0)";
 
 pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
@@ -230,7 +233,7 @@ pub(crate) async fn is_current(client: &Client) -> Result<bool, Error> {
 /// Returns whether the tables must be distributed but are not: either the option requests distribution, or an earlier
 /// version distributed the tables.
 pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
-    let row = client.query_one(DISTRIBUTED, &[]).await?;
+    let row = client.query_one(DISTRIBUTED, &[&function::SIGNATURES.as_slice(), &function::STAY_CONDITION]).await?;
     let (entities, entries): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     Ok((is_asked_for || entities) && !entries)
 }
