@@ -12,8 +12,8 @@
 //!
 //! 1. **No decision is based on data that may change.** A single change is decided in the statement that makes it.
 //!    Several changes lock the existing entities in key order before examining them; on Citus, they first make sure
-//that !    the shard is not moved in between. A missing entity is stored by an !    `INSERT`. If the key has been
-//inserted since, the `INSERT` fails, and so does the whole call.
+//!    that the shard is not moved in between. A missing entity is stored by an `INSERT`. If the key has been inserted
+//!    since, the `INSERT` fails, and so does the whole call.
 //! 2. **The Timestamp of an existing entity increases.** A record never replaces a record whose Timestamp is the same
 //!    or later.
 //! 3. **The changes fit the settings of the table.** The caller passes the generation of the settings that it took into
