@@ -13,11 +13,11 @@ use futures_util::future::join_all;
 use model::clock::SystemClock;
 use model::{AccountName, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
-use test_support::{Random, TIMEOUT};
+use test_support::{Random, TIMEOUT, eventually};
 
 type TestEngine = Postgres<SystemClock>;
 
@@ -149,7 +149,7 @@ async fn a_shard_is_not_moved_while_a_changeset_examines_its_entities() {
                   WHERE logicalrelid = 'rowhouse_entities'::regclass";
     let source = if sql(&format!("SELECT nodeport {placed}")) == cluster.port(1) { 1 } else { 2 };
     let [at_source, at_target] = [source, 3 - source].map(|node| cluster.url_of(node, &database));
-    let (engine, other) = (open(at_source, false).await, open(at_target, false).await);
+    let (engine, other) = (Arc::new(open(at_source, false).await), Arc::new(open(at_target, false).await));
     let table = support::table("Moved");
     engine.create_table(&table).await.unwrap();
     let rows = ["a", "b"];
@@ -172,26 +172,27 @@ async fn a_shard_is_not_moved_while_a_changeset_examines_its_entities() {
          (SELECT nodeid FROM pg_dist_node WHERE nodeport = {}), 'block_writes') {placed}",
         cluster.port(3 - source)
     );
-    let is_moved = AtomicBool::new(false);
-    let (replaced, (), overwritten, ()) = tokio::join!(
-        engine.commit(&table, changeset),
-        async {
-            // The changeset waits for the lock by then.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let (cluster, database) = (cluster, database.clone());
-            tokio::task::spawn_blocking(move || cluster.sql(0, &database, &moved)).await.unwrap();
-            is_moved.store(true, Ordering::SeqCst);
-        },
-        async {
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            other.commit(&table, Transaction::single(support::upsert("p", "a", 3))).await
-        },
-        async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            assert!(!is_moved.load(Ordering::SeqCst), "the shard was moved although a changeset examines its entities");
-            lock.batch_execute("COMMIT").await.unwrap();
-        },
-    );
+    let commit = |engine: &Arc<TestEngine>, transaction| {
+        let (engine, table) = (Arc::clone(engine), table.clone());
+        tokio::spawn(async move { engine.commit(&table, transaction).await })
+    };
+    let waiting = || {
+        let waiting = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) \
+                       WHERE datname = current_database() AND NOT granted";
+        cluster.sql(source, &database, waiting).trim().parse::<u32>().unwrap()
+    };
+    let replaced = commit(&engine, changeset);
+    eventually("the wait of the changeset", || (waiting() == 1).then_some(()));
+    let mover = {
+        let database = database.clone();
+        thread::spawn(move || cluster.sql(0, &database, &moved))
+    };
+    eventually("the wait of the move", || (waiting() == 2 || mover.is_finished()).then_some(()));
+    assert!(!mover.is_finished(), "the shard was moved although a changeset examines its entities");
+    let overwritten = commit(&other, Transaction::single(support::upsert("p", "a", 3)));
+    lock.batch_execute("COMMIT").await.unwrap();
+    let (replaced, overwritten) = (replaced.await.unwrap(), overwritten.await.unwrap());
+    mover.join().unwrap();
     assert!(replaced.is_ok() && overwritten.is_ok(), "{replaced:?}, {overwritten:?}");
     let found = engine.get(&table, &support::key("p", "a")).await.unwrap().unwrap();
     assert_eq!(support::value(&found), 3, "the changeset, which was conditional, came first");
