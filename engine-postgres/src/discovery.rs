@@ -46,13 +46,16 @@ impl Address {
         Ok(Self { group: column(row, 0)?, host: column(row, 1)?, port })
     }
 
+    fn is_of(&self, node: &Node) -> bool {
+        node.is_of(self.group) && node.name() == self.name()
+    }
+
     fn name(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }
 
 struct AddedNode {
-    group: i32,
     node: Arc<Node>,
     watcher: AbortHandle,
 }
@@ -79,18 +82,15 @@ pub(crate) async fn add_nodes_at_intervals<C: Clock>(shared: Arc<PostgresState<C
 impl AddedNodes {
     async fn update<C: Clock>(&mut self, shared: &PostgresState<C>) -> Result<(), AttemptError> {
         let missing = missing_nodes(shared).await?;
-        let count = self.nodes.len();
         self.nodes.retain(|added| {
-            let is_missing = |address: &Address| address.group == added.group && address.name() == added.node.name();
-            let is_needed = missing.iter().any(is_missing);
+            let is_needed = missing.iter().any(|address| address.is_of(&added.node));
             if !is_needed {
                 tracing::info!(node = added.node.name(), "a database node that is not in the URL is no longer used");
                 added.watcher.abort();
             }
             is_needed
         });
-        let mut has_changed = self.nodes.len() != count;
-        let new = missing.iter().filter(|address| self.nodes.iter().all(|added| added.group != address.group));
+        let new = missing.iter().filter(|address| !self.nodes.iter().any(|added| address.is_of(&added.node)));
         let connected = new.map(async |address| (address, connect(shared, address).await));
         for (address, connected) in join_all(connected).await {
             match connected {
@@ -98,8 +98,7 @@ impl AddedNodes {
                     tracing::info!(node = node.name(), "a database node that is not in the URL is used from now on");
                     self.reported.remove(node.name());
                     let watcher = self.watchers.spawn(Arc::clone(&node).watch());
-                    self.nodes.push(AddedNode { group: address.group, node, watcher });
-                    has_changed = true;
+                    self.nodes.push(AddedNode { node, watcher });
                 }
                 Err(what) => {
                     if self.reported.insert(address.name()) {
@@ -113,9 +112,7 @@ impl AddedNodes {
                 }
             }
         }
-        if has_changed {
-            shared.pool.set_added(self.nodes.iter().map(|added| Arc::clone(&added.node)));
-        }
+        shared.pool.set_added(self.nodes.iter().map(|added| Arc::clone(&added.node)));
         Ok(())
     }
 }

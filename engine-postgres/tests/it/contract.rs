@@ -10,7 +10,7 @@ use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
 
 /// The number of shards on two workers.
-const SHARDS: u32 = 4;
+pub(crate) const SHARDS: u32 = 4;
 
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     Some(open_database(Cluster::shared()?.database(), false, clock))

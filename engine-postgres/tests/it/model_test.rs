@@ -38,6 +38,6 @@ async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_citus_answers_as_the_memory_engine() {
     let Some(cluster) = CitusCluster::shared() else { return };
-    let url = cluster.workers(&cluster.database_with_shards(4));
+    let url = cluster.workers(&cluster.database_with_shards(crate::contract::SHARDS));
     answers_as_the_memory_engine(DatabaseOpener { url, distribute: true }).await;
 }
