@@ -40,12 +40,11 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const OBSERVATIONS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(3600);
 const READ_TIME_MAX: Duration = Duration::from_secs(10);
-/// The maximum number of times that a function is called if it ends in deadlocks, and the pause after each.
+/// The maximum number of times that a function is called if it ends in deadlocks.
 const ATTEMPTS: u32 = 10;
-const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum number of attempts to record the end of a step, and the pause after each.
+/// The maximum number of attempts to record the end of a step.
 const END_ATTEMPTS: u32 = 5;
-const END_PAUSE: Duration = Duration::from_secs(1);
+const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The failure of a step that was cancelled.
 const STALLED: &str = "it made no progress for a minute; a node may have been restarted";
@@ -216,23 +215,13 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     tracing::info!(step = text, "balancing the load of the nodes");
     let (taken, is_stalled) = Box::pin(perform_unless_stalled(client, step, settings)).await;
     let failure = taken.as_ref().err().map(|error| if is_stalled { STALLED.to_owned() } else { describe(error) });
-    let recorded = record_end(client, began, failure.as_deref()).await;
+    // The first attempts can fail because a node has been restarted since.
+    let recorded = repeat(client, END, &[&began, &failure], END_ATTEMPTS, |_| true).await;
     session.close().await;
     match failure {
         None => recorded.map(|()| Taken::Completed).map_err(error),
         Some(failure) => Err(StoreError::new(format!("could not {text}: {failure}"))),
     }
-}
-
-/// Records the end of a step. The first attempts can fail because a node has been restarted since.
-async fn record_end(client: &Client, began: SystemTime, failure: Option<&str>) -> Result<(), Error> {
-    for _ in 1..END_ATTEMPTS {
-        if client.execute(END, &[&began, &failure]).await.is_ok() {
-            return Ok(());
-        }
-        tokio::time::sleep(END_PAUSE).await;
-    }
-    client.execute(END, &[&began, &failure]).await.map(drop)
 }
 
 /// Performs a step, and cancels it if it makes no progress. Also returns whether it was cancelled.
@@ -275,15 +264,25 @@ async fn perform(client: &Client, step: &Step) -> Result<(), Error> {
 /// Calls a function of Citus, and repeats it if it was rolled back by a deadlock. Tables that are created and deleted
 /// lock the catalog, which a new node needs.
 async fn execute(client: &Client, function: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), Error> {
-    for _ in 1..ATTEMPTS {
-        match client.query(function, parameters).await {
-            Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
-                tokio::time::sleep(jittered(DEADLOCK_PAUSE)).await;
-            }
+    let is_deadlock = |error: &Error| error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED);
+    repeat(client, function, parameters, ATTEMPTS, is_deadlock).await
+}
+
+/// Executes a statement, and repeats it after the errors that `may_repeat` selects.
+async fn repeat(
+    client: &Client,
+    statement: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+    attempts: u32,
+    may_repeat: impl Fn(&Error) -> bool,
+) -> Result<(), Error> {
+    for _ in 1..attempts {
+        match client.execute(statement, parameters).await {
+            Err(error) if may_repeat(&error) => tokio::time::sleep(jittered(ATTEMPT_PAUSE)).await,
             other => return other.map(drop),
         }
     }
-    client.query(function, parameters).await.map(drop)
+    client.execute(statement, parameters).await.map(drop)
 }
 
 #[cfg(test)]
