@@ -18,10 +18,12 @@ pub mod proxy;
 pub mod writers;
 
 mod client;
+mod port;
 mod random;
 mod server;
 
 pub use client::{ACCOUNT, Account, Client, KEY, Response, head, statuses, transact};
+pub use port::ReservedPort;
 pub use random::Random;
 pub use server::{Program, Server};
 

@@ -3,7 +3,6 @@
 use crate::PROGRAM;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use test_support::Client;
 use test_support::cluster::Cluster;
+use test_support::{Client, ReservedPort};
 
 /// The lease, in seconds.
 const LEASE: u64 = 6;
@@ -128,10 +127,6 @@ fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 /// Inserts entities for a while, and remembers those that were acknowledged.
 fn write(machine: &Machine<'_>, next: &mut u32, acknowledged: &mut BTreeSet<u32>) {
     let began = Instant::now();
@@ -175,17 +170,19 @@ fn the_standby_takes_over_and_the_former_primary_comes_back() {
     let path = format!("{program}:{}:{}", cluster.programs(), std::env::var("PATH").unwrap());
     let place = Place { folder: tempfile::tempdir().unwrap(), database: cluster.database(), path };
     fs::write(place.folder.path().join("token"), "0123456789abcdef0123456789abcdef\n").unwrap();
-    let [address, peer] = [(); 2].map(|()| free_address());
-    let machine = |name, address: &str, peer: &str| Machine {
+    // The servers are started again at the same addresses.
+    let ports = [(); 4].map(|()| ReservedPort::new());
+    let [address, peer, admin, admin_of_peer] = ports.each_ref().map(ReservedPort::address);
+    let machine = |name, address: &str, peer: &str, admin: &str| Machine {
         place: &place,
         name,
         address: address.to_owned(),
         peer: peer.to_owned(),
-        admin: free_address(),
+        admin: admin.to_owned(),
         script: None,
     };
-    let mut one = machine("one", &address, &peer);
-    let mut other = machine("other", &peer, &address);
+    let mut one = machine("one", &address, &peer, &admin);
+    let mut other = machine("other", &peer, &address, &admin_of_peer);
     let (mut next, mut acknowledged) = (0, BTreeSet::new());
     one.start(&["--begin"]);
     eventually("a table", WAIT_MAX, || one.request("POST", "/Tables", r#"{"TableName":"rows"}"#) == Some(201));

@@ -7,14 +7,13 @@ use crate::history::clock::Clocks;
 use crate::printed_commands::{self, Machine, adapt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::Cluster;
 use test_support::content::{create_table, exact_snapshot, fill_with_everything, put};
 use test_support::writers::fault;
-use test_support::{Client, EndOnDrop, Response, Server, TIMEOUT, eventually};
+use test_support::{Client, EndOnDrop, ReservedPort, Response, Server, TIMEOUT, eventually};
 
 /// Settings of servers that `pg_ctl` starts, which the script of the tests passes on the command line otherwise.
 const LOCAL: &str = "\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n";
@@ -236,8 +235,8 @@ fn servers_and_readers_of_the_feed_continue_on_a_promoted_replica() {
     let [set_up, promote] = blocks(SECTION_OF_REPLICAS, "sh");
     let Some(cluster) = Cluster::start_once(LOCAL) else { return };
     let (machine, database) = (machine_of(&cluster), cluster.database());
-    let (primary, replica) = (port(&database), TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
-    let replica = replica.to_string();
+    let (primary, reserved) = (port(&database), ReservedPort::new());
+    let replica = reserved.number().to_string();
     let (hosts, name) = database.rsplit_once('/').unwrap();
     let url = format!("{hosts},127.0.0.1:{replica}/{name}?target_session_attrs=read-write");
     let servers = [(); 2].map(|()| PROGRAM.start(&["--store", &url, "--keep-log", "1h"]));

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::{self, JoinHandle};
-use test_support::TIMEOUT;
+use test_support::{ReservedPort, TIMEOUT};
 
 /// Runs the command. Returns whether it found a ready server, and its output. The timeout is set to its maximum unless
 /// an argument sets it.
@@ -36,7 +36,9 @@ fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
 
 #[test]
 fn a_server_is_found_by_the_options_it_was_started_with() {
-    let server = PROGRAM.start(&["--in-memory"]);
+    // Nothing else listens there when the server has stopped.
+    let port = ReservedPort::new();
+    let server = PROGRAM.start(&["--in-memory", "--listen", &port.address()]);
     let (good, said) = health(&["--listen", &server.address], &[]);
     assert!(good && said.contains("responds"), "{said}");
     assert!(health(&[], &[("ROWHOUSE_LISTEN", &server.address)]).0);
@@ -46,9 +48,8 @@ fn a_server_is_found_by_the_options_it_was_started_with() {
     let file = folder.path().join("rowhouse.toml");
     fs::write(&file, format!("listen = \"{}\"\nquery-seconds = 3\n", server.address)).unwrap();
     assert!(health(&[], &[("ROWHOUSE_CONFIG", file.to_str().unwrap())]).0);
-    let address = server.address.clone();
     assert!(server.stop().0.success());
-    let (good, said) = health(&["--listen", &address], &[]);
+    let (good, said) = health(&["--listen", &port.address()], &[]);
     assert!(!good && said.contains("nothing is listening"), "{said}");
 }
 
@@ -105,8 +106,9 @@ fn the_answer_of_the_admin_listener_decides() {
 
 #[test]
 fn the_admin_listener_of_a_server_says_that_it_is_ready() {
-    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
-    let admin = server.admin.clone();
+    let port = ReservedPort::new();
+    let admin = port.address();
+    let server = PROGRAM.start(&["--in-memory", "--admin", &admin]);
     // Nothing listens on the address of the data endpoint.
     let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
     assert!(good && said.contains(&admin), "{said}");

@@ -4,7 +4,7 @@ use crate::PROGRAM;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use test_support::content::{create_table, exact_snapshot, fill, put};
-use test_support::{Client, Server, TIMEOUT};
+use test_support::{Client, ReservedPort, Server, TIMEOUT};
 
 const STATS: &str = "-secondary/?restype=service&comp=stats";
 
@@ -231,8 +231,9 @@ fn write_certificates(place: &Place) {
 fn a_standby_checks_the_certificate_of_its_primary() {
     let place = Place::new();
     write_certificates(&place);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (listen, of) = (format!("127.0.0.1:{free}"), format!("https://localhost:{free}"));
+    // The primary is started again at the same address.
+    let port = ReservedPort::new();
+    let (listen, of) = (port.address(), format!("https://localhost:{}", port.number()));
     let primary = |name: &str| {
         let (certificate, key) = (place.at(&format!("{name}.pem")), place.at(&format!("{name}.key")));
         let (data, token) = (place.at("first"), place.at("token"));

@@ -6,7 +6,7 @@ use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
-use test_support::{Client, Server, eventually, head};
+use test_support::{Client, ReservedPort, Server, eventually, head};
 
 fn server(args: &[&str]) -> Server {
     PROGRAM.start(&[&["--admin", "127.0.0.1:0"], args].concat())
@@ -130,16 +130,13 @@ fn while_requests_finish_the_server_is_alive_and_not_ready() {
     assert!(server.wait().0.success());
 }
 
-/// Returns a free port, for a server that cannot report which one it chose.
-fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 #[test]
 fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
     let database = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = format!("postgres://me@{}/none", database.local_addr().unwrap());
-    let admin = free_port();
+    // The server cannot report a port that it chose, because it does not become ready.
+    let port = ReservedPort::new();
+    let admin = port.address();
     let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--admin", &admin, "--store", &store]);
     let mut child = command.spawn().unwrap();
     // The database accepts the connection but sends nothing.

@@ -10,7 +10,6 @@ use crate::PROGRAM;
 use crate::printed_commands::{self, Machine, adapt};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +18,7 @@ use test_support::cluster::CitusCluster;
 use test_support::command::endpoint;
 use test_support::content::{create_table, fill, fill_with_everything, snapshot};
 use test_support::writers::{Tally, fault};
-use test_support::{Client, EndOnDrop, Response, Server, eventually, eventually_within};
+use test_support::{Client, EndOnDrop, ReservedPort, Response, Server, eventually, eventually_within};
 
 const DATABASE: &str = "tables";
 const TABLE: &str = "Written";
@@ -224,6 +223,7 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
     let Some(cluster) = CitusCluster::start(2) else { return };
     let machine = Machine::new(cluster.folder(), cluster.programs());
     let mut nodes = Nodes { machine, ports: BTreeMap::new() };
+    let reserved = ReservedPort::new();
     for (number, name) in ["coordinator", "worker1", "worker2"].into_iter().enumerate() {
         nodes.add(name, cluster.port(number));
     }
@@ -279,7 +279,7 @@ fn a_server_moves_to_a_cluster_that_is_then_changed_while_clients_write() {
         eventually("connections to the new worker", || are_connected(&servers, &cluster.port(third)).then_some(()));
         assert_eq!(progress("a move to the new worker"), before, "no request was repeated");
 
-        let standby = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let standby = reserved.number().to_string();
         // The script of the tests passes these settings on the command line instead.
         let local = "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''";
         nodes.machine.run("", &format!("cat >> node1/postgresql.conf <<'END'\n{local}\nEND"));
