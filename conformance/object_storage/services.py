@@ -16,13 +16,28 @@ ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1
 BUCKET = "rowhouse"
 
 
+# An address at which nothing listens.
+CLOSED = "127.0.0.1:1"
+reservations = []
+
+
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Returns a port that no other test gets: all of them reserve ports as test-support/src/port.rs does."""
+    for port in range(12000, 20000):
+        reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            reservation.bind(("127.0.0.1", port))
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            reservation.close()
+            continue
+        reservations.append(reservation)
+        return port
+    raise AssertionError("all ports for tests are in use")
 
 
 def wait_until_open(port, process):
-    for _ in range(600):
+    for _ in range(2400):
         assert process.poll() is None, "the service ended"
         try:
             socket.create_connection(("127.0.0.1", port)).close()
@@ -156,7 +171,7 @@ class S3(Service):
             "AWS_REGION": "us-east-1",
         }
         self.wrong_key = {"AWS_SECRET_ACCESS_KEY": "wrong"}
-        self.unreachable = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
+        self.unreachable = {"AWS_ENDPOINT_URL": f"http://{CLOSED}"}
 
     def names(self, prefix):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
@@ -191,7 +206,7 @@ class Blob(Service):
             "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
         }
         self.wrong_key = {"AZURE_STORAGE_ACCOUNT_KEY": "d3Jvbmc="}
-        self.unreachable = {"AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{free_port()}/{ACCOUNT}"}
+        self.unreachable = {"AZURE_STORAGE_ENDPOINT": f"http://{CLOSED}/{ACCOUNT}"}
 
     def names(self, prefix):
         return list(self.container.list_blob_names(name_starts_with=prefix))

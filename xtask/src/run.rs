@@ -8,7 +8,7 @@ use crate::step::{Install, Line, Step, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -93,6 +93,7 @@ impl Run<'_> {
         let scratch = &self.workspace.scratch;
         fs::create_dir_all(self.file(""))?;
         fs::create_dir_all(scratch.join("results"))?;
+        let port = reserve_port()?;
         self.values = vec![
             ("name", self.step.name.to_owned()),
             ("program", path(&self.workspace.program)),
@@ -100,7 +101,7 @@ impl Run<'_> {
             ("results", path(&scratch.join("results"))),
             ("data", path(&self.file("data"))),
             ("rust", self.workspace.rust.clone()),
-            ("port", free_port()?.to_string()),
+            ("port", port.local_addr()?.port().to_string()),
         ];
         for install in &self.step.installs {
             self.install(*install)?;
@@ -210,8 +211,13 @@ impl Run<'_> {
     }
 }
 
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Reserves a free port. No other test gets it while the socket is open: all of them reserve ports as
+/// `test-support/src/port.rs` does. A port that the system chooses might be in use again before the server starts.
+fn reserve_port() -> Result<UdpSocket> {
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    (12_000..20_000)
+        .find_map(|port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok().filter(|_| is_free(port)))
+        .context("all ports for tests are in use")
 }
 
 fn path(path: &Path) -> String {
