@@ -83,6 +83,9 @@ fn serve<S: Read + Write>(
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
+/// An address at which nothing listens. A port that the system chose and that was closed may be in use again.
+const CLOSED: &str = "127.0.0.1:1";
+
 const OPTIONS: HttpOptions = HttpOptions {
     request_time_max: Duration::from_secs(60),
     connect_time_max: None,
@@ -175,8 +178,7 @@ async fn a_request_ends_in_time_wherever_the_server_stalls() {
 
 #[tokio::test]
 async fn causes_are_told_apart() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = get(&client(OPTIONS), &format!("http://{closed}/?sig=secret")).await.unwrap_err();
+    let error = get(&client(OPTIONS), &format!("http://{CLOSED}/?sig=secret")).await.unwrap_err();
     assert!(matches!(error, HttpError::Connect(_)), "{error:?}");
     assert!(error.to_string().starts_with("connecting failed: Connection refused"), "{error}");
     assert!(!format!("{error:?} {error}").contains("secret"));
@@ -359,11 +361,10 @@ async fn refusals_of_the_proxy_are_told_from_those_of_the_server() {
     assert_eq!(status, StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a response of the server itself");
 
     let proxy = Server::sending("HTTP/1.1 503 Service Unavailable\r\n\r\n");
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, url, cause) in [
-        (&proxy.authority, "https://tables.invalid/", "tunnel error: unsuccessful"),
-        (&closed.to_string(), "https://tables.invalid/", "Connection refused"),
-        (&closed.to_string(), "http://tables.invalid/", "Connection refused"),
+        (proxy.authority.as_str(), "https://tables.invalid/", "tunnel error: unsuccessful"),
+        (CLOSED, "https://tables.invalid/", "Connection refused"),
+        (CLOSED, "http://tables.invalid/", "Connection refused"),
     ] {
         let proxies = Proxies::all(address).unwrap();
         let client = HttpClient::with_proxies(OPTIONS, tls_config(RootCertStore::empty()).unwrap(), &proxies);
