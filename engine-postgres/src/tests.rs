@@ -59,6 +59,8 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
     let number = cluster.sql(&options.url, held);
     let reserved = first.shared.stamp(DateTime::MIN).await.unwrap();
+    // The former holder must not take the slot again before the other server does.
+    let no_renewal = first.shared.reserving.lock().await;
     // All other slots are taken for a long time, and this one appears to have been abandoned.
     cluster.sql(
         &options.url,
@@ -76,10 +78,11 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     }
     assert!(last < begins, "{last:?} and {begins:?}");
     assert_eq!(last.ticks() % 64, begins.ticks() % 64);
-    let refused = timeout(Duration::from_secs(30), Postgres::open(&options, StoppedClock)).await.unwrap();
+    drop(no_renewal);
+    let refused = timeout(TIMEOUT, Postgres::open(&options, StoppedClock)).await.unwrap();
     assert!(refused.unwrap_err().to_string().contains("accepts no more servers"));
     let beyond = DateTime::from_ticks(begins.ticks() + 1).unwrap();
-    let refused = timeout(Duration::from_secs(30), first.shared.stamp(beyond)).await.unwrap();
+    let refused = timeout(TIMEOUT, first.shared.stamp(beyond)).await.unwrap();
     assert!(refused.is_err(), "{refused:?}");
 }
 
