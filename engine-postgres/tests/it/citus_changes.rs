@@ -58,13 +58,8 @@ impl Database<'_> {
     }
 
     /// Waits until the server that decodes has seen where the shards are.
-    async fn settle(&self) {
-        let placements = "SELECT string_agg(p.groupid || ':' || p.placementid, ' ' ORDER BY s.shardminvalue::integer) \
-             FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) \
-             WHERE s.logicalrelid = 'rowhouse_entities'::regclass";
-        let stored = "SELECT regexp_replace(substring(placements FROM position(' ' IN placements) + 1), \
-             '-?\\d+:-?\\d+:(\\d+:\\d+)', '\\1', 'g') FROM rowhouse_change_log";
-        eventually("the placements in the log", async || self.sql(placements) == self.sql(stored)).await;
+    fn settle(&self) {
+        self.cluster.wait_until_change_log_has_placements(&self.name);
     }
 
     /// Divides a shard in the middle between two nodes.
@@ -114,19 +109,19 @@ async fn every_change_is_shown_once_while_partitions_move_and_nodes_and_servers_
         for shard in database.shards(1).iter().take(3 - round) {
             for (from, to) in [(1, 2), (2, 1), (1, 2)] {
                 database.move_shard(shard, from, to, mode);
-                database.settle().await;
+                database.settle();
             }
         }
         progress("after a round of moves").await;
         for shard in database.shards(2).iter().take(6) {
             database.move_shard(shard, 2, 1, mode);
         }
-        database.settle().await;
+        database.settle();
     }
     for shard in database.shards(1).iter().take(4) {
         database.split_shard(shard, [1, 2]);
     }
-    database.settle().await;
+    database.settle();
     progress("after splits").await;
     // The server that decodes is killed.
     let third = open(&url).await;
@@ -147,11 +142,11 @@ async fn every_change_is_shown_once_while_partitions_move_and_nodes_and_servers_
     // A node is added, another one is removed.
     let added = database.add_worker();
     database.wait_for_slot(added, true).await;
-    database.settle().await;
+    database.settle();
     for shard in database.shards(1) {
         database.move_shard(&shard, 1, added, "block_writes");
     }
-    database.settle().await;
+    database.settle();
     progress("after partitions moved to a new node").await;
     is_done.store(true, Ordering::Relaxed);
     let mut acknowledged = BTreeMap::new();
@@ -225,6 +220,7 @@ async fn a_new_log_begins_when_the_order_is_unknown() {
     database.move_shard(shard, 2, added, "block_writes");
     let end = expect_new_log("a node was added too late", end).await;
     // A lost slot of a worker.
+    database.wait_for_slot(added, false).await;
     let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots \
                 WHERE database = current_database()";
     cluster.sql(added, &database.name, drop);

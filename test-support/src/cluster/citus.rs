@@ -3,6 +3,7 @@
 
 use super::processes::{self, FrozenServer};
 use super::{MISSING, script};
+use crate::eventually;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -194,6 +195,18 @@ impl CitusCluster {
         let number = self.add_node();
         self.command(&format!("join {database} {number}"));
         number
+    }
+
+    /// Waits until the server that decodes the change log of a database has seen where the shards are. If a shard
+    /// moved twice before that, the order of its changes would be unknown.
+    pub fn wait_until_change_log_has_placements(&self, database: &str) {
+        let placements = "SELECT string_agg(p.groupid || ':' || p.placementid, ' ' ORDER BY s.shardminvalue::integer) \
+             FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) \
+             WHERE s.logicalrelid = 'rowhouse_entities'::regclass";
+        let stored = "SELECT regexp_replace(substring(placements FROM position(' ' IN placements) + 1), \
+             '-?\\d+:-?\\d+:(\\d+:\\d+)', '\\1', 'g') FROM rowhouse_change_log";
+        let sql = |statement: &str| self.sql(0, database, statement);
+        eventually("the placements in the change log", || (sql(placements) == sql(stored)).then_some(()));
     }
 
     /// Returns the folder with the programs of PostgreSQL.

@@ -134,8 +134,7 @@ fn the_change_feed_shows_everything_once_while_shards_move_and_nodes_and_servers
                     cluster.sql(0, &database, &moved);
                 }
                 watch.wait_for_all_writers();
-                // The server that decodes checks once a second where the shards are.
-                thread::sleep(Duration::from_secs(3));
+                cluster.wait_until_change_log_has_placements(&database);
             }
             let shard = shard_on(&cluster, &database, 1);
             let split = format!(
