@@ -168,19 +168,22 @@ pub async fn a_table_created_again_is_empty<E: Engine>(engine: Arc<E>, _: Manual
 pub async fn deleting_a_large_table_takes_no_time<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let (large, other) = (table("Large"), table("Other"));
     engine.create_table(&other).await.unwrap();
-    let mut deletions = Vec::new();
+    let (mut deletions, mut fillings) = (Vec::new(), Vec::new());
     for size in [7000, 7000, 20_000] {
         engine.create_table(&large).await.unwrap();
+        let began = Instant::now();
         for partition in 0..10 {
             let rows: Vec<String> = (0..size / 10).map(|n| format!("{n}")).collect();
             fill(&*engine, &large, &partition.to_string(), &rows).await;
         }
+        fillings.push(began.elapsed());
         let began = Instant::now();
         engine.delete_table(&large).await.unwrap();
         deletions.push(began.elapsed());
     }
-    // The machine may delay one of the deletions.
-    assert!(deletions.iter().min().unwrap() < &Duration::from_millis(500), "{deletions:?}");
+    // The machine may delay one of the deletions, or be slow.
+    let quick = Duration::from_millis(500).max(*fillings.iter().min().unwrap() / 10);
+    assert!(deletions.iter().min().unwrap() < &quick, "{deletions:?} after {fillings:?}");
     // While the entities are being removed, other tables can be used, and no part of the deleted table is visible.
     let began = Instant::now();
     for n in 0..20 {
