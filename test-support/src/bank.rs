@@ -2,9 +2,10 @@
 //! pages. The sum of the amounts in every page must be the same.
 
 use crate::client::{statuses, transact};
-use crate::{Client, Random, Response, TIMEOUT};
+use crate::{Client, Random, Response, TIMEOUT, eventually};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +32,24 @@ pub fn open_bank(client: &mut Client) {
 pub fn reconcile_all(clerks: &mut [Clerk], client: &mut Client) {
     for clerk in clerks {
         clerk.reconcile(client);
+    }
+}
+
+/// Counts the acknowledged transactions of clerks while they work.
+#[derive(Debug)]
+pub struct Progress(Vec<Arc<AtomicU64>>);
+
+impl Progress {
+    /// Watches clerks.
+    pub fn of(clerks: &[Clerk]) -> Self {
+        Self(clerks.iter().map(|clerk| Arc::clone(&clerk.acknowledged)).collect())
+    }
+
+    /// Waits until the clerks have completed this number of transactions from now on.
+    pub fn wait(&self, transactions: u64) {
+        let count = || self.0.iter().map(|count| count.load(Ordering::SeqCst)).sum::<u64>();
+        let enough = count() + transactions;
+        eventually("transactions of the clerks", || (count() >= enough).then_some(()));
     }
 }
 
@@ -81,6 +100,7 @@ pub struct Clerk {
     pub refused: u64,
     /// The number of server error responses.
     pub faults: u64,
+    acknowledged: Arc<AtomicU64>,
     /// True if the outcome of the last transaction is unknown.
     is_in_doubt: bool,
 }
@@ -95,7 +115,8 @@ impl Clerk {
     /// Creates a clerk with a number and a random seed.
     pub fn new(number: u64, seed: u64) -> Self {
         let name = format!("clerk{number}");
-        Self { name, random: Random::new(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
+        let (random, acknowledged) = (Random::new(seed), Arc::default());
+        Self { name, random, done: 0, refused: 0, faults: 0, acknowledged, is_in_doubt: false }
     }
 
     /// Moves amounts until the server is down.
@@ -134,7 +155,10 @@ impl Clerk {
             let answer = transact(&mut client, &operations)?;
             let statuses = no_fault(&answer).map(|()| statuses(&answer))?;
             match statuses.as_slice() {
-                all if *all == vec![204; operations.len()] => self.done += 1,
+                all if *all == vec![204; operations.len()] => {
+                    self.done += 1;
+                    self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
                 [404 | 409 | 412] => self.refused += 1,
                 [500 | 503] => return Err(ClerkError::Fault(answer)),
                 other => panic!("{other:?}: {}", String::from_utf8_lossy(&answer.body)),

@@ -5,8 +5,8 @@ use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use test_support::bank::{AUDITS, Clerk, audit, check_sums, open_bank, reconcile_all};
-use test_support::{Random, Server};
+use test_support::bank::{AUDITS, Clerk, Progress, audit, check_sums, open_bank, reconcile_all};
+use test_support::{Random, Server, eventually};
 
 const ROUNDS: u64 = 4;
 const CLERKS: u64 = 5;
@@ -22,7 +22,7 @@ fn no_page_shows_a_part_of_a_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
     let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.number())).collect();
-    let pages = AtomicU64::new(0);
+    let (progress, pages) = (Progress::of(&clerks), AtomicU64::new(0));
     for round in 0..ROUNDS {
         let server = PROGRAM.start(&arguments);
         let mut client = server.client();
@@ -31,7 +31,8 @@ fn no_page_shows_a_part_of_a_transaction() {
         }
         check_sums(&mut client);
         reconcile_all(&mut clerks, &mut client);
-        work_and_crash(server, &mut clerks, &pages, WORK_MILLISECONDS + random.below(WORK_MILLISECONDS));
+        let milliseconds = WORK_MILLISECONDS + random.below(WORK_MILLISECONDS);
+        work_and_crash(server, &mut clerks, &progress, &pages, milliseconds);
     }
     let server = PROGRAM.start(&arguments);
     let mut client = server.client();
@@ -44,7 +45,7 @@ fn no_page_shows_a_part_of_a_transaction() {
     assert!(done > ROUNDS && pages > ROUNDS, "clerks and auditors made no progress");
 }
 
-fn work_and_crash(server: Server, clerks: &mut [Clerk], pages: &AtomicU64, milliseconds: u64) {
+fn work_and_crash(server: Server, clerks: &mut [Clerk], progress: &Progress, pages: &AtomicU64, milliseconds: u64) {
     let address = server.address.clone();
     let is_open = AtomicBool::new(true);
     thread::scope(|scope| {
@@ -58,7 +59,11 @@ fn work_and_crash(server: Server, clerks: &mut [Clerk], pages: &AtomicU64, milli
         for auditor in 0..AUDITORS {
             scope.spawn(move || audit(address, AUDITS[auditor % AUDITS.len()], pages));
         }
+        let read = pages.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(milliseconds));
+        // On a busy machine, this takes longer.
+        progress.wait(2);
+        eventually("pages", || (pages.load(Ordering::Relaxed) > read + 1).then_some(()));
         is_open.store(false, Ordering::SeqCst);
         server.kill9();
     });
