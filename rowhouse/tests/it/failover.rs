@@ -7,16 +7,16 @@ use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::Random;
 use test_support::cluster::Cluster;
 use test_support::writers::{EntityWriter, Tally};
+use test_support::{EndOnDrop, Random, eventually};
 
 const SEED: &str = "ROWHOUSE_FAILOVER_SEED";
 const WRITERS: u64 = 8;
-/// The maximum duration of a request, with a small margin, in milliseconds.
-const RESPONSE_MS_MAX: u64 = 33_000;
-/// The time after which every writer must be served again.
-const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+/// The maximum duration of a request, with a margin for a busy machine, in milliseconds.
+const RESPONSE_MS_MAX: u64 = 40_000;
+/// The time after which every writer must be served again, on a busy machine.
+const RESUMED_WITHIN: Duration = Duration::from_secs(90);
 
 #[test]
 fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itself() {
@@ -34,7 +34,12 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
             let (address, is_over) = (&servers[index % servers.len()].address, &is_over);
             scope.spawn(move || writer.write_through_faults(address, is_over, tally));
         }
+        let _end = EndOnDrop(&is_over);
         thread::sleep(Duration::from_millis(1000 + random.below(1000)));
+        for tally in &tallies {
+            let has_written = || tally.acknowledged.load(Ordering::SeqCst) > 0;
+            eventually("a write of every writer", || has_written().then_some(()));
+        }
         cluster.kill();
         let lost = Instant::now();
         // It takes some time until the loss is noticed and the standby is promoted.
@@ -44,7 +49,6 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         let before: Vec<_> = tallies.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect();
         println!("{before:?} acknowledged when the replica took over, {:?} after the loss", lost.elapsed());
         for (tally, before) in tallies.iter().zip(&before) {
-            assert!(*before > 0, "every writer must have written before the loss");
             while tally.acknowledged.load(Ordering::SeqCst) < before + 5 {
                 assert!(promoting.elapsed() < RESUMED_WITHIN, "service did not resume");
                 thread::sleep(Duration::from_millis(10));
@@ -52,7 +56,6 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         }
         println!("every writer was served again {:?} after the promotion began", promoting.elapsed());
         thread::sleep(Duration::from_millis(500));
-        is_over.store(true, Ordering::SeqCst);
     });
     // Every server shows what any server stored.
     for server in &servers {
