@@ -12,8 +12,8 @@ use test_support::{Client, EndOnDrop, Random, Server, eventually, statuses, tran
 
 /// The number of writers. Each writer writes one partition. There are enough partitions for every worker to have some.
 const WRITERS: u64 = 12;
-/// The maximum duration of a request, with a small margin.
-const RESPONSE_MS_MAX: u64 = 33_000;
+/// The maximum duration of a request, with a margin for a busy machine.
+const RESPONSE_MS_MAX: u64 = 40_000;
 const STILL_PARTITIONS: usize = 60;
 const STILL_ROWS: usize = 5;
 

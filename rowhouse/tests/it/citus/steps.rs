@@ -93,8 +93,10 @@ impl<'c> Crowded<'c> {
         self.cluster.sql(0, &self.database, statement).trim().to_owned()
     }
 
-    fn wait_for_step(&self) {
-        eventually("a running step", || (self.sql(RUNNING) == "1").then_some(()));
+    /// Waits until a step runs, or until the balancer has ended because the step was too quick to be seen.
+    fn wait_for_step(&self, balancer: &mut Child) {
+        let has_ended = |balancer: &mut Child| balancer.try_wait().unwrap().is_some();
+        eventually("a running step", || (self.sql(RUNNING) == "1" || has_ended(balancer)).then_some(()));
     }
 
     fn show(&self) -> Value {
@@ -189,8 +191,8 @@ fn interrupt(cluster: &CitusCluster, is_split: bool, victim: Victim, random: &mu
     work_during(servers, random, |watch, random| {
         let step = crowded.wait_for_advice();
         assert_eq!(step["move"].is_null(), is_split, "{step}");
-        let balancer = crowded.take();
-        crowded.wait_for_step();
+        let mut balancer = crowded.take();
+        crowded.wait_for_step(&mut balancer);
         thread::sleep(Duration::from_millis(random.below(DELAY_MILLISECONDS_MAX)));
         let ran = kill(cluster, victim, crowded.number, balancer, watch, random);
         crowded.wait_for_recovery(watch);
