@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 // The first is Chromium without windows. The others draw an address bar for every page even in headless mode, which takes
 // half of the processor time.
 const PROGRAMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
-const WAIT_MS = 20_000;
+const WAIT_MS = 60_000;
 
 // The browser of the current test file; undefined until it is started.
 let launch;
