@@ -110,7 +110,8 @@ fail() {
 # Starts a server with a data folder and a port, and waits until it answers. Sets `child`. Returns 1 on failure.
 start_and_wait() {
     start "$1" "$2"
-    for _ in $(seq 100); do
+    # A server that cannot use the port exits. Otherwise, it may have much to recover.
+    for _ in $(seq 600); do
         if ! kill -0 "$child" 2>/dev/null; then break; fi
         # Another server might already use the port and answer.
         if [ "$(ask "$2" 'SHOW data_directory')" = "$folder/$1" ]; then return; fi

@@ -51,7 +51,7 @@ start_standby() {
     standby="postgres://rowhouse@127.0.0.1:$port/postgres"
     ask "$primary" "ALTER SYSTEM SET synchronous_standby_names = 'standby'"
     ask "$primary" 'SELECT pg_reload_conf()' >/dev/null
-    for _ in $(seq 300); do
+    for _ in $(seq 600); do
         if [ "$(ask "$primary" 'SELECT sync_state FROM pg_stat_replication')" = sync ]; then return; fi
         sleep 0.1
     done

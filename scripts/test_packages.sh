@@ -111,9 +111,9 @@ start() {
     [ "$status" -eq 0 ] || exit "$status"
 }
 
-# Fails if a process of the server's session is still running after ten seconds.
+# Fails if a process of the server's session is still running after a minute.
 nothing_left() {
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         if ! pgrep --session "$pid" >/dev/null; then return; fi
         sleep 0.1
     done

@@ -205,7 +205,7 @@ mod tests {
             let pipe = pipe.clone();
             move || std::fs::read_to_string(pipe).unwrap()
         });
-        let line = format!("(sleep 10; echo survived) > '{}'; true", pipe.display());
+        let line = format!("(sleep 60; echo survived) > '{}'; true", pipe.display());
         run(&line, Vec::new(), Duration::from_secs(1)).await.unwrap_err();
         // If the command was killed before it opened the pipe, the reader is still waiting for a writer.
         drop(std::fs::File::options().read(true).write(true).open(&pipe).unwrap());

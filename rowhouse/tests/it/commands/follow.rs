@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use test_support::command::wait_for_exit;
-use test_support::{Random, eventually};
+use test_support::{Random, TIMEOUT, eventually, eventually_within};
 
 const KEPT: &[&str] = &["--in-memory", "--keep-log", "1h"];
 
@@ -123,7 +123,8 @@ fn no_change_is_lost_if_the_command_is_killed() {
     }
     let last = written.last().unwrap().clone();
     let last = format!("\"Entity_RowKey\":\"{}\"", last.rsplit(' ').next().unwrap());
-    eventually("the last change", || test.file("delivered").contains(&last).then_some(()));
+    // Each delivery starts a process.
+    eventually_within(5 * TIMEOUT, "the last change", || test.file("delivered").contains(&last).then_some(()));
     signal(&follower, "-TERM");
     let ended = wait_for_exit(follower);
     assert_eq!(ended.code, Some(0), "{ended:?}");
