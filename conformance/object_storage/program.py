@@ -103,7 +103,7 @@ class Follower:
             thread.join()
 
     def wait_for_step(self, is_wanted):
-        while not is_wanted(step := json.loads(self.steps.get(timeout=30))):
+        while not is_wanted(step := json.loads(self.steps.get(timeout=120))):
             pass
         return step
 
@@ -111,6 +111,6 @@ class Follower:
         return self.wait_for_step(lambda step: step.get("restorable_to", "") >= time)
 
     def wait_for_message(self, text):
-        while text not in (message := self.messages.get(timeout=30)):
+        while text not in (message := self.messages.get(timeout=120)):
             pass
         return message

@@ -48,7 +48,7 @@ def wire():
 def service(wire):
     """Returns the service client of the official library. The client does not retry, so that no error is hidden."""
     credential = AzureNamedKeyCredential(wire.account, wire.key)
-    with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=20) as client:
+    with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=60) as client:
         yield client
 
 

@@ -189,7 +189,7 @@ class DelegationKey:
     def __init__(self, server, token, expiry=1, version="2025-07-05"):
         address = urllib.parse.urlsplit(server.endpoint)
         context = ssl.create_default_context(cafile=str(server.certificate))
-        connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=20, context=context)
+        connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=60, context=context)
         body = f"<KeyInfo><Start>{time_text(-1)}</Start><Expiry>{time_text(expiry)}</Expiry></KeyInfo>"
         headers = {"Authorization": f"Bearer {token}", "x-ms-version": version, "Content-Type": "application/xml"}
         connection.request("POST", f"/{ACCOUNT}/?restype=service&comp=userdelegationkey", body, headers)

@@ -41,7 +41,7 @@ def find(kind, language):
 def run(arguments, folder, **environment):
     """Runs Python, which must succeed, and returns its output."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -136,7 +136,7 @@ def test_receiver_of_changes(orders, tmp_path, note, body):
     with lines([sys.executable, "snippet.py"], tmp_path) as printed:
         follow = [BINARY, "follow", "--table", "orders", "--from", "start", "--until-end", "--webhook", f"http://127.0.0.1:{port}/"]
         environment = {**os.environ, "ROWHOUSE_ENDPOINT": f"{address}/devstoreaccount1"}
-        subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=60)
+        subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=300)
         assert [next(printed), next(printed)] == ["CreateTable orders None", "Put orders 1"]
 
 

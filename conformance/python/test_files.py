@@ -102,7 +102,7 @@ def service():
 
 
 def rowhouse(*arguments):
-    done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

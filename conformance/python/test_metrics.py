@@ -39,7 +39,7 @@ class Server:
 
     def families(self):
         """Returns the page's metric families by name, and the samples of each by name and labels."""
-        with urllib.request.urlopen(self.admin + "/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(self.admin + "/metrics", timeout=60) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
             page = answer.read().decode()
         return {family.name: family for family in parser.text_string_to_metric_families(page)}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 DEVELOPMENT_ACCOUNT = "devstoreaccount1"
 DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 VERSION = "2019-02-02"
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 60
 
 NONE = "application/json;odata=nometadata"
 MINIMAL = "application/json;odata=minimalmetadata"

@@ -74,7 +74,7 @@ test("a rule applies only to its origins, methods and headers", async (context) 
   }
 });
 
-test("the browser sends a preflight request before every request", { timeout: 60_000 }, async (context) => {
+test("the browser sends a preflight request before every request", { timeout: 300_000 }, async (context) => {
   const page = await openPage(context);
   const preflights = await recordPreflights(page);
   await target.setRules(rule(originOf("app")));

@@ -75,7 +75,7 @@ test("the log of the Table service goes to the file named by --debug", async (co
   assert.ok(!emulator.lines.some((line) => line.includes("INFO")), emulator.lines.join("\n"));
 });
 
-test("a paused reader of the output does not block requests for tables", { timeout: 60_000 }, async (context) => {
+test("a paused reader of the output does not block requests for tables", { timeout: 300_000 }, async (context) => {
   const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "--disableTelemetry", "--inMemoryPersistence"]);
   const connectionString = await emulator.connectionString();
   emulator.child.stdout.pause();

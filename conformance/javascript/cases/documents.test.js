@@ -40,7 +40,7 @@ after(() => rm(folder, { recursive: true }));
 // Removes the variables of this test run from the environment. Fails unless Node.js succeeds. Returns the output.
 async function run(args, environment = {}) {
   const { NODE_TEST_CONTEXT, ...inherited } = process.env;
-  const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 60_000 };
+  const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 300_000 };
   const { stdout } = await promisify(execFile)(process.execPath, args, options);
   return stdout;
 }
@@ -86,7 +86,7 @@ test("a script over TLS", { skip }, async () => {
   }
 });
 
-test("a reader of the change feed", { skip, timeout: 60_000 }, async () => {
+test("a reader of the change feed", { skip, timeout: 300_000 }, async () => {
   const { body } = snippets.find(({ kind }) => kind === "feed");
   const options = ["serve", "--in-memory", "--keep-log", "1h", "--listen", "127.0.0.1:0"];
   const server = spawn(binary, options, { stdio: ["ignore", "pipe", "ignore"] });

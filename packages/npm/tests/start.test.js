@@ -147,7 +147,7 @@ const STARTS = `
 
 async function ended(endpoint) {
   const { hostname: host, port } = new URL(endpoint);
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   for (;;) {
     const socket = connect({ host, port });
     const isRefused = await once(socket, "connect").then(() => false, () => true);

@@ -115,7 +115,7 @@ def test_options_of_the_file_and_of_the_command_line(run, pytester):
 
     def test_seed(rowhouse_server, rowhouse):
         assert (tables(rowhouse_server), tables(rowhouse)) == (["prices"], [])
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         # The log line is written after the response.
         while "rowhouse::access" not in rowhouse_server.log():
             assert time.monotonic() < end
