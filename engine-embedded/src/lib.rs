@@ -161,32 +161,32 @@ struct Threads {
 
 impl Embedded {
     /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
-    pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, options: &EmbeddedOptions, clock: impl Clock) -> Result<Self, OpenError> {
         let folder = Folder::acquire(path)?;
         match folder.lineage()?.map(|lineage| lineage.role) {
-            None | Some(Role::Primary { .. }) => Self::open_folder(folder, options, clock, false),
+            None | Some(Role::Primary { .. }) => Self::open_folder(folder, options, Arc::new(clock), false),
             Some(Role::Standby { .. }) => Err(OpenError::Standby { folder: path.to_owned() }),
             Some(Role::Fenced { by }) => Err(OpenError::Fenced { folder: path.to_owned(), by }),
         }
     }
 
     /// Opens the folder of a standby. Only the returned log writes to it. Blocks while data is read from disk.
-    pub fn open_standby<C: Clock>(
+    pub fn open_standby(
         path: &Path,
         options: &EmbeddedOptions,
-        clock: C,
+        clock: impl Clock,
     ) -> Result<(Self, StandbyLog), OpenError> {
         let (folder, lineage, id) = Folder::acquire_standby(path)?;
         let options = EmbeddedOptions { durability: Durability::Sync, confirmation_timeout: None, ..options.clone() };
-        let engine = Self::open_folder(folder, &options, clock, true)?;
+        let engine = Self::open_folder(folder, &options, Arc::new(clock), true)?;
         let log = StandbyLog::new(Arc::clone(&engine.shared), lineage, id);
         Ok((engine, log))
     }
 
-    fn open_folder<C: Clock>(
+    fn open_folder(
         mut folder: Folder,
         options: &EmbeddedOptions,
-        clock: C,
+        clock: Arc<dyn Clock>,
         is_standby: bool,
     ) -> Result<Self, OpenError> {
         let path = &folder.path().to_owned();
@@ -197,7 +197,6 @@ impl Embedded {
         let durability = interval.map_or(log::options::Durability::Sync, |_| log::options::Durability::Interval);
         let storage = opening::open(&mut folder, OpenSettings { cache_bytes: options.cache_bytes, durability })?;
         let recovered = storage.recover().map_err(|error| OpenError::storage(path, error))?;
-        let clock: Arc<dyn Clock> = Arc::new(clock);
         let first = Sequence::new(first_position(clock.now().max(recovered.last_stamp)));
         let lineage = folder.lineage()?;
         let bounds = match options.kept_log {

@@ -13,7 +13,6 @@ use crate::connections::rows::{column, no_response, read};
 use crate::state::PostgresState;
 use engine::Fault;
 use futures_util::future::join_all;
-use model::Clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +68,7 @@ struct AddedNodes {
 }
 
 /// Adds nodes, and removes those that are no longer needed, until the engine is closed.
-pub(crate) async fn add_nodes_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn add_nodes_at_intervals(shared: Arc<PostgresState>) {
     let mut added = AddedNodes::default();
     loop {
         tokio::time::sleep(jittered(INTERVAL)).await;
@@ -80,7 +79,7 @@ pub(crate) async fn add_nodes_at_intervals<C: Clock>(shared: Arc<PostgresState<C
 }
 
 impl AddedNodes {
-    async fn update<C: Clock>(&mut self, shared: &PostgresState<C>) -> Result<(), AttemptError> {
+    async fn update(&mut self, shared: &PostgresState) -> Result<(), AttemptError> {
         let missing = missing_nodes(shared).await?;
         self.nodes.retain(|added| {
             let is_needed = missing.iter().any(|address| address.is_of(&added.node));
@@ -118,7 +117,7 @@ impl AddedNodes {
 }
 
 /// Returns the nodes with shards whose groups have no node in the URL that responds.
-async fn missing_nodes<C: Clock>(shared: &PostgresState<C>) -> Result<Vec<Address>, AttemptError> {
+async fn missing_nodes(shared: &PostgresState) -> Result<Vec<Address>, AttemptError> {
     let url_nodes = shared.pool.url_nodes();
     let is_served = |group: &i32| url_nodes.iter().any(|node| node.is_of(*group) && node.is_up());
     let mut groups = shared.pool.shards().map(|shards| shards.groups()).unwrap_or_default();
@@ -135,7 +134,7 @@ async fn missing_nodes<C: Clock>(shared: &PostgresState<C>) -> Result<Vec<Addres
 }
 
 /// Returns the node at an address if it responds and belongs to this cluster.
-pub(crate) async fn connect<C: Clock>(shared: &PostgresState<C>, address: &Address) -> Result<Arc<Node>, String> {
+pub(crate) async fn connect(shared: &PostgresState, address: &Address) -> Result<Arc<Node>, String> {
     let node = shared.pool.node_at(&address.host, address.port);
     node.check().await?;
     let number = shared.slot().number.ok_or("this server has no lease yet")?;

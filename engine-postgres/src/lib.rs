@@ -99,8 +99,8 @@ impl std::fmt::Debug for PostgresOptions {
 
 /// An engine that stores its data in a database.
 #[derive(Debug)]
-pub struct Postgres<C> {
-    shared: Arc<PostgresState<C>>,
+pub struct Postgres {
+    shared: Arc<PostgresState>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
     connections_max: u64,
@@ -108,10 +108,14 @@ pub struct Postgres<C> {
     load: Option<LoadMonitor>,
 }
 
-impl<C: Clock> Postgres<C> {
+impl Postgres {
     /// Connects to the database, creates or upgrades the schema, and starts the background tasks. An unresponsive
     /// database is retried for ten seconds.
-    pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
+    pub async fn open(options: &PostgresOptions, clock: impl Clock) -> Result<Self, StoreError> {
+        Self::open_with_clock(options, Arc::new(clock)).await
+    }
+
+    async fn open_with_clock(options: &PostgresOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
         if options.keep_changes.is_some() {
@@ -192,7 +196,7 @@ impl<C: Clock> Postgres<C> {
     }
 }
 
-impl<C: Clock> Engine for Postgres<C> {
+impl Engine for Postgres {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         self.shared.create_table(table).await
     }
@@ -300,7 +304,7 @@ impl<C: Clock> Engine for Postgres<C> {
     }
 }
 
-impl<C> Drop for Postgres<C> {
+impl Drop for Postgres {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         for task in std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {

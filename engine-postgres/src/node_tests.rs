@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
 use test_support::{Random, TIMEOUT, eventually};
 
-type TestEngine = Postgres<SystemClock>;
+type TestEngine = Postgres;
 
 async fn open(url: String, distribute: bool) -> TestEngine {
     // The number of connections that may wait for an unresponsive node.

@@ -2,6 +2,7 @@
 
 use model::{Clock, DateTime};
 use std::fmt;
+use std::sync::Arc;
 
 /// The maximum number of servers. A slot's number is in the low bits of its stamps.
 pub(crate) const SLOTS: i16 = 64;
@@ -26,16 +27,16 @@ impl fmt::Display for NoSlot {
 impl std::error::Error for NoSlot {}
 
 #[derive(Debug)]
-pub(crate) struct Slot<C> {
-    clock: C,
+pub(crate) struct Slot {
+    clock: Arc<dyn Clock>,
     /// The number of the slot, if this server holds one.
     pub(crate) number: Option<i16>,
     pub(crate) last: i64,
     pub(crate) reserved: i64,
 }
 
-impl<C: Clock> Slot<C> {
-    pub(crate) fn new(clock: C) -> Self {
+impl Slot {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, number: None, last: 0, reserved: 0 }
     }
 
@@ -50,7 +51,7 @@ impl<C: Clock> Slot<C> {
 
     /// Takes the slot of another server, which only tests may do.
     #[cfg(test)]
-    pub(crate) fn imitate<D>(&mut self, other: &Slot<D>) {
+    pub(crate) fn imitate(&mut self, other: &Slot) {
         (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
     }
 
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn stamps_grow_have_the_number_of_the_slot_and_stay_below_what_is_reserved() {
-        let mut slot = Slot::new(SetClock(AtomicI64::new(1000)));
+        let clock = Arc::new(SetClock(AtomicI64::new(1000)));
+        let mut slot = Slot::new(Arc::clone(&clock) as _);
         assert_eq!(slot.next(0), None, "no slot is held");
         (slot.number, slot.reserved) = (Some(5), 1300);
         let mut next = |above| slot.next(above).map(DateTime::ticks);
@@ -92,10 +94,10 @@ mod tests {
         assert_eq!(next(1157), Some(1221), "after a Timestamp that was found");
         assert_eq!(next(1156), Some(1285));
         assert_eq!(next(0), None, "no more is reserved");
-        slot.clock.0.store(10, Ordering::SeqCst);
+        clock.0.store(10, Ordering::SeqCst);
         slot.reserved = 2000;
         assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock moved backwards");
-        slot.clock.0.store(1600, Ordering::SeqCst);
+        clock.0.store(1600, Ordering::SeqCst);
         assert_eq!(slot.next(0).map(DateTime::ticks), Some(1605));
     }
 }

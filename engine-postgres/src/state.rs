@@ -10,7 +10,7 @@ use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
 use model::limits::STORE_TABLES_CACHED_MAX;
-use model::{Clock, DateTime, IndexedProperty, Retention};
+use model::{DateTime, IndexedProperty, Retention};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -21,12 +21,12 @@ use tokio::sync::Notify;
 const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 /// The connections, and the state that is available without querying the database.
-pub(crate) struct PostgresState<C> {
+pub(crate) struct PostgresState {
     pub(crate) pool: Pool,
     pub(crate) names: Names,
     /// The random number that identifies this server as the holder of its leases.
     pub(crate) holder: i64,
-    slot: Mutex<Slot<C>>,
+    slot: Mutex<Slot>,
     pub(crate) reserving: tokio::sync::Mutex<()>,
     known: RwLock<CachedTables>,
     properties: RwLock<AccountProperties>,
@@ -72,8 +72,8 @@ struct CachedTable {
     row_bytes: AtomicUsize,
 }
 
-impl<C: Clock> PostgresState<C> {
-    pub(crate) fn new(pool: Pool, names: Names, slot: Slot<C>, is_logged: bool) -> Self {
+impl PostgresState {
+    pub(crate) fn new(pool: Pool, names: Names, slot: Slot, is_logged: bool) -> Self {
         Self {
             pool,
             names,
@@ -90,7 +90,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot<C>> {
+    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,14 +167,14 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-impl<C> std::fmt::Debug for PostgresState<C> {
+impl std::fmt::Debug for PostgresState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresState").finish_non_exhaustive()
     }
 }
 
 /// Refreshes the locations of partitions at intervals until the engine is closed.
-pub(crate) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn refresh_shards_at_intervals(shared: Arc<PostgresState>) {
     loop {
         tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
         if let Err(trouble) = shared.pool.refresh_shards().await {

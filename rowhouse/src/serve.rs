@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use engine_postgres::{Postgres, PostgresOptions};
-use model::clock::{Clock, SystemClock};
+use model::clock::SystemClock;
 use platform::files::exposure_warning;
 use server::{LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
@@ -180,7 +180,7 @@ fn open_standby(path: &Path, options: &EmbeddedOptions, primary: FollowerSetting
     Ok((engine, Some(follower)))
 }
 
-fn keep_in_memory<C: Clock>(engine: Memory<C>, config: &Config) -> Memory<C> {
+fn keep_in_memory(engine: Memory, config: &Config) -> Memory {
     match config.process.keep_changes {
         Some(bounds) => engine.keep_new_changes(bounds),
         None => engine,
@@ -215,7 +215,7 @@ async fn serve<E: Engine>(
     config: Config,
     observers: Observers,
     (engine, changes): (E, Option<Arc<dyn ChangeLog>>),
-    test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
+    test_controls: Option<(TestClock, MemoryCheckpoints)>,
     (input, server_host): (Option<StandardInput>, &mut impl ServerHost),
 ) -> anyhow::Result<()> {
     let engine = match &config.process.seed {

@@ -171,7 +171,7 @@ impl<E: Engine> Server<E> {
 
     /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
     /// engine.
-    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints) -> TestData {
         match &self.0 {
             Kind::Plain(server) => server.test_data(clock, engine),
             Kind::Rehearsed(server, _) => server.test_data(clock, engine),
@@ -264,7 +264,7 @@ impl<E: Engine> Assembled<E> {
         Ok(server)
     }
 
-    fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+    fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints) -> TestData {
         let (quotas, analytics) = (Arc::clone(&self.service.quotas), self.service.analytics.clone());
         TestData { clock, engine, quotas, rehearsal: self.rehearsal.clone(), analytics }
     }

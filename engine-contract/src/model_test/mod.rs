@@ -42,7 +42,7 @@ pub trait EngineOpener {
 struct Pair<O: EngineOpener> {
     opener: O,
     clock: ManualClock,
-    memory: Memory<ManualClock>,
+    memory: Memory,
     durable: Option<O::Engine>,
     /// The issued Timestamps, for conditions that can be met.
     stamps: Vec<DateTime>,

@@ -30,7 +30,7 @@ use engine::changes::ChangesEnd;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies};
+use model::{AccountName, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies};
 use model::{TableSettingsUpdate, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -99,10 +99,10 @@ impl QueuedRequest for Request {
     }
 }
 
-pub(crate) struct Committer<C> {
+pub(crate) struct Committer {
     pub(crate) shared: Arc<EmbeddedState>,
     pub(crate) queue: Arc<FairQueue<Request>>,
-    pub(crate) stamps: Stamps<C>,
+    pub(crate) stamps: Stamps,
     pub(crate) next_table_id: TableId,
     pub(crate) purges: Sender<()>,
     /// Wakes the thread that builds indexes.
@@ -114,7 +114,7 @@ pub(crate) struct Committer<C> {
     pub(crate) keeps_changes: bool,
 }
 
-impl<C: Clock> Committer<C> {
+impl Committer {
     /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage between
     /// requests.
     pub(crate) fn run(mut self) {

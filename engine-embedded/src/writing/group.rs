@@ -13,7 +13,7 @@ use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode
 use engine::CommitError;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
-use model::{Clock, DateTime, Expiry, MutationError, MutationResult, Transaction, Visibility, record};
+use model::{DateTime, Expiry, MutationError, MutationResult, Transaction, Visibility, record};
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
@@ -41,11 +41,11 @@ impl<'a> Group<'a> {
         }
     }
 
-    pub(crate) fn apply<C: Clock>(
+    pub(crate) fn apply(
         &mut self,
         Submitted { table, transaction }: &Submitted,
         prepared: Option<Prepared>,
-        stamps: &mut Stamps<C>,
+        stamps: &mut Stamps,
     ) -> Result<Vec<MutationResult>, CommitError> {
         let catalog = self.shared.catalog();
         let listed = catalog.get(table).ok_or(CommitError::TableNotFound)?;

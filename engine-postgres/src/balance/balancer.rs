@@ -26,7 +26,6 @@ use crate::state::PostgresState;
 use engine::LoadMonitor;
 use engine::load::Step;
 use engine::parts::monotonic;
-use model::Clock;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -88,8 +87,8 @@ pub(crate) enum Taken {
 }
 
 /// Observes the cluster until the engine is closed. Publishes what it observes, whether or not this server decides.
-pub(crate) async fn balance_cluster<C: Clock>(
-    shared: Arc<PostgresState<C>>,
+pub(crate) async fn balance_cluster(
+    shared: Arc<PostgresState>,
     settings: Settings,
     balance: Balance,
     monitor: LoadMonitor,
@@ -141,7 +140,7 @@ fn obstacle(steps: &[PastStep], now: SystemTime, steps_max: u32) -> Option<&'sta
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     /// Publishes the load. Returns the step that should be taken, if this server is the one that decides.
     async fn step_to_take(&self, monitor: &LoadMonitor, average: &mut Average) -> Result<Option<Step>, AttemptError> {
         let step = self.observe(monitor, average).await?;

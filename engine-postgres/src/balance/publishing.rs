@@ -7,7 +7,6 @@ use crate::heat::load::Load;
 use crate::heat::meter::{Measurement, Meter};
 use crate::state::PostgresState;
 use engine::parts::monotonic;
-use model::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ const PUBLISH: &str = "INSERT INTO rowhouse_heat (number, at, reads, writes, row
      partitions = excluded.partitions, costs = excluded.costs";
 
 /// Publishes at intervals until the engine is closed.
-pub(crate) async fn publish_load<C: Clock>(shared: Arc<PostgresState<C>>, meter: Arc<Meter>, settings: Settings) {
+pub(crate) async fn publish_load(shared: Arc<PostgresState>, meter: Arc<Meter>, settings: Settings) {
     while let Err(error) = tables::prepare(&settings).await {
         tracing::warn!(%error, "the load of the nodes cannot be measured yet");
         tokio::time::sleep(RETRY).await;
@@ -37,7 +36,7 @@ pub(crate) async fn publish_load<C: Clock>(shared: Arc<PostgresState<C>>, meter:
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     async fn publish(&self, measurement: &Measurement) -> Result<(), AttemptError> {
         let Some(number) = self.slot().number else { return Ok(()) };
         #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]

@@ -21,7 +21,7 @@ use crate::state::PostgresState;
 use engine::parts::monotonic;
 use engine::{Fault, KeptChanges};
 use futures_util::future::join_all;
-use model::{Clock, DateTime};
+use model::DateTime;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ const ENDS_OF_NODES: &str = "SELECT n.groupid, r.result, r.success FROM run_comm
      $$ SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint $$) AS r JOIN pg_dist_node AS n USING (nodeid)";
 
 /// Decodes until the engine is closed, whenever no other server does.
-pub(crate) async fn decode_changes<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, log: Arc<LogState>) {
+pub(crate) async fn decode_changes(shared: Arc<PostgresState>, settings: Settings, log: Arc<LogState>) {
     let (mut reported, decoding) = (String::new(), Decoding { shared, settings, log });
     loop {
         let ended = decoding.decode_if_free().await;
@@ -115,13 +115,13 @@ struct Stored {
     placements: String,
 }
 
-struct Decoding<C> {
-    shared: Arc<PostgresState<C>>,
+struct Decoding {
+    shared: Arc<PostgresState>,
     settings: Settings,
     log: Arc<LogState>,
 }
 
-impl<C: Clock> Decoding<C> {
+impl Decoding {
     fn is_distributed(&self) -> bool {
         self.shared.names.is_distributed
     }
@@ -269,8 +269,8 @@ impl Coordinator {
 }
 
 /// The work of a server from the time at which it begins to decode.
-struct Session<'a, C> {
-    decoding: &'a Decoding<C>,
+struct Session<'a> {
+    decoding: &'a Decoding,
     stored: Stored,
     merger: Merger,
     streams: Streams,
@@ -283,7 +283,7 @@ struct Session<'a, C> {
     stall: (Instant, Vec<(i32, u64)>, bool),
 }
 
-impl<C: Clock> Session<'_, C> {
+impl Session<'_> {
     async fn run(&mut self) -> Result<(), DecodeError> {
         loop {
             let is_behind = self.streams.receive(&mut self.merger)?;

@@ -9,7 +9,7 @@ use engine::{
     Change, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, ChangesError, ChangesFuture, Fault,
     KeptChanges, TableKey,
 };
-use model::{AccountName, Clock, DateTime, TableName};
+use model::{AccountName, DateTime, TableName};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_postgres::Row;
@@ -40,12 +40,12 @@ const DELETION: &str = "SELECT max(position) FROM rowhouse_changes WHERE account
 const KEPT: &str = "SELECT first, next FROM rowhouse_change_log WHERE is_ready";
 const TIME_AT: &str = "SELECT time FROM rowhouse_changes WHERE position = $1";
 
-pub(crate) struct PostgresChanges<C> {
-    pub(crate) shared: Arc<PostgresState<C>>,
+pub(crate) struct PostgresChanges {
+    pub(crate) shared: Arc<PostgresState>,
     pub(crate) log: Arc<LogState>,
 }
 
-impl<C: Clock> ChangeLog for PostgresChanges<C> {
+impl ChangeLog for PostgresChanges {
     fn kept(&self) -> KeptChanges {
         self.log.kept()
     }
@@ -75,7 +75,7 @@ impl<C: Clock> ChangeLog for PostgresChanges<C> {
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     async fn read_changes(
         &self,
         from: u64,

@@ -10,7 +10,6 @@ use crate::schema::opening::Session;
 use crate::slot::CHANGES_LEASE;
 use crate::state::PostgresState;
 use engine::Fault;
-use model::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -24,7 +23,7 @@ const IS_UNUSED: &str = "SELECT 1 FROM rowhouse_leases WHERE number = $1 AND ren
 const NAME: &str = "SELECT name FROM rowhouse_change_log";
 
 /// Removes a change log that no server uses any more, on a server without one, until the engine is closed.
-pub(crate) async fn remove_unused_log<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings) {
+pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Settings) {
     loop {
         let is_unused = async {
             let has_log = !shared.pool.read(LOG_TABLE, &[]).await?.is_empty();

@@ -7,7 +7,6 @@ use crate::log_state::LogState;
 use crate::state::PostgresState;
 use engine::Fault;
 use engine::parts::monotonic;
-use model::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -31,7 +30,7 @@ const TRIM: &str = "WITH oldest AS (SELECT position, time, octet_length(changes)
      SELECT count(*) FROM deleted";
 
 /// Trims the log until the engine is closed.
-pub(crate) async fn trim_changes<C: Clock>(shared: Arc<PostgresState<C>>, log: Arc<LogState>) {
+pub(crate) async fn trim_changes(shared: Arc<PostgresState>, log: Arc<LogState>) {
     loop {
         sleep(jittered(CHECK_INTERVAL)).await;
         while log.is_decoding() {
@@ -50,7 +49,7 @@ pub(crate) async fn trim_changes<C: Clock>(shared: Arc<PostgresState<C>>, log: A
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     /// Returns the number of removed transactions.
     async fn trim(&self, log: &LogState) -> Result<i64, AttemptError> {
         let age = i64::try_from(log.keep.age.as_nanos() / 100).unwrap_or(i64::MAX);

@@ -12,7 +12,7 @@ use crate::schema::opening::COORDINATOR;
 use crate::state::PostgresState;
 use engine::{Fault, KeptChanges};
 use futures_util::future::poll_fn;
-use model::{Clock, DateTime};
+use model::DateTime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,7 +33,7 @@ const LOG: &str = "SELECT first, next, bytes, (SELECT time FROM rowhouse_changes
      FROM rowhouse_change_log WHERE is_ready";
 
 /// Reads the state of the log whenever it may have changed, until the engine is closed.
-pub(crate) async fn watch_changes<C: Clock>(shared: Arc<PostgresState<C>>, settings: Settings, log: Arc<LogState>) {
+pub(crate) async fn watch_changes(shared: Arc<PostgresState>, settings: Settings, log: Arc<LogState>) {
     let (changed, is_listening) = (Notify::new(), AtomicBool::new(false));
     let refresh = async {
         loop {
@@ -103,7 +103,7 @@ async fn listen(
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     /// Returns the node on which servers are notified.
     async fn node_of_notifications(&self, settings: &Settings) -> Result<Settings, AttemptError> {
         if !self.names.is_distributed {

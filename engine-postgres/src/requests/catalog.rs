@@ -17,8 +17,8 @@ use engine::parts::{policies_value, settings_value};
 use engine::{CatalogError, Fault, IndexState, ReadError, TableKey};
 use model::name::TABLE_NAMES_FROM;
 use model::{
-    AccountName, Clock, EntityKey, Expiry, IndexedProperty, Record, Retention, StoredAccessPolicies, TableName,
-    TableSettings, TableSettingsUpdate, Visibility,
+    AccountName, EntityKey, Expiry, IndexedProperty, Record, Retention, StoredAccessPolicies, TableName, TableSettings,
+    TableSettingsUpdate, Visibility,
 };
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -41,7 +41,7 @@ impl ListedTable {
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let mut attempts = Attempts::new(&self.pool.counts);

@@ -25,7 +25,7 @@ use engine::parts::page::damaged;
 use engine::{CommitError, Fault, TableKey};
 use model::mutation::{Effect, ExpectedState};
 use model::{
-    Clock, Condition, DateTime, Expiry, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Retention,
+    Condition, DateTime, Expiry, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Retention,
     Transaction, Visibility,
 };
 use std::collections::HashMap;
@@ -245,7 +245,7 @@ fn apply(
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn commit(
         &self,
         table: &TableKey,

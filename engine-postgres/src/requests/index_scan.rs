@@ -23,7 +23,7 @@ use engine::parts::index::{groups_to_read, key_of_entry, plan};
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::index::IndexPlan;
-use model::{Clock, Expiry, IndexedProperty};
+use model::{Expiry, IndexedProperty};
 use std::ops::ControlFlow;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
@@ -57,7 +57,7 @@ fn planned(scan: &Scan, indexes: &[TableIndex], ready_only: bool) -> Option<Inde
     plan(scan, usable.map(|index| &index.property))
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn scan_index<S: EntitySink>(
         &self,
         table: &TableKey,

@@ -25,7 +25,7 @@ use engine::parts::{index, monotonic};
 use futures_util::TryStreamExt;
 use futures_util::future::try_join_all;
 use model::key::KEY_SEPARATOR;
-use model::{Clock, KeyRange, RecordView};
+use model::{KeyRange, RecordView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::{sleep, timeout};
@@ -66,12 +66,12 @@ enum Step {
     Changed,
 }
 
-pub(crate) async fn maintain_indexes<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn maintain_indexes(shared: Arc<PostgresState>) {
     let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
     while pace.next(shared.check_indexes(&mut seen).await, &shared.indexing).await {}
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     /// Returns whether there was work, or what failed and why.
     async fn check_indexes(&self, seen: &mut BTreeMap<(i64, i64), Settling>) -> Result<bool, (&'static str, Fault)> {
         let unfinished = self.persist(async || self.unfinished_indexes().await).await;

@@ -19,7 +19,7 @@ use crate::slot::{BALANCE_LEASE, CHANGES_LEASE, INDEX_LEASE, NoSlot, PURGE_LEASE
 use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
-use model::{Clock, DateTime};
+use model::DateTime;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -37,7 +37,7 @@ const FAILURES_MAX: usize = 4;
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Renews the slot's lease until the engine is closed.
-pub(crate) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn renew_at_intervals(shared: Arc<PostgresState>) {
     loop {
         tokio::time::sleep(jittered(RENEWAL)).await;
         match shared.reserve(None).await {
@@ -49,7 +49,7 @@ pub(crate) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) 
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn stamp(&self, above: DateTime) -> Result<DateTime, AttemptError> {
         loop {
             if let Some(stamp) = self.reserved_stamp(above) {

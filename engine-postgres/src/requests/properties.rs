@@ -12,7 +12,7 @@ use crate::statements;
 use engine::Fault;
 use engine::parts::properties::AccountProperties;
 use engine::parts::properties_value;
-use model::{AccountName, Clock, ServicePropertiesUpdate};
+use model::{AccountName, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
 /// The maximum time until a change by one server takes effect on all servers, while the database responds.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-pub(crate) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn refresh_at_intervals(shared: Arc<PostgresState>) {
     let mut is_stale = false;
     loop {
         tokio::time::sleep(jittered(PROPERTIES_REFRESH)).await;
@@ -41,7 +41,7 @@ pub(crate) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;
         let rows = self.persist(async || self.pool.read(statements::ALL_PROPERTIES, &[]).await).await?;

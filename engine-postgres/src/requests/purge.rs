@@ -17,13 +17,13 @@ use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
 use engine::parts::monotonic;
-use model::{Clock, KeyRange};
+use model::KeyRange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const STEP_ENTITIES_MAX: i64 = 1000;
 
-pub(crate) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
+pub(crate) async fn purge(shared: Arc<PostgresState>) {
     let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
     while pace.next(shared.check_deleted_tables(&mut seen).await, &shared.purges).await {}
 }
@@ -33,7 +33,7 @@ struct DeletedTable {
     has_entries: bool,
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     /// Returns whether there was work, or what failed and why.
     async fn check_deleted_tables(&self, seen: &mut BTreeMap<i64, Settling>) -> Result<bool, (&'static str, Fault)> {
         let deleted = self.persist(async || self.deleted_tables().await).await;

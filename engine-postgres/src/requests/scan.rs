@@ -32,7 +32,7 @@ use crate::statements;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
-use model::{Clock, Expiry};
+use model::Expiry;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -56,7 +56,7 @@ enum PageStart {
     ShardsMoved,
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn scan<S: EntitySink>(
         &self,
         table: &TableKey,

@@ -9,7 +9,6 @@ use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::rows::column;
 use crate::state::PostgresState;
 use engine::Fault;
-use model::Clock;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -97,7 +96,7 @@ impl Transactions {
     }
 }
 
-impl<C: Clock> PostgresState<C> {
+impl PostgresState {
     pub(crate) async fn transactions(&self) -> Result<Transactions, AttemptError> {
         let rows = self.pool.read(&self.names.transactions, &[]).await?;
         let unreadable = || AttemptError::Fault(Fault::Damaged("the transactions of a node cannot be read".to_owned()));

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use test_support::cluster::Cluster;
 use tokio::task::JoinHandle;
 
-pub(crate) type Server = Postgres<SystemClock>;
+pub(crate) type Server = Postgres;
 pub(crate) type Log = Arc<dyn ChangeLog>;
 
 pub(crate) const DAY: KeepChanges = KeepChanges { age: Duration::from_secs(86_400), bytes: 1 << 30 };

@@ -20,7 +20,7 @@ use test_support::cluster::CitusCluster;
 const MOVES_MIN: u32 = 12;
 const PAGES_MIN: u32 = 400;
 
-type TestEngine = Postgres<ManualClock>;
+type TestEngine = Postgres;
 
 async fn open(url: String) -> TestEngine {
     let options = PostgresOptions::new(url, 16);
@@ -86,7 +86,7 @@ fn random_scan(random: &mut Random) -> Scan {
 }
 
 /// Returns the number of pages compared.
-async fn compare(engine: &TestEngine, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
+async fn compare(engine: &TestEngine, memory: &Memory, table: &TableKey, mut scan: Scan) -> u32 {
     for count in 1.. {
         scan.deadline = Instant::now() + TIMEOUT;
         let question = scan.clone();

@@ -12,29 +12,25 @@ use test_support::cluster::{CitusCluster, Cluster};
 /// The number of shards on two workers.
 pub(crate) const SHARDS: u32 = 4;
 
-fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+fn open_postgres(clock: ManualClock) -> Option<(Postgres, ())> {
     Some(open_database(Cluster::shared()?.database(), false, clock))
 }
 
-fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+fn open_citus(clock: ManualClock) -> Option<(Postgres, ())> {
     let cluster = CitusCluster::shared()?;
     Some(open_database(cluster.workers(&cluster.database_with_shards(SHARDS)), true, clock))
 }
 
-fn open_postgres_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
+fn open_postgres_with_changes(clock: ManualClock) -> Option<(Postgres, Arc<dyn ChangeLog>, ())> {
     Some(open_with_changes(Cluster::shared()?.database(), false, clock))
 }
 
-fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres<ManualClock>, Arc<dyn ChangeLog>, ())> {
+fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres, Arc<dyn ChangeLog>, ())> {
     let cluster = CitusCluster::shared()?;
     Some(open_with_changes(cluster.workers(&cluster.database_with_shards(SHARDS)), true, clock))
 }
 
-fn open_with_changes(
-    url: String,
-    distribute: bool,
-    clock: ManualClock,
-) -> (Postgres<ManualClock>, Arc<dyn ChangeLog>, ()) {
+fn open_with_changes(url: String, distribute: bool, clock: ManualClock) -> (Postgres, Arc<dyn ChangeLog>, ()) {
     let keep_changes = Some(KeepChanges { age: Duration::from_secs(86400), bytes: 1 << 30 });
     let options = PostgresOptions { keep_changes, distribute, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
@@ -43,7 +39,7 @@ fn open_with_changes(
     (engine, log, ())
 }
 
-fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
+fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres, ()) {
     let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
     (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())

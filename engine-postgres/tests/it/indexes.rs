@@ -14,7 +14,7 @@ use std::time::Duration;
 use test_support::cluster::Cluster;
 use test_support::eventually;
 
-type Server = Arc<Postgres<ManualClock>>;
+type Server = Arc<Postgres>;
 
 const ENTRIES: &str = "SELECT count(*) FROM rowhouse_index_entries";
 const INDEXES: &str = "SELECT count(*) FROM rowhouse_indexes";

@@ -11,14 +11,14 @@ struct DatabaseOpener {
 }
 
 impl EngineOpener for DatabaseOpener {
-    type Engine = Postgres<ManualClock>;
+    type Engine = Postgres;
     const STEPS_DEFAULT: u64 = 3000;
     // A server knows the stamps of another server, or of the previous holder of its slot, only if its writes encounter
     // them.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
-    async fn open(&self, clock: ManualClock, _: bool) -> Postgres<ManualClock> {
+    async fn open(&self, clock: ManualClock, _: bool) -> Postgres {
         let (url, distribute) = (self.url.clone(), self.distribute);
         let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 4) };
         Postgres::open(&options, clock).await.unwrap()

@@ -19,7 +19,7 @@ use test_support::cluster::{CitusCluster, Cluster};
 const HOUR: i64 = 36_000_000_000;
 const SECOND: i64 = 10_000_000;
 
-type Server = Arc<Postgres<ManualClock>>;
+type Server = Arc<Postgres>;
 
 async fn open(url: &str, ticks: i64) -> Server {
     let distribute = url.contains("load_balance_hosts");

@@ -12,7 +12,7 @@ use crate::changes::{
     ChangesFuture, DatedChangeLog, KeepChanges, KeptChanges,
 };
 use crate::contract::TableKey;
-use model::{AccountName, Clock, DateTime};
+use model::{AccountName, DateTime};
 use std::collections::{HashMap, VecDeque};
 use std::sync::PoisonError;
 use tokio::sync::watch;
@@ -147,7 +147,7 @@ fn deleted(changes: &[Change]) -> impl Iterator<Item = (AccountName, Box<str>)> 
     })
 }
 
-impl<C: Clock> MemoryState<C> {
+impl MemoryState {
     /// Only called if the engine keeps a change log.
     fn changes<R>(&self, read: impl FnOnce(&MemoryChanges) -> R) -> R {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl<C: Clock> MemoryState<C> {
     }
 }
 
-impl<C: Clock> ChangeLog for MemoryState<C> {
+impl ChangeLog for MemoryState {
     fn kept(&self) -> KeptChanges {
         self.changes(MemoryChanges::kept)
     }
@@ -183,7 +183,7 @@ impl<C: Clock> ChangeLog for MemoryState<C> {
     }
 }
 
-impl<C: Clock> DatedChangeLog for MemoryState<C> {
+impl DatedChangeLog for MemoryState {
     fn end(&self) -> ChangesFuture<'_, ChangesEnd> {
         Box::pin(async move {
             self.check_open().map_err(ChangesError::Fault)?;
@@ -212,7 +212,7 @@ mod tests {
         TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(name).unwrap() }
     }
 
-    async fn insert(engine: &Memory<SystemClock>, table: &TableKey, row: &str) {
+    async fn insert(engine: &Memory, table: &TableKey, row: &str) {
         let (key, properties) = (EntityKey::new("p", row).unwrap(), RecordBuilder::default());
         engine.commit(table, Transaction::single(Mutation::Insert { key, properties })).await.unwrap();
     }

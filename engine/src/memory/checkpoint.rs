@@ -14,7 +14,7 @@ use super::stamps::MemoryStamps;
 use super::{Contents, MemoryState, Table};
 use crate::parts::catalog::Catalog;
 use crate::parts::properties::AccountProperties;
-use model::{AccountName, Clock};
+use model::AccountName;
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 /// The engine's contents at one instant: tables, entities, policies, settings and service properties of all accounts.
@@ -36,17 +36,11 @@ impl MemoryCheckpoint {
 }
 
 /// A handle that saves states of a memory engine and returns the engine to them.
-#[derive(Debug)]
-pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);
+#[derive(Debug, Clone)]
+pub struct MemoryCheckpoints(Arc<MemoryState>);
 
-impl<C> Clone for MemoryCheckpoints<C> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<C: Clock> MemoryCheckpoints<C> {
-    pub(super) fn new(shared: Arc<MemoryState<C>>) -> Self {
+impl MemoryCheckpoints {
+    pub(super) fn new(shared: Arc<MemoryState>) -> Self {
         Self(shared)
     }
 
@@ -100,11 +94,11 @@ impl<C: Clock> MemoryCheckpoints<C> {
 
     // The engine may be closed. In that case, no one sees the changes made here.
 
-    fn read(&self) -> RwLockReadGuard<'_, Contents<C>> {
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Contents<C>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -38,19 +38,19 @@ use tokio::task::coop::consume_budget;
 
 /// An engine that loses all data when it is dropped.
 #[derive(Debug)]
-pub struct Memory<C> {
-    shared: Arc<MemoryState<C>>,
+pub struct Memory {
+    shared: Arc<MemoryState>,
 }
 
 #[derive(Debug)]
-struct MemoryState<C> {
-    state: RwLock<Contents<C>>,
+struct MemoryState {
+    state: RwLock<Contents>,
     closed: Cancellation,
 }
 
 #[derive(Debug)]
-struct Contents<C> {
-    clock: C,
+struct Contents {
+    clock: Arc<dyn Clock>,
     catalog: Catalog<Table>,
     properties: AccountProperties,
     stamps: MemoryStamps,
@@ -108,19 +108,19 @@ impl Table {
     }
 }
 
-impl<C: Clock> Memory<C> {
+impl Memory {
     /// Creates an engine without tables.
-    pub fn new(clock: C) -> Self {
-        Self::with_stamps(clock, MemoryStamps::one_sequence())
+    pub fn new(clock: impl Clock) -> Self {
+        Self::with_stamps(Arc::new(clock), MemoryStamps::one_sequence())
     }
 
     /// Creates an engine without tables, with a clock that tests can set. Each account has its own sequence of
     /// Timestamps. If one test sets the clock back, Timestamps in other accounts are therefore not ahead of the clock.
-    pub fn for_tests(clock: C) -> Self {
-        Self::with_stamps(clock, MemoryStamps::by_account())
+    pub fn for_tests(clock: impl Clock) -> Self {
+        Self::with_stamps(Arc::new(clock), MemoryStamps::by_account())
     }
 
-    fn with_stamps(clock: C, stamps: MemoryStamps) -> Self {
+    fn with_stamps(clock: Arc<dyn Clock>, stamps: MemoryStamps) -> Self {
         let (catalog, properties) = (Catalog::default(), AccountProperties::default());
         let state = RwLock::new(Contents { clock, catalog, properties, stamps, changes: None });
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
@@ -164,17 +164,17 @@ impl<C: Clock> Memory<C> {
     }
 
     /// Returns a handle that saves states of this engine and returns to them.
-    pub fn checkpoints(&self) -> MemoryCheckpoints<C> {
+    pub fn checkpoints(&self) -> MemoryCheckpoints {
         MemoryCheckpoints::new(Arc::clone(&self.shared))
     }
 
     /// Starts a restore into this engine, which must not contain tables.
-    pub fn restore(&self) -> RestoredMemory<C> {
+    pub fn restore(&self) -> RestoredMemory {
         RestoredMemory::new(Arc::clone(&self.shared))
     }
 }
 
-impl<C: Clock> Contents<C> {
+impl Contents {
     fn expiry(&self, settings: &TableSettings, visible: Visibility) -> Expiry {
         match &settings.retention {
             None => Expiry::new(None, visible, DateTime::MIN),
@@ -203,24 +203,24 @@ impl<C: Clock> Contents<C> {
     }
 }
 
-impl<C> MemoryState<C> {
+impl MemoryState {
     fn check_open(&self) -> Result<(), Fault> {
         if self.closed.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
+    fn read(&self) -> Result<RwLockReadGuard<'_, Contents>, Fault> {
         // A panic cannot leave the maps half-changed, so the data behind a poisoned lock is valid.
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
 
-    fn write(&self) -> Result<RwLockWriteGuard<'_, Contents<C>>, Fault> {
+    fn write(&self) -> Result<RwLockWriteGuard<'_, Contents>, Fault> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
 }
 
-impl<C: Clock> Engine for Memory<C> {
+impl Engine for Memory {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let mut state = self.shared.write().map_err(CatalogError::Fault)?;
         if state.catalog.get(table).is_some() {

@@ -6,13 +6,13 @@ use super::{Contents, MemoryState, Table};
 use crate::contract::{Fault, TableKey};
 use crate::parts::cancellation::Cancellation;
 use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
-use model::{AccountName, Clock, DateTime, Record, ServiceProperties, TableSettings};
+use model::{AccountName, DateTime, Record, ServiceProperties, TableSettings};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
-impl<C: Clock> Snapshots for MemoryState<C> {
+impl Snapshots for MemoryState {
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
         let state = self.read()?;
         let (mut tables, mut entities) = (Vec::new(), Vec::new());
@@ -58,19 +58,19 @@ impl Snapshot for MemorySnapshot {
 }
 
 /// A restore into a memory engine. The data becomes visible when the restore finishes.
-pub struct RestoredMemory<C> {
-    shared: Arc<MemoryState<C>>,
+pub struct RestoredMemory {
+    shared: Arc<MemoryState>,
     properties: Vec<(AccountName, ServiceProperties)>,
     tables: Vec<(SnapshotTable, Entities)>,
 }
 
-impl<C> RestoredMemory<C> {
-    pub(super) fn new(shared: Arc<MemoryState<C>>) -> Self {
+impl RestoredMemory {
+    pub(super) fn new(shared: Arc<MemoryState>) -> Self {
         Self { shared, properties: Vec::new(), tables: Vec::new() }
     }
 }
 
-impl<C: Clock> Restore for RestoredMemory<C> {
+impl Restore for RestoredMemory {
     type Error = Infallible;
 
     fn properties(&mut self, account: &AccountName, properties: &ServiceProperties) -> Result<(), Infallible> {

@@ -3,17 +3,18 @@
 //! Invariant: every stamp is later than all previous stamps, even if the clock stands still or moves backwards.
 
 use model::{Clock, DateTime};
+use std::sync::Arc;
 
 /// A source of strictly increasing instants that follow a clock.
 #[derive(Debug)]
-pub struct Stamps<C> {
-    clock: C,
+pub struct Stamps {
+    clock: Arc<dyn Clock>,
     last: DateTime,
 }
 
-impl<C: Clock> Stamps<C> {
+impl Stamps {
     /// Creates a sequence of stamps later than `last`.
-    pub fn after(last: DateTime, clock: C) -> Self {
+    pub fn after(last: DateTime, clock: Arc<dyn Clock>) -> Self {
         Self { clock, last }
     }
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
-fn open(clock: ManualClock) -> Option<(Memory<ManualClock>, ())> {
+fn open(clock: ManualClock) -> Option<(Memory, ())> {
     Some((Memory::new(clock), ()))
 }
 
 type Log = Arc<dyn ChangeLog>;
 
-fn open_with_log(clock: ManualClock) -> Option<(Memory<ManualClock>, Log, ())> {
+fn open_with_log(clock: ManualClock) -> Option<(Memory, Log, ())> {
     let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
     let engine = Memory::new(clock).keep_changes(keep);
     let log = engine.change_log()?;
@@ -27,20 +27,20 @@ fn open_with_log(clock: ManualClock) -> Option<(Memory<ManualClock>, Log, ())> {
 struct WithSnapshots;
 
 impl OpensForSnapshots for WithSnapshots {
-    type Engine = Memory<ManualClock>;
+    type Engine = Memory;
     type Place = ();
 
-    fn open(clock: ManualClock) -> (Memory<ManualClock>, ()) {
+    fn open(clock: ManualClock) -> (Memory, ()) {
         (Memory::new(clock), ())
     }
 
-    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Memory<ManualClock>, ()) {
+    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Memory, ()) {
         let engine = Memory::new(clock);
         fill_with(engine.restore(), snapshot);
         (engine, ())
     }
 
-    fn snapshots(engine: &Memory<ManualClock>) -> Arc<dyn Snapshots> {
+    fn snapshots(engine: &Memory) -> Arc<dyn Snapshots> {
         engine.snapshots()
     }
 }

@@ -79,12 +79,7 @@ mod tests {
 
     /// Creates a signature for a table and returns the scope that the server grants for it, or the reason that the
     /// server logs.
-    async fn scope(
-        engine: &Memory<SystemClock>,
-        account: &str,
-        key: &AccountKey,
-        policy: &str,
-    ) -> Result<Scope, String> {
+    async fn scope(engine: &Memory, account: &str, key: &AccountKey, policy: &str) -> Result<Scope, String> {
         let mut fields = Fields {
             version: "2019-02-02".into(),
             table: "Harvest".into(),

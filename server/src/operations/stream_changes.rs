@@ -328,7 +328,7 @@ mod tests {
 
     const DURATION: Duration = Duration::from_secs(40);
 
-    fn stream(engine: &Memory<SystemClock>, registry: &Arc<StreamRegistry>) -> ChangeStream {
+    fn stream(engine: &Memory, registry: &Arc<StreamRegistry>) -> ChangeStream {
         let account = AccountName::new("orchard").unwrap();
         let format = Format::Json(MetadataLevel::Minimal);
         let response =

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Resets a running server to an earlier state of its data.
 pub struct TestData {
     pub(crate) clock: TestClock,
-    pub(crate) engine: MemoryCheckpoints<TestClock>,
+    pub(crate) engine: MemoryCheckpoints,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
     pub(crate) analytics: Option<Arc<Analytics>>,

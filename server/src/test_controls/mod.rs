@@ -29,7 +29,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct TestControlSettings {
     /// The checkpoints of the engine.
-    pub engine: MemoryCheckpoints<TestClock>,
+    pub engine: MemoryCheckpoints,
     /// Scheme, host and port of the service.
     pub endpoint: String,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Server {
     /// The address and port.
     pub(crate) address: String,
     pub(crate) clock: TestClock,
-    pub(crate) checkpoints: MemoryCheckpoints<TestClock>,
+    pub(crate) checkpoints: MemoryCheckpoints,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -147,7 +147,7 @@ fn open(
 async fn serve(
     (settings, access, hooks): (Settings, Access, TestHooks),
     (engine, changes): (impl Engine, Option<Arc<dyn ChangeLog>>),
-    states: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
+    states: Option<(TestClock, MemoryCheckpoints)>,
     report: impl FnOnce(StartReport),
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {

@@ -109,7 +109,7 @@ pub(super) mod tests {
         TableCopy { from: key.clone(), to: key }
     }
 
-    async fn source() -> EngineEndpoint<Memory<SystemClock>> {
+    async fn source() -> EngineEndpoint<Memory> {
         let engine = Memory::new(SystemClock);
         for (account, table) in [("apple", "Cars"), ("apple", "LogsA"), ("apple", "logsb"), ("melon", "Cars")] {
             engine.create_table(&table_copy(account, table).from).await.unwrap();

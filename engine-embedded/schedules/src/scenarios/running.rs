@@ -129,7 +129,10 @@ impl Running {
         let committer = Committer {
             shared: Arc::clone(&callers.shared),
             queue: Arc::clone(&callers.queue),
-            stamps: Stamps::after(DateTime::MIN, TestClock { reads: AtomicUsize::new(0), panics_at: clock_panics_at }),
+            stamps: Stamps::after(
+                DateTime::MIN,
+                Arc::new(TestClock { reads: AtomicUsize::new(0), panics_at: clock_panics_at }),
+            ),
             next_table_id: id,
             // There is no purger and no indexer.
             purges: mpsc::channel().0,
