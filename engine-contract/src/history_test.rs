@@ -1,7 +1,7 @@
 //! Checks that an engine is strictly serializable in each partition, with a workload and the checker of histories.
 
 use crate::support::{Random, if_match, key, setting, table};
-use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 pub use history::StampOrder;
 use history::{Answer, Choices, Client, Kind, Mix, Mutation, NoAnswer, Page, Property, Query, Recorder, Refusal};
 use history::{Rules, Value, Version, check, run_client};

@@ -1,6 +1,6 @@
 //! Support for the engine tests: names, entities, a clock that is set explicitly, and a sink that keeps all entities.
 
-use engine::{CommitError, Engine, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EngineExt, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyText,
 };

@@ -40,6 +40,7 @@ pub use replication::{
 pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
+use async_trait::async_trait;
 use changes::EmbeddedChanges;
 use disk::confirmations::Confirmations;
 use disk::folder::Folder;
@@ -52,8 +53,8 @@ use engine::figures::Figures;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
-use engine::{CatalogError, ChangeLog, CommitError, Engine, EntitySink, Fault, IndexState, KeepChanges, ReadError};
-use engine::{Scan, ScanEnd, TableKey};
+use engine::{BoxedSink, CatalogError, ChangeLog, CommitError, Engine, Fault, IndexState, KeepChanges, ReadError};
+use engine::{Scan, ScanEnd, TableKey, TablePage, TableQuery, table_page};
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
     ServicePropertiesUpdate,
@@ -371,6 +372,7 @@ impl Embedded {
     }
 }
 
+#[async_trait]
 impl Engine for Embedded {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         self.change_catalog(&table.account, |answer| CatalogChange::CreateTable(table.clone(), answer)).await
@@ -393,6 +395,10 @@ impl Engine for Embedded {
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.catalog().list(account, from, limit))
+    }
+
+    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
+        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
@@ -440,7 +446,12 @@ impl Engine for Embedded {
         self.on_blocking_thread(get).await.map_err(ReadError::Fault)?
     }
 
-    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+    async fn scan_boxed(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
         let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());

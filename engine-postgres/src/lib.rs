@@ -43,13 +43,14 @@ pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
+use async_trait::async_trait;
 use changes::reading::PostgresChanges;
 use connections::dialect::Dialect;
 use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
-use engine::{ChangeLog, KeepChanges, LoadMonitor};
+use engine::{BoxedSink, CatalogError, CommitError, Engine, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
+use engine::{ChangeLog, KeepChanges, LoadMonitor, TablePage, TableQuery, table_page};
 use heat::meter::Meter;
 use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
@@ -196,6 +197,7 @@ impl Postgres {
     }
 }
 
+#[async_trait]
 impl Engine for Postgres {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         self.shared.create_table(table).await
@@ -215,6 +217,10 @@ impl Engine for Postgres {
 
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.list_tables(account, from, limit).await
+    }
+
+    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
+        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
@@ -247,7 +253,12 @@ impl Engine for Postgres {
         self.shared.get(table, key).await
     }
 
-    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+    async fn scan_boxed(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError> {
         self.shared.scan(table, scan, sink).await
     }
 

@@ -7,7 +7,7 @@ use crate::discovery::{Address, NOT_OF_THIS_CLUSTER, connect};
 use crate::hash::hash;
 use crate::schema::function::STAY_CONDITION;
 use crate::{Engine, Postgres, TableKey};
-use engine::{Fault, ReadError, Scan};
+use engine::{EngineExt, Fault, ReadError, Scan};
 use engine_contract::support::{self, CollectingSink};
 use futures_util::future::join_all;
 use model::clock::SystemClock;

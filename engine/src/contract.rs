@@ -14,6 +14,7 @@
 //! 8. Updates of service properties and of a table's settings are serialized, so none reverts another.
 
 use crate::figures::Figures;
+use async_trait::async_trait;
 use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
 use model::{AccountName, DateTime, EntityKey, EntityView, Filter, IndexedProperty, KeyRange, MutationError, Position};
@@ -22,6 +23,7 @@ use model::{
     TableSettings,
 };
 use model::{TableSettingsUpdate, Transaction, Visibility};
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -245,6 +247,33 @@ pub trait EntitySink: Send + 'static {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision;
 }
 
+/// A sink of any type. An engine gets every sink in this form, so that it compiles its scans once and not for every type
+/// of sink.
+pub struct BoxedSink(Box<dyn AnySink>);
+
+/// A sink whose type is known again after the scan.
+trait AnySink: EntitySink + Any {}
+
+impl<S: EntitySink> AnySink for S {}
+
+impl BoxedSink {
+    fn new(sink: impl EntitySink) -> Self {
+        Self(Box::new(sink))
+    }
+
+    /// Returns the sink. Its type must be `S`.
+    fn into_inner<S: EntitySink>(self) -> S {
+        let sink: Box<dyn Any> = self.0;
+        *sink.downcast().expect("an engine returns the sink that it was given")
+    }
+}
+
+impl EntitySink for BoxedSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        self.0.entity(entity)
+    }
+}
+
 /// The sink's decision about an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkDecision {
@@ -279,94 +308,70 @@ pub struct TablePage {
 
 /// The engine contract. All methods may be called at any time from any number of tasks. If a future is dropped, its
 /// operation may or may not have taken effect.
+///
+/// The server and the tools use engines as `dyn Engine`, so that they are compiled once and not for every engine.
+#[async_trait]
 pub trait Engine: Send + Sync + 'static {
     /// Creates an empty table.
-    fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError>;
 
     /// Removes a table and all its entities. The duration is short, regardless of the table's size.
-    fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError>;
 
     /// Returns a table's name, spelled as at creation, or `None` if the table does not exist.
-    fn table(&self, table: &TableKey) -> impl Future<Output = Result<Option<TableName>, Fault>> + Send;
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault>;
 
     /// Returns the accounts that have tables or have ever set service properties, ordered by name.
-    fn accounts(&self) -> impl Future<Output = Result<Vec<AccountName>, Fault>> + Send;
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault>;
 
     /// Returns at most `limit` tables of an account, ordered by folded name, starting at `from` (folded, inclusive).
     /// Omits metrics tables, which the service maintains.
-    fn list_tables(
-        &self,
-        account: &AccountName,
-        from: &str,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault>;
 
     /// Returns one page of the tables of an account that match a filter, ordered by folded name.
-    fn table_page(
-        &self,
-        account: &AccountName,
-        query: TableQuery<'_>,
-    ) -> impl Future<Output = Result<TablePage, Fault>> + Send
-    where
-        Self: Sized,
-    {
-        table_page(self, account, query)
-    }
+    /// An engine that only lists tables calls the function [`table_page`].
+    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault>;
 
     /// Returns the stored access policies of a table.
-    fn policies(&self, table: &TableKey) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send;
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError>;
 
     /// Returns the stored access policies that signatures are checked against. They differ from [`Self::policies`] if
     /// changes take effect with a delay.
-    fn policies_in_effect(
-        &self,
-        table: &TableKey,
-    ) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send {
-        self.policies(table)
+    async fn policies_in_effect(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        self.policies(table).await
     }
 
     /// Replaces all stored access policies of a table. Deleting the table deletes them too.
-    fn set_policies(
-        &self,
-        table: &TableKey,
-        policies: StoredAccessPolicies,
-    ) -> impl Future<Output = Result<(), CatalogError>> + Send;
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError>;
 
     /// Returns the settings of a table.
-    fn settings(&self, table: &TableKey) -> impl Future<Output = Result<TableSettings, ReadError>> + Send;
+    async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError>;
 
     /// Changes those settings of a table that the update contains. Deleting the table deletes its settings.
-    fn update_settings(
-        &self,
-        table: &TableKey,
-        update: TableSettingsUpdate,
-    ) -> impl Future<Output = Result<(), CatalogError>> + Send;
+    async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError>;
 
     /// Returns the tables with a retention whose expired entities this process has to delete. If several processes
     /// share the data, one of them has to.
-    fn tables_to_sweep(&self) -> impl Future<Output = Result<Vec<(TableKey, Retention)>, Fault>> + Send;
+    async fn tables_to_sweep(&self) -> Result<Vec<(TableKey, Retention)>, Fault>;
 
     /// Returns the indexes of a table, in the order of its settings. An index that was added with the settings becomes
     /// ready after some time.
-    fn indexes(&self, table: &TableKey) -> impl Future<Output = Result<Vec<IndexState>, ReadError>> + Send;
+    async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError>;
 
     /// Returns the record of an entity.
-    fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError>;
 
-    /// Passes a page of entities to the sink, and returns the sink. If the future is dropped, the scan stops soon.
-    fn scan<S: EntitySink>(
+    /// Passes a page of entities to the sink, and returns the same sink. If the future is dropped, the scan stops soon.
+    /// Callers use [`EngineExt::scan`], which takes a sink of any type.
+    async fn scan_boxed(
         &self,
         table: &TableKey,
         scan: Scan,
-        sink: S,
-    ) -> impl Future<Output = Result<(S, ScanEnd), ReadError>> + Send;
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError>;
 
     /// Applies a transaction; returns the effect of each mutation, in order.
-    fn commit(
-        &self,
-        table: &TableKey,
-        transaction: Transaction,
-    ) -> impl Future<Output = Result<Vec<MutationResult>, CommitError>> + Send;
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError>;
 
     /// Returns the service properties of an account, even if the account has never been used. They are kept in memory,
     /// because every request needs them. This method never waits for storage.
@@ -377,31 +382,55 @@ pub trait Engine: Send + Sync + 'static {
     fn set_default_properties(&self, defaults: ServiceProperties);
 
     /// Replaces those sections of an account's service properties that the update contains.
-    fn update_service_properties(
+    async fn update_service_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
-    ) -> impl Future<Output = Result<(), Fault>> + Send;
+    ) -> Result<(), Fault>;
 
     /// Returns the engine's current figures for operators. This method never waits for a database, but may access the
     /// file system, so call it on a thread that may block.
     fn figures(&self) -> Figures;
 
     /// Waits until all acknowledged writes are on disk, and stops background work. Later calls return `Closed`.
-    fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;
+    async fn close(&self) -> Result<(), Fault>;
 }
 
+impl fmt::Debug for dyn Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// The generic methods of every engine. They are not part of [`Engine`], because a trait object cannot have any.
+pub trait EngineExt: Engine {
+    /// Passes a page of entities to the sink, and returns the sink. If the future is dropped, the scan stops soon.
+    fn scan<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> impl Future<Output = Result<(S, ScanEnd), ReadError>> + Send {
+        async move {
+            let (sink, end) = self.scan_boxed(table, scan, BoxedSink::new(sink)).await?;
+            Ok((sink.into_inner(), end))
+        }
+    }
+}
+
+impl<E: Engine + ?Sized> EngineExt for E {}
+
 /// All tables of an account in pages, ordered by folded name, so that no engine needs to return them at once.
-pub struct TablePages<'a, E> {
-    engine: &'a E,
+pub struct TablePages<'a> {
+    engine: &'a dyn Engine,
     account: &'a AccountName,
     /// The start of the next page; `None` after the last page.
     from: Option<String>,
 }
 
-impl<'a, E: Engine> TablePages<'a, E> {
+impl<'a> TablePages<'a> {
     /// Creates pages that start at the given folded name, inclusive. With an empty name, they contain all tables.
-    pub fn new(engine: &'a E, account: &'a AccountName, from: String) -> Self {
+    pub fn new(engine: &'a dyn Engine, account: &'a AccountName, from: String) -> Self {
         Self { engine, account, from: Some(from) }
     }
 
@@ -417,8 +446,9 @@ impl<'a, E: Engine> TablePages<'a, E> {
     }
 }
 
-async fn table_page<E: Engine>(
-    engine: &E,
+/// Returns one page of the tables of an account, for an engine that only lists tables.
+pub async fn table_page(
+    engine: &dyn Engine,
     account: &AccountName,
     TableQuery { filter, from, limit }: TableQuery<'_>,
 ) -> Result<TablePage, Fault> {

@@ -163,7 +163,7 @@ impl<E: Engine> Server<E> {
             return Ok(Self(Kind::Plain(server)));
         }
         let rehearsal = Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), parts.clock()));
-        let engine = RehearsedEngine::new(engine, Arc::clone(&rehearsal));
+        let engine = RehearsedEngine::new(Arc::new(engine), Arc::clone(&rehearsal));
         let parts = TestParts { rehearsal: Some(rehearsal), ..parts };
         let server = Assembled::new(settings, access, parts, observers, engine, changes).await?;
         Ok(Self(Kind::Rehearsed(server, faults)))

@@ -10,7 +10,7 @@ use crate::size_args::{SizeArgs, connections};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use engine::{CatalogError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{CatalogError, Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 use engine_embedded::{Embedded, EmbeddedOptions};
 use fastrand::Rng;
 use model::clock::SystemClock;

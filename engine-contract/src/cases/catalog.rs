@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{CatalogError, CommitError, Engine, ReadError, TableKey, TableQuery};
+use engine::{CatalogError, CommitError, Engine, EngineExt, ReadError, TableKey, TableQuery};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{AccountName, Condition, Filter, MetricsTable, Mutation, TableName, Transaction};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{CatalogError, CommitError, Engine, Fault, ReadError, TableQuery};
+use engine::{CatalogError, CommitError, Engine, EngineExt, Fault, ReadError, TableQuery};
 use model::AccountName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

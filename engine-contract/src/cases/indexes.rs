@@ -1,6 +1,6 @@
 use super::settings::retain;
 use crate::support::*;
-use engine::{CatalogError, Engine, IndexState, Order, ReadError, Scan, ScanEnd, TableKey};
+use engine::{CatalogError, Engine, EngineExt, IndexState, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, EdmValue, Entity, Filter, IndexedProperty, KeyRange, Mutation, Position, RecordBuilder};
 use model::{Retention, TableSettingsUpdate, Transaction, Visibility};

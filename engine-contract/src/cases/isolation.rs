@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{Engine, EntitySink, SinkDecision, TableKey};
+use engine::{Engine, EngineExt, EntitySink, SinkDecision, TableKey};
 use model::{EntityView, Transaction};
 use std::collections::BTreeSet;
 use std::sync::Arc;

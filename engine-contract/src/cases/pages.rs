@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
 use std::ops::Bound;

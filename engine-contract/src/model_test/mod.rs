@@ -8,7 +8,7 @@ mod faults;
 mod random;
 
 use crate::support::*;
-use engine::{CommitError, Engine, Memory, ReadError, Scan, ScanEnd, TableKey};
+use engine::{CommitError, Engine, EngineExt, Memory, ReadError, Scan, ScanEnd, TableKey};
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Position, TableSettingsUpdate, Transaction};
 use random::Choices;

@@ -4,7 +4,7 @@
 //! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
 //! length.
 
-use engine::{Engine, ReadError};
+use engine::{Engine, EngineExt, ReadError};
 use engine_contract::support::*;
 use model::{EdmValue, Mutation, Record, RecordBuilder, Transaction};
 use rowhouse_engine_embedded::{Embedded, EmbeddedOptions};

@@ -1,7 +1,7 @@
 //! Tests that pages over the partitions of a Citus cluster equal the pages of the in-memory engine, however the pages
 //! are read and wherever the shards are.
 
-use engine::{Engine, Fault, Memory, ReadError, Scan, ScanEnd, TableKey};
+use engine::{Engine, EngineExt, Fault, Memory, ReadError, Scan, ScanEnd, TableKey};
 use engine_contract::support::*;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

@@ -1,6 +1,6 @@
 //! Tests of indexes that several servers use, build and change, and of what remains in the database.
 
-use engine::{CommitError, Engine, Order, ReadError, Scan};
+use engine::{CommitError, Engine, EngineExt, Order, ReadError, Scan};
 use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};

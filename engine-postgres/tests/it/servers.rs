@@ -1,7 +1,7 @@
 //! Tests of several engines that share one database, as several servers do. Each engine sees the others' changes, and
 //! an entity's Timestamps increase whichever engine writes, however far apart the clocks are.
 
-use engine::{CatalogError, CommitError, Engine, ReadError};
+use engine::{CatalogError, CommitError, Engine, EngineExt, ReadError};
 use engine_contract::support::*;
 use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,

@@ -17,7 +17,8 @@ pub use snapshot::RestoredMemory;
 use crate::changes::{ChangeEffect, ChangeLog, DatedChangeLog, KeepChanges, first_position};
 use crate::contract::TableKey;
 use crate::contract::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
+    BoxedSink, CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
+    TablePage, TableQuery, table_page,
 };
 use crate::figures::{Figures, Refusal};
 use crate::parts::cancellation::Cancellation;
@@ -26,6 +27,7 @@ use crate::parts::index::{self, OrderedEntries};
 use crate::parts::page::{PageBuilder, ranges_to_visit};
 use crate::parts::properties::AccountProperties;
 use crate::snapshot::Snapshots;
+use async_trait::async_trait;
 use changes::MemoryChanges;
 use entities::Entities;
 use model::mutation::Effect;
@@ -220,6 +222,7 @@ impl MemoryState {
     }
 }
 
+#[async_trait]
 impl Engine for Memory {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let mut state = self.shared.write().map_err(CatalogError::Fault)?;
@@ -255,6 +258,10 @@ impl Engine for Memory {
 
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         Ok(self.shared.read()?.catalog.list(account, from, limit))
+    }
+
+    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
+        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
@@ -304,7 +311,12 @@ impl Engine for Memory {
         Ok(record.view().map_or(true, |view| expiry.sees(view)).then(|| record.clone()))
     }
 
-    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+    async fn scan_boxed(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError> {
         let (shared, table) = (Arc::clone(&self.shared), table.clone());
         let page = tokio::task::spawn_blocking(move || {
             let state = shared.read().map_err(ReadError::Fault)?;

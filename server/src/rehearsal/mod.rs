@@ -14,7 +14,6 @@
 //!
 //! Code in this folder must not depend on HTTP, on formats, or on where its settings come from.
 
-mod erased_engine;
 mod pages;
 mod pending;
 mod rehearsed_engine;

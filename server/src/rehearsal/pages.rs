@@ -9,10 +9,9 @@
 //!
 //! This module must not depend on the format of a token.
 
-use super::erased_engine::ErasedEngine;
 use super::settings::Share;
 use super::{LOG, Rehearsal};
-use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{BoxedSink, Engine, EngineExt, EntitySink, Order, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -25,16 +24,16 @@ const AFTER: char = '\0';
 
 impl Rehearsal {
     /// Scans one page as the engine does, but may end it earlier than the engine would.
-    pub(super) async fn scan<S: EntitySink>(
+    pub(super) async fn scan(
         &self,
-        engine: &ErasedEngine,
+        engine: &dyn Engine,
         table: &TableKey,
         mut scan: Scan,
-        sink: S,
-    ) -> Result<(S, ScanEnd), ReadError> {
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError> {
         // A position in the order of an index says nothing about partitions.
         if scan.limit == 0 || scan.order != Order::Key {
-            return engine.scan(table, scan, sink).await;
+            return engine.scan_boxed(table, scan, sink).await;
         }
         let is_empty = may_be_empty(scan.from.as_ref()) && self.empty_pages.hits(self.settings.empty_pages);
         if !is_empty {
@@ -136,8 +135,8 @@ impl PartitionBoundaries {
     }
 }
 
-struct PageSink<S> {
-    inner: S,
+struct PageSink {
+    inner: BoxedSink,
     is_closed: bool,
     boundaries: PartitionBoundaries,
     last_taken: Option<LastAccepted>,
@@ -155,7 +154,7 @@ impl LastAccepted {
     }
 }
 
-impl<S: EntitySink> EntitySink for PageSink<S> {
+impl EntitySink for PageSink {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let partition = &*entity.key.partition;
         let is_other = self.last_taken.as_ref().is_some_and(|last| last.partition != partition);

@@ -1,10 +1,10 @@
 //! The engine of a server with a rehearsal: the server's own engine, with the conditions that concern its calls.
 
 use super::Rehearsal;
-use super::erased_engine::ErasedEngine;
 use super::request::{is_in_request, note_change};
+use async_trait::async_trait;
 use engine::{
-    CatalogError, CommitError, Engine, EntitySink, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, TableKey,
+    BoxedSink, CatalogError, CommitError, Engine, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, TableKey,
     TablePage, TableQuery,
 };
 use model::{AccountName, EntityKey, MutationResult, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) struct RehearsedEngine {
-    engine: ErasedEngine,
+    engine: Arc<dyn Engine>,
     pub(crate) rehearsal: Arc<Rehearsal>,
 }
 
@@ -24,8 +24,8 @@ impl fmt::Debug for RehearsedEngine {
 }
 
 impl RehearsedEngine {
-    pub(crate) fn new(engine: impl Engine, rehearsal: Arc<Rehearsal>) -> Self {
-        Self { engine: ErasedEngine::new(engine), rehearsal }
+    pub(crate) fn new(engine: Arc<dyn Engine>, rehearsal: Arc<Rehearsal>) -> Self {
+        Self { engine, rehearsal }
     }
 
     /// Returns the rehearsal if the call belongs to a request, and `None` if it belongs to background work.
@@ -39,6 +39,7 @@ impl RehearsedEngine {
     }
 }
 
+#[async_trait]
 impl Engine for RehearsedEngine {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let rehearsal = self.admit().map_err(CatalogError::Fault)?;
@@ -128,10 +129,15 @@ impl Engine for RehearsedEngine {
         self.engine.get(table, key).await
     }
 
-    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+    async fn scan_boxed(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: BoxedSink,
+    ) -> Result<(BoxedSink, ScanEnd), ReadError> {
         match self.admit().map_err(ReadError::Fault)? {
-            None => self.engine.scan(table, scan, sink).await,
-            Some(rehearsal) => rehearsal.scan(&self.engine, table, scan, sink).await,
+            None => self.engine.scan_boxed(table, scan, sink).await,
+            Some(rehearsal) => rehearsal.scan(&*self.engine, table, scan, sink).await,
         }
     }
 
@@ -193,7 +199,7 @@ mod tests {
             clock.pause();
             let settings = RehearsalSettings::parse(conditions).unwrap();
             let rehearsal = Arc::new(Rehearsal::start(settings, Arc::new(clock.clone())));
-            Self { engine: RehearsedEngine::new(Memory::for_tests(clock.clone()), rehearsal), clock }
+            Self { engine: RehearsedEngine::new(Arc::new(Memory::for_tests(clock.clone())), rehearsal), clock }
         }
 
         /// Handles calls to the engine as part of a request, and returns their result, or `None` if the response to

@@ -7,7 +7,7 @@ use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
-use engine::{CatalogError, CommitError, Engine, EntitySink, IndexState, Order, ReadError, Scan, ScanEnd};
+use engine::{CatalogError, CommitError, Engine, EngineExt, EntitySink, IndexState, Order, ReadError, Scan, ScanEnd};
 use engine::{TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{

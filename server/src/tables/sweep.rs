@@ -142,7 +142,7 @@ impl<E: Engine> Sweep<E> {
 mod tests {
     use super::*;
     use crate::test_controls::TestClock;
-    use engine::{EntitySink, Memory, Scan, SinkDecision};
+    use engine::{EngineExt, EntitySink, Memory, Scan, SinkDecision};
     use model::{
         AccountName, EntityKey, EntityView, KeyText, Mutation, RecordBuilder, TableName, TableSettingsUpdate,
         Transaction,

@@ -3,7 +3,9 @@ use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
-use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
+use engine::{
+    CatalogError, CommitError, Engine, EngineExt, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages,
+};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{

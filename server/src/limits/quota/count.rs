@@ -6,7 +6,7 @@ use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
-use engine::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
+use engine::{Engine, EngineExt, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::{
     QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
     QUOTA_UNCERTAIN_INTERVAL_RATIO,

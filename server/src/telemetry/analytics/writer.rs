@@ -7,7 +7,9 @@
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
 use crate::clock;
-use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
+use engine::{
+    CatalogError, CommitError, Engine, EngineExt, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey,
+};
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
