@@ -106,13 +106,13 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let clock = TestClock::new();
             let engine = keep_in_memory(Memory::for_tests(clock.clone()), &config);
             let (controls, changes) = ((clock, engine.checkpoints()), engine.change_log());
-            serve(listener, config, observers, (engine, changes), Some(controls), (input, server_host)).await
+            serve(listener, config, observers, (Arc::new(engine), changes), Some(controls), (input, server_host)).await
         }
         Storage::Memory => {
             warn!("all data is in memory and will be lost when the server stops");
             let engine = keep_in_memory(Memory::new(SystemClock), &config);
             let changes = engine.change_log();
-            serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
+            serve(listener, config, observers, (Arc::new(engine), changes), None, (input, server_host)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
             let path = &path.clone();
@@ -136,7 +136,8 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             if let Err(error) = &control {
                 warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let served = serve(listener, config, observers, (engine, changes), None, (input, server_host)).await;
+            let served =
+                serve(listener, config, observers, (Arc::new(engine), changes), None, (input, server_host)).await;
             drop(control);
             served
         }
@@ -153,7 +154,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             info!("data is kept in the database {}", engine.place());
             let config = Config { server: Settings { load: engine.load(), ..config.server }, ..config };
             let changes = engine.change_log();
-            serve(listener, config, observers, (engine, changes), None, (input, server_host)).await
+            serve(listener, config, observers, (Arc::new(engine), changes), None, (input, server_host)).await
         }
     }
 }
@@ -210,18 +211,17 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64, min_free_bytes:
     EmbeddedOptions { durability, cache_bytes, min_free_bytes, ..EmbeddedOptions::default() }
 }
 
-async fn serve<E: Engine>(
+async fn serve(
     listener: TcpListener,
     config: Config,
     observers: Observers,
-    (engine, changes): (E, Option<Arc<dyn ChangeLog>>),
+    (engine, changes): (Arc<dyn Engine>, Option<Arc<dyn ChangeLog>>),
     test_controls: Option<(TestClock, MemoryCheckpoints)>,
     (input, server_host): (Option<StandardInput>, &mut impl ServerHost),
 ) -> anyhow::Result<()> {
-    let engine = match &config.process.seed {
-        None => engine,
-        Some(folder) => or_input_ended(input.clone(), seed(engine, folder, &config)).await?,
-    };
+    if let Some(folder) = &config.process.seed {
+        or_input_ended(input.clone(), seed(&engine, folder, &config)).await?;
+    }
     let address = listener.local_addr().context("reading the bound address")?;
     let scheme = if config.access.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
@@ -274,10 +274,10 @@ async fn stop_requested(signal: impl Future<Output = ()>, input: Option<Standard
     }
 }
 
-async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
+async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyhow::Result<()> {
     let account = config.access.accounts.first_by_name().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
-    let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
+    let seeded = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();
     match seeded {
         None => info!("nothing was loaded from {folder} (--seed), because the account '{account}' already has tables"),
@@ -285,7 +285,7 @@ async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::R
             info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
         }
     }
-    Ok(engine)
+    Ok(())
 }
 
 /// The lines are flushed immediately. If standard output is closed, the server still runs.

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
 use crate::limits::connections::RequestInProgress;
 use crate::limits::memory::MemoryPermit;
-use crate::rehearsal::RehearsedEngine;
+use crate::rehearsal::Rehearsal;
 use crate::request::body;
 use crate::request::{ConnectionInfo, FaultScript, ScriptedRefusal};
 use crate::response::Segments;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) struct RehearsedService {
-    pub(crate) service: Arc<Service<RehearsedEngine>>,
+    pub(crate) service: Arc<Service>,
+    pub(crate) rehearsal: Arc<Rehearsal>,
     /// `None` if no test scripts faults.
     pub(crate) faults: Option<FaultScript>,
 }
@@ -56,14 +57,13 @@ impl RehearsedService {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
-        let rehearsal = &self.service.engine.rehearsal;
         let started = match self.service.explorer_address(request.uri().path()) {
-            None => rehearsal.delay(started).await,
+            None => self.rehearsal.delay(started).await,
             Some(_) => started,
         };
         // Boxed, because every function that passes a future by value reserves space for all of it.
         let handling = Box::pin(self.service.handle(request, connection, started, in_progress));
-        rehearsal.follow(handling).await.unwrap_or(Err(RequestAborted))
+        self.rehearsal.follow(handling).await.unwrap_or(Err(RequestAborted))
     }
 }
 

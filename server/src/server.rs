@@ -113,34 +113,18 @@ impl Observers {
 
 /// A server that is ready to accept connections.
 #[derive(Debug)]
-pub struct Server<E>(Kind<E>);
-
-#[derive(Debug)]
-enum Kind<E> {
-    Plain(Assembled<E>),
-    /// Something is rehearsed, or a test scripts faults.
-    Rehearsed(Assembled<RehearsedEngine>, Option<FaultScript>),
-}
-
-#[derive(Debug)]
-struct Assembled<E> {
-    service: Arc<Service<E>>,
+pub struct Server {
+    service: Arc<Service>,
     observers: Observers,
     tls: Option<Arc<Live<ServerConfig>>>,
     connections: Arc<ConnectionRegistry>,
     /// `None` if the server has its own engine and no layer around its service.
     rehearsal: Option<Arc<Rehearsal>>,
+    /// `None` if no test scripts faults.
+    faults: Option<FaultScript>,
 }
 
-/// What differs between a server for a test and other servers.
-#[derive(Default)]
-struct TestParts {
-    clock: Option<TestClock>,
-    controls: Option<TestControlSettings>,
-    rehearsal: Option<Arc<Rehearsal>>,
-}
-
-impl<E: Engine> Server<E> {
+impl Server {
     /// Assembles a server. From then on the admin listener reports it as ready. `tests` is `None` outside tests.
     /// `changes` is the change log of the engine; `None` if the engine keeps none, or if clients must not read it.
     pub async fn start(
@@ -148,72 +132,25 @@ impl<E: Engine> Server<E> {
         access: Access,
         tests: Option<TestHooks>,
         observers: Observers,
-        engine: E,
+        engine: Arc<dyn Engine>,
         changes: Option<Arc<dyn ChangeLog>>,
     ) -> anyhow::Result<Self> {
         let changes = changes.map(|log| ChangeFeed::new(log, settings.change_streams_max));
-        let (parts, faults) = match tests {
-            None => (TestParts::default(), None),
-            Some(TestHooks { clock, faults, controls }) => {
-                (TestParts { clock: Some(clock), controls, rehearsal: None }, faults)
-            }
+        let (test_clock, faults, controls) = match tests {
+            None => (None, None, None),
+            Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),
         };
-        if settings.rehearsal.is_none() && faults.is_none() {
-            let server = Assembled::new(settings, access, parts, observers, engine, changes).await?;
-            return Ok(Self(Kind::Plain(server)));
-        }
-        let rehearsal = Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), parts.clock()));
-        let engine = RehearsedEngine::new(Arc::new(engine), Arc::clone(&rehearsal));
-        let parts = TestParts { rehearsal: Some(rehearsal), ..parts };
-        let server = Assembled::new(settings, access, parts, observers, engine, changes).await?;
-        Ok(Self(Kind::Rehearsed(server, faults)))
-    }
-
-    /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
-    /// engine.
-    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints) -> TestData {
-        match &self.0 {
-            Kind::Plain(server) => server.test_data(clock, engine),
-            Kind::Rehearsed(server, _) => server.test_data(clock, engine),
-        }
-    }
-
-    /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
-    /// closes the engine.
-    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        match self.0 {
-            Kind::Plain(server) => {
-                let handler = Arc::clone(&server.service);
-                server.run(handler, listener, stop).await
-            }
-            Kind::Rehearsed(server, faults) => {
-                let handler = RehearsedService { service: Arc::clone(&server.service), faults };
-                server.run(Arc::new(handler), listener, stop).await
-            }
-        }
-    }
-}
-
-impl TestParts {
-    fn clock(&self) -> Arc<dyn Clock> {
-        match &self.clock {
+        let clock: Arc<dyn Clock> = match &test_clock {
             None => Arc::new(SystemClock),
             Some(clock) => Arc::new(clock.clone()),
-        }
-    }
-}
-
-impl<E: Engine> Assembled<E> {
-    async fn new(
-        settings: Settings,
-        access: Access,
-        parts: TestParts,
-        observers: Observers,
-        engine: E,
-        changes: Option<ChangeFeed>,
-    ) -> anyhow::Result<Self> {
-        let clock = parts.clock();
-        let TestParts { clock: test_clock, controls, rehearsal } = parts;
+        };
+        let is_rehearsed = settings.rehearsal.is_some() || faults.is_some();
+        let rehearsal = is_rehearsed
+            .then(|| Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), Arc::clone(&clock))));
+        let engine = match &rehearsal {
+            None => engine,
+            Some(rehearsal) => Arc::new(RehearsedEngine::new(engine, Arc::clone(rehearsal))),
+        };
         let accounts = Arc::new(Live::new(access.accounts));
         if let Some(files) = access.account_file {
             if controls.is_some() {
@@ -236,7 +173,7 @@ impl<E: Engine> Assembled<E> {
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
         let service = Arc::new(Service {
-            engine: Arc::new(engine),
+            engine,
             clock,
             is_test_clock: test_clock.is_some(),
             accounts,
@@ -252,7 +189,7 @@ impl<E: Engine> Assembled<E> {
             tracer: observers.tracer.clone(),
             settings,
         });
-        let server = Self { service, observers, tls, connections, rehearsal };
+        let server = Self { service, observers, tls, connections, rehearsal, faults };
         #[cfg(feature = "admin")]
         if let Some((admin, _)) = &server.observers.admin {
             let service = &server.service;
@@ -264,18 +201,33 @@ impl<E: Engine> Assembled<E> {
         Ok(server)
     }
 
-    fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints) -> TestData {
+    /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
+    /// engine.
+    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints) -> TestData {
         let (quotas, analytics) = (Arc::clone(&self.service.quotas), self.service.analytics.clone());
         TestData { clock, engine, quotas, rehearsal: self.rehearsal.clone(), analytics }
     }
 
-    async fn run(
+    /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
+    /// closes the engine.
+    pub async fn run(mut self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let (service, faults) = (Arc::clone(&self.service), self.faults.take());
+        match self.rehearsal.take() {
+            None => self.serve(service, listener, stop).await,
+            Some(rehearsal) => {
+                let handler = Arc::new(RehearsedService { service, rehearsal, faults });
+                self.serve(handler, listener, stop).await
+            }
+        }
+    }
+
+    async fn serve(
         self,
         handler: Arc<impl Handler>,
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        let Self { service, observers, tls, connections, rehearsal: _ } = self;
+        let Self { service, observers, tls, connections, rehearsal: _, faults: _ } = self;
         let shutdown_time = service.settings.shutdown_time;
         let Observers {
             #[cfg(feature = "admin")]

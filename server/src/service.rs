@@ -55,8 +55,8 @@ const EVENT_FORMAT: &str = "application/json;odata=minimalmetadata";
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
 #[derive(Debug)]
-pub(crate) struct Service<E> {
-    pub(crate) engine: Arc<E>,
+pub(crate) struct Service {
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
     pub(crate) settings: Settings,
@@ -92,7 +92,7 @@ struct RequestedOperation<'r> {
     timeout: Duration,
 }
 
-impl<E: Engine> Handler for Service<E> {
+impl Handler for Service {
     async fn handle(
         &self,
         request: http::Request<Incoming>,
@@ -179,7 +179,7 @@ impl<E: Engine> Handler for Service<E> {
     }
 }
 
-impl<E: Engine> Service<E> {
+impl Service {
     /// Returns the file of the explorer to which the path of a URL belongs, or `None` for a request to the Table
     /// service.
     pub(crate) fn explorer_address<'p>(&self, path: &'p str) -> Option<explorer::Address<'p>> {
@@ -336,7 +336,7 @@ impl<E: Engine> Service<E> {
         context: &mut RequestContext<'_>,
         requested: RequestedOperation<'_>,
         grant: &Grant,
-        tables: &AccountTables<'_, E>,
+        tables: &AccountTables<'_>,
         body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let RequestedOperation {

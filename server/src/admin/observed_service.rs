@@ -3,7 +3,7 @@
 use super::ObservedService;
 use crate::limits::LimitFigures;
 use crate::service::Service;
-use engine::{Engine, Figures, TableKey};
+use engine::{Figures, TableKey};
 use model::{AccountName, TableName};
 use std::pin::Pin;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 /// The name of both the account and the table that the probe looks up. They need not exist.
 const READINESS: &str = "readiness";
 
-impl<E: Engine> ObservedService for Service<E> {
+impl ObservedService for Service {
     fn figures(&self) -> (Figures, LimitFigures) {
         let limits = LimitFigures {
             requests: self.admission.figures(),

@@ -23,7 +23,7 @@ use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, pars
 /// UNVERIFIED (07 §2): that the header takes precedence even if the URL carries a signature, unless that signature is
 /// bound to a user.
 pub(crate) async fn authenticate(
-    engine: &impl Engine,
+    engine: &dyn Engine,
     accounts: &Accounts,
     verifier: Option<&TokenVerifier>,
     context: &mut RequestContext<'_>,

@@ -15,7 +15,7 @@ use wire::signing::AccountKey;
 
 /// Until the signature is verified, nothing depends on whether an account, a table or a policy exists.
 pub(crate) async fn authenticate(
-    engine: &impl Engine,
+    engine: &dyn Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
     context: &mut RequestContext<'_>,
@@ -54,7 +54,7 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
+async fn policies(engine: &dyn Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
     let Ok(name) = TableName::new(table) else { return Ok(StoredAccessPolicies::default()) };
     let table = TableKey { account: account.clone(), name };
     match step("read policies", pin!(engine.policies_in_effect(&table))).await {

@@ -7,12 +7,12 @@ use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
-use engine::{Engine, EntitySink, Scan, SinkDecision};
+use engine::{EntitySink, Scan, SinkDecision};
 use http::HeaderMap;
 use model::EntityView;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;

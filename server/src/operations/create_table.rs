@@ -4,15 +4,14 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::TableName;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let name = read_table(context.body_format, context.body)?;

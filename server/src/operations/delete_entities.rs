@@ -8,14 +8,13 @@ use crate::request::OperationContext;
 use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::{AccountTables, Deletion};
-use engine::Engine;
 use http::HeaderMap;
 use model::limits::{DELETION_ENTITIES_IN_FLIGHT_MAX, DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
 use model::{Condition, Visibility};
 use wire::{ErrorCode, ServiceError};
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;

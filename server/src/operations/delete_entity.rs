@@ -5,12 +5,11 @@ use crate::failure::Failure;
 use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::Mutation;
 use wire::ErrorCode;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     commit(tables, context, decode(context)?).await?;

@@ -4,10 +4,9 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     tables.delete(context.table()).await?;

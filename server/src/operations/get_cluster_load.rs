@@ -7,14 +7,11 @@ use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{Engine, LoadMonitor};
+use engine::LoadMonitor;
 use wire::ErrorCode;
 
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
-pub(super) async fn run<E: Engine>(
-    _: &AccountTables<'_, E>,
-    context: &OperationContext<'_>,
-) -> Result<OperationResponse, Failure> {
+pub(super) async fn run(_: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
     let report = context.load.and_then(LoadMonitor::latest).ok_or_else(|| {
         Failure::service(ErrorCode::ServerBusy).with_reason("the load of the cluster has not been read recently")
     })?;

@@ -5,7 +5,6 @@ use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::Engine;
 use model::grant::EntityAccess;
 use model::{Action, EntityView};
 use wire::ErrorCode;
@@ -14,8 +13,8 @@ use wire::payload::write_single_entity;
 use wire::size::{EntityBounds, UnwrittenEntity};
 
 /// An empty `$select` is not a projection here (02 §5.7). In an entity-set query, it appears in the context URL.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;

@@ -4,12 +4,11 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use wire::service_properties;
 
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let properties = tables.service_properties()?;

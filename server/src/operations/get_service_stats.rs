@@ -5,16 +5,12 @@ use crate::replication::{Replicated, StandbyState};
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use wire::service_stats::{self, GeoReplication};
 
 /// Responds with the time up to which a standby has the writes of its primary. Otherwise, the secondary endpoint is up
 /// to date, because it reads the data of the primary endpoint.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
-pub(super) async fn run<E: Engine>(
-    _: &AccountTables<'_, E>,
-    context: &OperationContext<'_>,
-) -> Result<OperationResponse, Failure> {
+pub(super) async fn run(_: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
     let replication = match context.replication.and_then(Replicated::standby) {
         None => GeoReplication::Live(context.request.incoming.now),
         Some(StandbyState { last_sync: Some(time) }) => GeoReplication::Live(time),

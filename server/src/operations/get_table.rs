@@ -5,14 +5,13 @@ use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::Engine;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
 /// The name in the response has the spelling with which the table was created.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let spelling = tables.spelling(context.table()).await?;

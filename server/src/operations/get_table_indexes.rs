@@ -4,11 +4,11 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::{Engine, IndexState};
+use engine::IndexState;
 use wire::table_indexes::{self, TableIndex};
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let states = tables.indexes(context.table()).await?;

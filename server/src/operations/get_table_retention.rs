@@ -4,11 +4,10 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use wire::table_retention;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let retention = tables.retention(context.table()).await?;

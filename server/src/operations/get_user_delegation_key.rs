@@ -4,15 +4,11 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
-pub(super) async fn run<E: Engine>(
-    _: &AccountTables<'_, E>,
-    context: &OperationContext<'_>,
-) -> Result<OperationResponse, Failure> {
+pub(super) async fn run(_: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
     check_version(context.response.version)?;
     let info = KeyInfo::read(context.body, context.response.now).map_err(Failure::service)?;
     // `authorize` admits only requests with a token.

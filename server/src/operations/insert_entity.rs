@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
 use wire::ErrorCode;
 use wire::entity_body::KeyLocation;
@@ -14,8 +13,8 @@ use wire::payload::{read_entity, write_single_entity};
 use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::uri::write_entity_address;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let (mutation, inserted) = match decode(context) {

@@ -34,15 +34,14 @@ use crate::failure::Failure;
 use crate::request::{OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::{Action, DateTime, Mutation, MutationResult, Transaction};
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
     ($($kind:ident $name:literal $module:ident { $($row:tt)* })+) => {
-        pub(crate) async fn run<E: Engine>(
-            tables: &AccountTables<'_, E>,
+        pub(crate) async fn run(
+            tables: &AccountTables<'_>,
             context: &OperationContext<'_>,
         ) -> Result<OperationResponse, Failure> {
             if let Resource::Nested { has_key, .. } = context.resource
@@ -69,11 +68,7 @@ operation_table!(define_run);
 /// Returns the failure for a URL below a table (02 §1). Only an insert is supported there; it inserts into that table.
 ///
 /// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to other methods.
-async fn refuse_nested<E: Engine>(
-    tables: &AccountTables<'_, E>,
-    context: &OperationContext<'_>,
-    has_key: bool,
-) -> Failure {
+async fn refuse_nested(tables: &AccountTables<'_>, context: &OperationContext<'_>, has_key: bool) -> Failure {
     if let Err(failure) = tables.check_exists(context.table()).await {
         return failure;
     }
@@ -89,8 +84,8 @@ async fn refuse_nested<E: Engine>(
 }
 
 /// Commits one mutation if it is allowed. Returns the Timestamp of the entity if it was stored.
-async fn commit<E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn commit(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     mutation: Mutation,
 ) -> Result<Option<DateTime>, Failure> {

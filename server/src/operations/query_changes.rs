@@ -10,7 +10,7 @@ use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::{OperationResponse, QueryCost, X_MS_ROWHOUSE_POSITION};
 use crate::tables::{AccountTables, ChangesEnd};
 use bytes::Bytes;
-use engine::{Engine, EntitySink, Scan};
+use engine::{EntitySink, Scan};
 use http::{HeaderMap, HeaderValue};
 use model::ChangesTable;
 use model::limits::PAGE_BODY_BYTES_MAX;
@@ -20,8 +20,8 @@ use wire::payload::write_single_entity;
 use wire::size::{EntityBounds, UnwrittenEntity};
 
 /// The other operations are refused before they begin.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
@@ -33,8 +33,8 @@ pub(super) async fn run<E: Engine>(
     }
 }
 
-async fn query<E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn query(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
@@ -52,8 +52,8 @@ async fn query<E: Engine>(
     })
 }
 
-async fn count<E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn count(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
@@ -70,8 +70,8 @@ struct ChangesPage<S> {
 }
 
 /// `bytes` is the memory that the page needs.
-async fn scan<E: Engine, S: EntitySink>(
-    tables: &AccountTables<'_, E>,
+async fn scan<S: EntitySink>(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
     (limit, bytes): (usize, usize),
@@ -91,8 +91,8 @@ async fn scan<E: Engine, S: EntitySink>(
     Ok(ChangesPage { sink, accepted: page.accepted, continuation, headers })
 }
 
-async fn get<E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn get(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {

@@ -11,7 +11,7 @@ use crate::request::selection::{self, Selection};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{Engine, EntitySink, Order, Scan, SinkDecision};
+use engine::{EntitySink, Order, Scan, SinkDecision};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
@@ -24,8 +24,8 @@ use wire::payload::{
 use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::{Format, Select, Version};
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let options = &context.options;

@@ -5,7 +5,7 @@ use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{Engine, TablePage, TableQuery};
+use engine::{TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
 use wire::negotiation::ContentKind;
@@ -18,8 +18,8 @@ use wire::{ErrorCode, QueryOptions, continuation};
 const TABLE_BYTES_MAX: usize = 1024;
 
 /// Responds with one page of the matching tables, in the order of their folded names.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let options = &context.options;
@@ -49,8 +49,8 @@ fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     Err(Failure::query(ErrorCode::InvalidInput))
 }
 
-async fn page<E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn page(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     filter: Option<&Filter>,
     limit: usize,

@@ -4,13 +4,12 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::cors::CorsError;
 use wire::ErrorCode;
 use wire::service_properties::{self, ServicePropertiesError};
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let update = service_properties::read(context.body, context.response.version).map_err(refusal)?;

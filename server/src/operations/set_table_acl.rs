@@ -4,12 +4,11 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use wire::{ErrorCode, acl};
 
 /// The policies take effect before the response is sent.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let policies = acl::read(context.body).map_err(|_| Failure::service(ErrorCode::InvalidXmlDocument))?;

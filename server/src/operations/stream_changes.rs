@@ -15,7 +15,7 @@ use crate::request::selection::{self, Selection};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{ChangeLog, ChangedTransaction, Engine};
+use engine::{ChangeLog, ChangedTransaction};
 use futures_util::stream;
 use http::HeaderName;
 use model::limits::CHANGE_STREAM_SECONDS_MAX;
@@ -42,8 +42,8 @@ const READ_BYTES: usize = 256 * 1024;
 /// The memory that a stream usually needs, in bytes.
 const STREAM_BYTES: usize = READ_BYTES + 4 * PIECE_BYTES;
 
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
@@ -320,7 +320,7 @@ impl RowReader {
 mod tests {
     use super::*;
     use crate::limits::streams::StreamRegistry;
-    use engine::{KeepChanges, Memory, TableKey};
+    use engine::{Engine, KeepChanges, Memory, TableKey};
     use model::clock::SystemClock;
     use model::{AccountName, TableName};
     use wire::payload::ResponseContext;

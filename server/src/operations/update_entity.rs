@@ -5,15 +5,14 @@ use crate::failure::Failure;
 use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use model::Mutation;
 use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
 /// Without `If-Match`, the operation creates an entity that does not exist.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let etag = commit(tables, context, decode(context)?).await?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(crate) struct RehearsedEngine {
     engine: Arc<dyn Engine>,
-    pub(crate) rehearsal: Arc<Rehearsal>,
+    rehearsal: Arc<Rehearsal>,
 }
 
 impl fmt::Debug for RehearsedEngine {

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::ErrorCode;
 
-pub(crate) struct AccountTables<'a, E> {
-    pub(super) engine: &'a E,
+pub(crate) struct AccountTables<'a> {
+    pub(super) engine: &'a dyn Engine,
     pub(super) account: &'a AccountName,
     /// `None` if nothing is throttled.
     pub(super) throttle: Option<&'a Throttle>,
@@ -61,11 +61,11 @@ impl From<CommitFailure> for Failure {
     }
 }
 
-impl<'a, E: Engine> AccountTables<'a, E> {
+impl<'a> AccountTables<'a> {
     /// `has_secondary_metrics` is `None` if the server keeps no metrics for accounts. Otherwise, it specifies whether
     /// the server also keeps metrics for the secondary endpoint.
     pub(crate) fn new(
-        engine: &'a E,
+        engine: &'a dyn Engine,
         account: &'a AccountName,
         throttle: Option<&'a Throttle>,
         quota: Option<AccountQuota<'a>>,

@@ -5,7 +5,7 @@ use crate::changes::{ChangeBounds, ChangeFeed, ChangeRows, ChangeScope, READ_BYT
 use crate::failure::Failure;
 use crate::telemetry::traces::step;
 use engine::parts::page::PageBuilder;
-use engine::{ChangesError, Engine, EntitySink, Scan, ScanEnd};
+use engine::{ChangesError, EntitySink, Scan, ScanEnd};
 use model::{ChangePosition, EntityKey, EntityView, Expiry, Position};
 use std::pin::pin;
 use wire::ErrorCode;
@@ -29,7 +29,7 @@ pub(crate) struct ChangesEnd {
     pub(crate) read_up_to: Option<ChangePosition>,
 }
 
-impl<E: Engine> AccountTables<'_, E> {
+impl AccountTables<'_> {
     pub(crate) fn change_feed(&self) -> Result<&ChangeFeed, Failure> {
         self.changes.ok_or_else(|| Failure::query(ErrorCode::TableNotFound))
     }
@@ -163,7 +163,7 @@ mod tests {
     use crate::clock;
     use crate::limits::throttle::{Targets, Throttle};
     use engine::{ChangeLog, ChangePage, ChangeSelection, ChangesFuture, KeepChanges, KeptChanges, Memory};
-    use engine::{SinkDecision, TableKey};
+    use engine::{Engine, SinkDecision, TableKey};
     use model::clock::SystemClock;
     use model::{AccountName, ChangesTable, DateTime, KeyRange, TableName};
     use std::sync::Arc;

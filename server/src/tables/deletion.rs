@@ -17,7 +17,7 @@ use super::account_tables::AccountTables;
 use crate::clock;
 use crate::failure::Failure;
 use crate::telemetry::traces::step;
-use engine::{CommitError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{CommitError, EntitySink, Scan, SinkDecision, TableKey};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use model::limits::{
     DELETION_READS_MAX, DELETION_STEP_ENTITIES_MAX, DELETION_STEP_KEY_BYTES_MAX, DELETION_STEP_MILLISECONDS,
@@ -106,7 +106,7 @@ struct Stop {
     failure: Option<Failure>,
 }
 
-impl<E: Engine> AccountTables<'_, E> {
+impl AccountTables<'_> {
     /// Deletes matching entities of a table until none remains, the deadline passes, or a failure occurs.
     ///
     /// A failure is returned only if nothing was deleted and the position did not advance. Otherwise, the deletion ends

@@ -42,15 +42,15 @@ struct LastPass {
 
 /// The passes over all tables that this process sweeps.
 #[derive(Debug)]
-struct Sweep<E> {
-    engine: Arc<E>,
+struct Sweep {
+    engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     passes: HashMap<(Box<str>, Box<str>), LastPass>,
     metrics: Option<Arc<Metrics>>,
 }
 
 /// Sweeps until the engine is closed.
-pub(crate) async fn run<E: Engine>(engine: Arc<E>, clock: Arc<dyn Clock>, metrics: Option<Arc<Metrics>>) {
+pub(crate) async fn run(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, metrics: Option<Arc<Metrics>>) {
     let mut sweep = Sweep { engine, clock, passes: HashMap::new(), metrics };
     let mut is_failing = false;
     loop {
@@ -67,7 +67,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, clock: Arc<dyn Clock>, metric
     }
 }
 
-impl<E: Engine> Sweep<E> {
+impl Sweep {
     /// Makes a pass over each table that is due.
     async fn sweep_due_tables(&mut self) -> Result<(), Fault> {
         let tables = self.engine.tables_to_sweep().await?;
@@ -161,14 +161,14 @@ mod tests {
         TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new("harvest").unwrap() }
     }
 
-    async fn insert(engine: &impl Engine, partition: u32, row: u32) {
+    async fn insert(engine: &dyn Engine, partition: u32, row: u32) {
         let text = |number: u32| KeyText::new(&format!("{number:05}")).unwrap();
         let key = EntityKey { partition: text(partition), row: text(row) };
         let insert = Mutation::Insert { key, properties: RecordBuilder::default() };
         engine.commit(&table(), Transaction::single(insert)).await.unwrap();
     }
 
-    async fn stored(engine: &impl Engine) -> (u64, u64) {
+    async fn stored(engine: &dyn Engine) -> (u64, u64) {
         let count = async |visible| {
             let scan = Scan { visible, ..Scan::all(clock::instant() + Duration::from_secs(60)) };
             engine.scan(&table(), scan, Counter(0)).await.unwrap().0.0
@@ -180,7 +180,7 @@ mod tests {
     async fn a_pass_deletes_what_has_expired_and_waits_for_the_next_expiry() {
         let clock = TestClock::new();
         clock.pause();
-        let engine = Arc::new(Memory::for_tests(clock.clone()));
+        let engine: Arc<dyn Engine> = Arc::new(Memory::for_tests(clock.clone()));
         engine.create_table(&table()).await.unwrap();
         let retention = Retention::by_age(60);
         let update = TableSettingsUpdate { retention: Some(retention), ..TableSettingsUpdate::default() };

@@ -245,7 +245,7 @@ mod tests {
         let clock = TestClock::new();
         let set = |text: &str| clock.set(DateTime::parse(text).unwrap().to_system_time());
         set("2031-03-14T08:59:01Z");
-        let engine = Arc::new(Memory::new(clock.clone()));
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new(clock.clone()));
         engine.set_default_properties(ServiceProperties::with_hourly_metrics());
         let accounts = Accounts::from_environment_text("orchard:AAAAAAAAAAAAAAAAAAAAAA==").unwrap();
         let analytics = Arc::new(Analytics::new(false, Arc::new(clock.clone()), Some(clock.moves())));

@@ -4,7 +4,7 @@ use crate::log;
 use engine::{KeepChanges, Memory, MemoryCheckpoints};
 use rowhouse_server::{Access, Accounts, Observers, Server as Service, Settings, TestClock, TestHooks};
 use std::net::Ipv4Addr;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use test_support::{Client, eventually};
@@ -71,7 +71,8 @@ impl Server {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let (observers, _) = Observers::counting();
-            let service = Service::start(settings, access, Some(hooks), observers, engine, changes).await.unwrap();
+            let service =
+                Service::start(settings, access, Some(hooks), observers, Arc::new(engine), changes).await.unwrap();
             report.send(address).unwrap();
             service.run(listener, async { drop(stopped.await) }).await.unwrap();
         };

@@ -65,6 +65,9 @@ pub(crate) struct StartReport {
     pub(crate) data: Option<TestData>,
 }
 
+/// An engine, and its change log if it keeps one.
+type OpenEngine = (Arc<dyn Engine>, Option<Arc<dyn ChangeLog>>);
+
 impl ServerThread {
     /// Reports once the server accepts requests. If the server cannot start, its thread exits without a report.
     pub(crate) fn start(options: Options, report: impl FnOnce(StartReport) + Send + 'static) -> anyhow::Result<Self> {
@@ -112,7 +115,7 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
                     None => engine,
                 };
                 let (states, changes) = ((clock, engine.checkpoints()), engine.change_log());
-                serve(parts, (engine, changes), Some(states), report, stopped).await
+                serve(parts, (Arc::new(engine), changes), Some(states), report, stopped).await
             }
             #[cfg(feature = "embedded")]
             Storage::Folder(path) => serve(parts, open(&path, clock, keep_changes)?, None, report, stopped).await,
@@ -126,11 +129,7 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
 }
 
 #[cfg(feature = "embedded")]
-fn open(
-    path: &Path,
-    clock: TestClock,
-    keep_changes: Option<KeepChanges>,
-) -> anyhow::Result<(Embedded, Option<Arc<dyn ChangeLog>>)> {
+fn open(path: &Path, clock: TestClock, keep_changes: Option<KeepChanges>) -> anyhow::Result<OpenEngine> {
     let options = EmbeddedOptions {
         durability: Durability::Interval(SYNC_INTERVAL),
         cache_bytes: CACHE_BYTES,
@@ -141,12 +140,12 @@ fn open(
     };
     let engine = Embedded::open(path, &options, clock)?;
     let changes = engine.change_log();
-    Ok((engine, changes))
+    Ok((Arc::new(engine), changes))
 }
 
 async fn serve(
     (settings, access, hooks): (Settings, Access, TestHooks),
-    (engine, changes): (impl Engine, Option<Arc<dyn ChangeLog>>),
+    (engine, changes): OpenEngine,
     states: Option<(TestClock, MemoryCheckpoints)>,
     report: impl FnOnce(StartReport),
     stopped: oneshot::Receiver<()>,

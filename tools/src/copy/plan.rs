@@ -103,18 +103,19 @@ pub(super) mod tests {
     use engine::{Engine, Memory};
     use model::TableName;
     use model::clock::SystemClock;
+    use std::sync::Arc;
 
     pub(in super::super) fn table_copy(account: &str, table: &str) -> TableCopy {
         let key = TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(table).unwrap() };
         TableCopy { from: key.clone(), to: key }
     }
 
-    async fn source() -> EngineEndpoint<Memory> {
+    async fn source() -> EngineEndpoint {
         let engine = Memory::new(SystemClock);
         for (account, table) in [("apple", "Cars"), ("apple", "LogsA"), ("apple", "logsb"), ("melon", "Cars")] {
             engine.create_table(&table_copy(account, table).from).await.unwrap();
         }
-        EngineEndpoint(engine)
+        EngineEndpoint(Arc::new(engine))
     }
 
     fn selection(account: Option<&str>, to_account: Option<&str>, tables: &[&str]) -> CopySelection {
@@ -128,7 +129,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn what_is_chosen_and_what_it_becomes() {
-        let (from, to) = (source().await, EngineEndpoint(Memory::new(SystemClock)));
+        let (from, to) = (source().await, EngineEndpoint(Arc::new(Memory::new(SystemClock))));
         for (selection, expected) in [
             (selection(None, None, &[]), "apple/Cars apple/LogsA apple/logsb melon/Cars"),
             (selection(Some("apple"), None, &["LOG*"]), "apple/LogsA apple/logsb"),

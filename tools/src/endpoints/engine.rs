@@ -13,16 +13,17 @@ use model::{
     RecordView, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings,
     Transaction,
 };
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::filter::Grammar;
 
 /// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) struct EngineEndpoint<E>(pub(crate) E);
+pub(crate) struct EngineEndpoint(pub(crate) Arc<dyn Engine>);
 
 #[async_trait]
-impl<E: Engine> Source for EngineEndpoint<E> {
+impl Source for EngineEndpoint {
     fn only_account(&self) -> Option<&AccountName> {
         None
     }
@@ -33,7 +34,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
 
     async fn tables(&self, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
         let mut tables = Vec::new();
-        let mut pages = TablePages::new(&self.0, account, String::new());
+        let mut pages = TablePages::new(&*self.0, account, String::new());
         while let Some(page) = pages.next().await? {
             tables.extend(page);
         }
@@ -87,7 +88,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
 }
 
 #[async_trait]
-impl<E: Engine> Endpoint for EngineEndpoint<E> {
+impl Endpoint for EngineEndpoint {
     async fn create_table(&self, table: &TableKey) -> anyhow::Result<()> {
         match self.0.create_table(table).await {
             Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
@@ -102,7 +103,7 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome> {
         let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
-        match commit(&self.0, table, mutations.collect()).await? {
+        match commit(&*self.0, table, mutations.collect()).await? {
             Ok(()) => Ok(WriteOutcome::Done),
             Err(MutationError::AlreadyExists) => Ok(WriteOutcome::SomeExist),
             Err(error) => bail!("the engine rejects an entity of table '{}': {error:?}", table.name),
@@ -110,7 +111,7 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
     }
 
     async fn delete(&self, table: &TableKey, key: EntityKey) -> anyhow::Result<()> {
-        match commit(&self.0, table, vec![Mutation::Delete { key, condition: Condition::Any }]).await? {
+        match commit(&*self.0, table, vec![Mutation::Delete { key, condition: Condition::Any }]).await? {
             Ok(()) | Err(MutationError::NotFound) => Ok(()),
             Err(error) => bail!("the engine does not delete an entity of table '{}': {error:?}", table.name),
         }
@@ -146,7 +147,7 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
 }
 
 async fn commit(
-    engine: &impl Engine,
+    engine: &dyn Engine,
     table: &TableKey,
     mutations: Vec<Mutation>,
 ) -> anyhow::Result<Result<(), MutationError>> {

@@ -107,11 +107,10 @@ pub(crate) async fn open_endpoint(
         Location::Database { url, password } => {
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
             let options = PostgresOptions { password, ..PostgresOptions::new(url, connections_max) };
-            Arc::new(EngineEndpoint(
-                Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {option}"))?,
-            ))
+            let engine = Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {option}"))?;
+            Arc::new(EngineEndpoint(Arc::new(engine)))
         }
-        Location::Folder(path) => Arc::new(EngineEndpoint(open_folder(option, &path, must_exist)?)),
+        Location::Folder(path) => Arc::new(EngineEndpoint(Arc::new(open_folder(option, &path, must_exist)?))),
         Location::Service { endpoint, credential } => {
             let retry = RetryPolicy::exponential().attempts(COPY_ATTEMPTS_MAX);
             Arc::new(TableService::builder(endpoint, *credential).retry(retry).build()?)

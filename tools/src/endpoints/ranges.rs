@@ -79,7 +79,7 @@ mod tests {
     }
 
     async fn table_of(keys: &[Key]) -> Counted {
-        let source: Arc<dyn Endpoint> = Arc::new(EngineEndpoint(Memory::new(SystemClock)));
+        let source: Arc<dyn Endpoint> = Arc::new(EngineEndpoint(Arc::new(Memory::new(SystemClock))));
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("cars").unwrap() };
         source.create_table(&table).await.unwrap();
         for (partition, row) in keys {

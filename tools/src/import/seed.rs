@@ -33,18 +33,18 @@ pub struct SeedSummary {
 }
 
 /// Loads the files in a folder into an account that has no table. If the account has a table, loads nothing and returns
-/// `None`. Also returns the engine, which nothing else may use while the files are loaded. For a persistent engine, the
-/// files are first loaded into memory as a trial.
+/// `None`. Nothing else may use the engine while the files are loaded. For a persistent engine, the files are first
+/// loaded into memory as a trial.
 ///
 /// Must be called on a multithreaded runtime.
-pub async fn seed<E: Engine>(
-    engine: E,
+pub async fn seed(
+    engine: &Arc<dyn Engine>,
     folder: &Path,
     account: &AccountName,
     is_kept: bool,
-) -> anyhow::Result<(E, Option<SeedSummary>)> {
+) -> anyhow::Result<Option<SeedSummary>> {
     if !engine.list_tables(account, "", 1).await?.is_empty() {
-        return Ok((engine, None));
+        return Ok(None);
     }
     let what = || format!("loading the initial tables from {}", folder.display());
     ensure!(
@@ -53,13 +53,12 @@ pub async fn seed<E: Engine>(
         folder.display()
     );
     if is_kept {
-        load(Memory::new(SystemClock), folder, account).await.with_context(what)?;
+        load(Arc::new(Memory::new(SystemClock)), folder, account).await.with_context(what)?;
     }
-    let (engine, seeded) = load(engine, folder, account).await.with_context(what)?;
-    Ok((engine, Some(seeded)))
+    load(Arc::clone(engine), folder, account).await.map(Some).with_context(what)
 }
 
-async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> anyhow::Result<(E, SeedSummary)> {
+async fn load(engine: Arc<dyn Engine>, folder: &Path, account: &AccountName) -> anyhow::Result<SeedSummary> {
     let files = ImportFiles::find("--seed", folder, &[], None)?.unchecked();
     let mode = ImportMode::Insert;
     let options = ImportOptions {
@@ -71,10 +70,9 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         types: Vec::new(),
         guess_types: false,
     };
-    let endpoint = Arc::new(EngineEndpoint(engine));
     let progress = Arc::new(Progress::new("loading", files.tables.len()));
     let import = FileImport {
-        endpoint: Arc::clone(&endpoint) as _,
+        endpoint: Arc::new(EngineEndpoint(engine)),
         account: account.clone(),
         mode: mode.into(),
         types: Arc::default(),
@@ -88,9 +86,8 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         transactions: Arc::new(Semaphore::new(TRANSACTIONS_MAX)),
     };
     Arc::new(import).run(&files.tables).await?;
-    let EngineEndpoint(engine) = Arc::into_inner(endpoint).context("the import is still running")?;
     let (tables, entities) = progress.done();
-    Ok((engine, SeedSummary { tables, entities }))
+    Ok(SeedSummary { tables, entities })
 }
 
 #[cfg(test)]
@@ -108,14 +105,17 @@ mod tests {
         // With more than one window, the first could be written before the last line is read.
         let lines: String = (0..5000).map(line).collect();
         write("trees.jsonl", &format!("{lines}{{\n"));
-        let engine = || Embedded::open(data.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
-        let error = seed(engine(), folder.path(), &account, true).await.map(drop).unwrap_err();
+        let open = || -> Arc<dyn Engine> {
+            Arc::new(Embedded::open(data.path(), &EmbeddedOptions::default(), SystemClock).unwrap())
+        };
+        let error = seed(&open(), folder.path(), &account, true).await.unwrap_err();
         assert!(format!("{error:#}").contains("trees.jsonl:5001:"), "{error:#}");
         write("trees.jsonl", &lines);
-        let (engine, seeded) = seed(engine(), folder.path(), &account, true).await.unwrap();
+        let engine = open();
+        let seeded = seed(&engine, folder.path(), &account, true).await.unwrap();
         assert_eq!(seeded, Some(SeedSummary { tables: 1, entities: 5000 }), "the account was empty");
         write("trees.jsonl", "not read");
-        let (_, again) = seed(engine, folder.path(), &account, true).await.unwrap();
+        let again = seed(&engine, folder.path(), &account, true).await.unwrap();
         assert_eq!(again, None);
     }
 }

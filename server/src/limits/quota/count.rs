@@ -47,7 +47,7 @@ impl CountRecord {
     }
 }
 
-pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
+pub(crate) async fn run(engine: Arc<dyn Engine>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
     let mut accounts = accounts.watch();
     let mut counts = RunningCounts::new();
     loop {
@@ -106,7 +106,7 @@ impl RunningCounts {
     }
 }
 
-async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountName) {
+async fn count(engine: Arc<dyn Engine>, quotas: Arc<Quotas>, account: AccountName) {
     let began = clock::instant();
     match tables(&*engine, &account).await {
         Ok(tables) => {
@@ -126,7 +126,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
     }
 }
 
-async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
+async fn tables(engine: &dyn Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
     while let Some(listed) = pages.next().await? {
@@ -139,7 +139,7 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
 }
 
 /// Returns zero if the table has been deleted in the meantime.
-async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
+async fn content(engine: &dyn Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
     let (mut size, mut from) = (ContentSize::default(), None);
     loop {

@@ -185,7 +185,7 @@ impl<'a> AccountQuota<'a> {
     /// created. A table that already exists is not counted again.
     pub(crate) async fn admit_table(
         &self,
-        engine: &impl Engine,
+        engine: &dyn Engine,
         table: &TableKey,
     ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(max) = self.quota.tables else { return Ok(None) };

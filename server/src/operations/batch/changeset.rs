@@ -8,7 +8,6 @@ use crate::operations::{delete_entity, update_entity};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
-use engine::Engine;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
 use model::{Action, Mutation, MutationResult, Transaction};
@@ -62,8 +61,8 @@ fn is_of_execution(code: ErrorCode) -> bool {
     )
 }
 
-pub(super) async fn run<'a, E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run<'a>(
+    tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     changeset: &'a Changeset<'a>,
     response: &mut BatchResponse<'_>,
@@ -110,8 +109,8 @@ fn respond_refused(
 /// UNVERIFIED (05 §5.2, 06 §6): that the number of operations is checked before the partitions, that partitions and
 /// duplicates are checked operation by operation, and that the headers of the hundredth operation determine the form of
 /// the response to a longer changeset.
-async fn execute<'a, E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn execute<'a>(
+    tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     parts: &'a [Part<'a>],
     is_too_long: bool,

@@ -13,7 +13,6 @@ use crate::failure::{Failure, Layer};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use engine::Engine;
 use part::Part;
 use response::{BatchResponse, FailureForm, is_fault};
 use tracing::debug;
@@ -22,8 +21,8 @@ use wire::negotiation::DataServiceVersion;
 use wire::{ErrorCode, ServiceError};
 
 /// The response is 202 even if operations of the batch fail.
-pub(super) async fn run<E: Engine>(
-    tables: &AccountTables<'_, E>,
+pub(super) async fn run(
+    tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     // Boxed, so that the future of every request does not reserve space for a batch.
@@ -33,10 +32,7 @@ pub(super) async fn run<E: Engine>(
 /// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
 /// framed as a part.
 /// framed as a part.
-async fn execute<E: Engine>(
-    tables: &AccountTables<'_, E>,
-    context: &OperationContext<'_>,
-) -> Result<OperationResponse, Failure> {
+async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
     let mut response = BatchResponse::new(context);
     match read(context.headers.content_type.unwrap_or_default(), context.body) {
         Ok(Batch::Changeset(changeset)) => {
@@ -72,8 +68,8 @@ fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
 }
 
 /// Executes a query that is a part of the batch, outside any changeset (05 §4.1).
-async fn run_query<'a, E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn run_query<'a>(
+    tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     request: &'a PartRequest<'a>,
     response: &mut BatchResponse<'_>,
@@ -93,8 +89,8 @@ async fn run_query<'a, E: Engine>(
 }
 
 /// UNVERIFIED (05 §4.1): that a query need not specify both keys.
-async fn query<'a, E: Engine>(
-    tables: &AccountTables<'_, E>,
+async fn query<'a>(
+    tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     part: &'a Part<'a>,
 ) -> Result<(DataServiceVersion, OperationResponse), Failure> {

@@ -5,7 +5,6 @@ use crate::authorization::authorize_part;
 use crate::failure::Failure;
 use crate::request::{Offered, OperationContext, OperationKind, effective_method, resolved, route, table_of};
 use crate::tables::AccountTables;
-use engine::Engine;
 use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::negotiation::{FormatPreferences, Preference};
@@ -35,7 +34,7 @@ impl<'a> Part<'a> {
     }
 
     /// Records the part's table as the table of the batch, for log, metrics and analytics.
-    pub(super) fn note_table<E: Engine>(&self, tables: &AccountTables<'_, E>, batch: &OperationContext<'_>) {
+    pub(super) fn note_table(&self, tables: &AccountTables<'_>, batch: &OperationContext<'_>) {
         if let Ok((_, resource)) = self.operation()
             && let Some(name) = table_of(&resource).and_then(|name| tables.name_for_metrics(name))
         {

@@ -98,25 +98,15 @@ impl Analytics {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct AnalyticsWriter<E> {
-    pub(crate) engine: Arc<E>,
+#[derive(Debug, Clone)]
+pub(crate) struct AnalyticsWriter {
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) analytics: Arc<Analytics>,
 }
 
-impl<E> Clone for AnalyticsWriter<E> {
-    fn clone(&self) -> Self {
-        Self {
-            engine: Arc::clone(&self.engine),
-            accounts: Arc::clone(&self.accounts),
-            analytics: Arc::clone(&self.analytics),
-        }
-    }
-}
-
 /// Writes the intervals that are over, minute by minute, until [`stop`] is called.
-pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
+pub(crate) async fn run(writer: AnalyticsWriter) {
     let analytics = &*writer.analytics;
     let mut clock_moves = analytics.clock_moves.clone();
     let mut cleaned_hour = None;
@@ -152,7 +142,7 @@ async fn after_move(clock_moves: &mut Option<watch::Receiver<()>>) {
     std::future::pending::<()>().await;
 }
 
-async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
+async fn write_finished(writer: &AnalyticsWriter, now: DateTime) {
     let AnalyticsWriter { engine, accounts, analytics } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };
@@ -169,7 +159,7 @@ async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
 }
 
 /// Writes all totals; called when no more requests arrive. Takes no longer than `timeout`.
-pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHandle<()>, timeout: Duration) {
+pub(crate) async fn stop(writer: &AnalyticsWriter, running: JoinHandle<()>, timeout: Duration) {
     writer.analytics.stopping.notify_one();
     let written = tokio::time::timeout(timeout, async {
         // If the task panicked, the panic was logged.
@@ -181,7 +171,7 @@ pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHa
     }
 }
 
-async fn write_all<E: Engine>(writer: &AnalyticsWriter<E>) {
+async fn write_all(writer: &AnalyticsWriter) {
     let AnalyticsWriter { engine, analytics, .. } = writer;
     let all = analytics.accumulator().take_all();
     for (key, totals) in all {
@@ -189,7 +179,7 @@ async fn write_all<E: Engine>(writer: &AnalyticsWriter<E>) {
     }
 }
 
-async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, totals: IntervalTotals) {
+async fn write(engine: &dyn Engine, analytics: &Analytics, key: IntervalKey, totals: IntervalTotals) {
     let began = clock::instant();
     let (account, partition) = (key.account.clone(), key.interval.partition());
     match writer::write(engine, &key, &totals).await {
@@ -210,7 +200,7 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, to
     }
 }
 
-async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
+async fn delete_old(writer: &AnalyticsWriter, now: DateTime) {
     let AnalyticsWriter { engine, accounts, .. } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };

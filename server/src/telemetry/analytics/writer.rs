@@ -45,7 +45,7 @@ pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey 
 }
 
 /// Either all entities are written, or none.
-pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
+pub(super) async fn write(engine: &dyn Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
     let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
     for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
         let Some(stored) = stored_rows(engine, &table, &partition).await? else {
@@ -95,7 +95,7 @@ fn key_text(text: &str) -> KeyText {
     KeyText::new(text).expect("times and names of operations are valid keys")
 }
 
-async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError> {
+async fn create(engine: &dyn Engine, table: &TableKey) -> Result<(), WriteError> {
     match engine.create_table(table).await {
         Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
         // No metrics have been written yet.
@@ -129,7 +129,7 @@ fn scan_of(range: KeyRange) -> Scan {
 
 /// Returns the stored totals of an interval by row key, or `None` if the table does not exist.
 async fn stored_rows(
-    engine: &impl Engine,
+    engine: &dyn Engine,
     table: &TableKey,
     partition: &str,
 ) -> Result<Option<HashMap<String, (DateTime, RequestTotals)>>, WriteError> {
@@ -158,7 +158,7 @@ impl EntitySink for KeysByPartition {
 
 /// If there are very many old metrics, the next call deletes the rest.
 pub(super) async fn delete_old(
-    engine: &impl Engine,
+    engine: &dyn Engine,
     account: &AccountName,
     table: MetricsTable,
     keep: RetentionDays,
@@ -186,7 +186,7 @@ pub(super) async fn delete_old(
     Ok(())
 }
 
-async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> Result<(), String> {
+async fn delete(engine: &dyn Engine, table: &TableKey, keys: &[EntityKey]) -> Result<(), String> {
     let delete = |key: &EntityKey| Mutation::Delete { key: key.clone(), condition: Condition::Any };
     let Ok(transaction) = Transaction::new(keys.iter().map(delete).collect()) else { return Ok(()) };
     match engine.commit(table, transaction).await {
@@ -234,7 +234,7 @@ mod tests {
         accumulator.take_all().pop().unwrap()
     }
 
-    async fn value(engine: &impl Engine, partition: &str, row: &str, name: &str) -> Option<i64> {
+    async fn value(engine: &dyn Engine, partition: &str, row: &str, name: &str) -> Option<i64> {
         let key = EntityKey { partition: key_text(partition), row: key_text(row) };
         let record = engine.get(&table_key(&account(), MetricsTable::HourPrimary), &key).await.unwrap()?;
         match record.view().unwrap().get(name).unwrap() {
