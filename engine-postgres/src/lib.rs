@@ -49,7 +49,9 @@ use connections::dialect::Dialect;
 use connections::pool::Pool;
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
-use engine::{BoxedSink, CatalogError, CommitError, Engine, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey};
+use engine::{
+    BoxFuture, BoxedSink, CatalogError, CommitError, Engine, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey,
+};
 use engine::{ChangeLog, KeepChanges, LoadMonitor, TablePage, TableQuery, table_page};
 use heat::meter::Meter;
 use log_state::LogState;
@@ -112,68 +114,72 @@ pub struct Postgres {
 impl Postgres {
     /// Connects to the database, creates or upgrades the schema, and starts the background tasks. An unresponsive
     /// database is retried for ten seconds.
-    pub async fn open(options: &PostgresOptions, clock: impl Clock) -> Result<Self, StoreError> {
-        Self::open_with_clock(options, Arc::new(clock)).await
+    pub fn open(options: &PostgresOptions, clock: impl Clock) -> BoxFuture<'_, Result<Self, StoreError>> {
+        Self::open_with_clock(options, Arc::new(clock))
     }
 
-    async fn open_with_clock(options: &PostgresOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
-        if options.keep_changes.is_some() {
-            if dialect == Dialect::YugabyteDb {
-                return Err(StoreError::new("--keep-log is not supported on YugabyteDB yet; omit it".to_owned()));
+    fn open_with_clock(options: &PostgresOptions, clock: Arc<dyn Clock>) -> BoxFuture<'_, Result<Self, StoreError>> {
+        Box::pin(async move {
+            let settings = Settings::new(&options.url, options.password.as_deref())?;
+            let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
+            if options.keep_changes.is_some() {
+                if dialect == Dialect::YugabyteDb {
+                    return Err(StoreError::new("--keep-log is not supported on YugabyteDB yet; omit it".to_owned()));
+                }
+                Box::pin(changes::setup::prepare(&settings, names.is_distributed)).await?;
             }
-            Box::pin(changes::setup::prepare(&settings, names.is_distributed)).await?;
-        }
-        let meter = (names.is_distributed && options.balance != Balance::Off).then(|| Arc::new(Meter::new()));
-        let pool = Pool::new(&settings, dialect, options.connections_max.max(1), meter.clone());
-        let is_logged = options.keep_changes.is_some();
-        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock), is_logged));
-        let failed = |error: Fault| StoreError::statement(&settings.place, error);
-        shared.pool.explore().await;
-        shared.refresh_properties().await.map_err(failed)?;
-        shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
-            Fault::Unavailable(reason) if reason.is::<slot::NoSlot>() => {
-                StoreError::new(format!("the database {} accepts no more servers: {}", settings.place, slot::NoSlot))
-            }
-            _ => failed(error),
-        })?;
-        let mut tasks = vec![
-            tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
-            tokio::spawn(discovery::add_nodes_at_intervals(Arc::clone(&shared))),
-            tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
-            tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
-            tokio::spawn(requests::indexing::maintain_indexes(Arc::clone(&shared))),
-            tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
-        ];
-        tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
-        let load = meter.is_some().then(LoadMonitor::default);
-        if let (Some(meter), Some(load)) = (meter, load.clone()) {
-            let (of_meter, of_balancer) = (settings.clone(), settings.clone());
-            tasks.extend([
-                tokio::spawn(balance::publishing::publish_load(Arc::clone(&shared), meter, of_meter)),
-                tokio::spawn(balance::balancer::balance_cluster(
-                    Arc::clone(&shared),
-                    of_balancer,
-                    options.balance,
-                    load,
+            let meter = (names.is_distributed && options.balance != Balance::Off).then(|| Arc::new(Meter::new()));
+            let pool = Pool::new(&settings, dialect, options.connections_max.max(1), meter.clone());
+            let is_logged = options.keep_changes.is_some();
+            let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock), is_logged));
+            let failed = |error: Fault| StoreError::statement(&settings.place, error);
+            shared.pool.explore().await;
+            shared.refresh_properties().await.map_err(failed)?;
+            shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
+                Fault::Unavailable(reason) if reason.is::<slot::NoSlot>() => StoreError::new(format!(
+                    "the database {} accepts no more servers: {}",
+                    settings.place,
+                    slot::NoSlot
                 )),
-            ]);
-        }
-        let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
-        if let Some(log) = &log {
-            shared.persist(async || shared.refresh_log(log).await).await.map_err(failed)?;
-            let (of_decoder, of_watcher) = (settings.clone(), settings.clone());
-            tasks.extend([
-                tokio::spawn(changes::decoder::decode_changes(Arc::clone(&shared), of_decoder, Arc::clone(log))),
-                tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
-                tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
-            ]);
-        } else if dialect != Dialect::YugabyteDb {
-            tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
-        }
-        let connections_max = options.connections_max.max(1) as u64;
-        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log, load })
+                _ => failed(error),
+            })?;
+            let mut tasks = vec![
+                tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
+                tokio::spawn(discovery::add_nodes_at_intervals(Arc::clone(&shared))),
+                tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
+                tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
+                tokio::spawn(requests::indexing::maintain_indexes(Arc::clone(&shared))),
+                tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
+            ];
+            tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
+            let load = meter.is_some().then(LoadMonitor::default);
+            if let (Some(meter), Some(load)) = (meter, load.clone()) {
+                let (of_meter, of_balancer) = (settings.clone(), settings.clone());
+                tasks.extend([
+                    tokio::spawn(balance::publishing::publish_load(Arc::clone(&shared), meter, of_meter)),
+                    tokio::spawn(balance::balancer::balance_cluster(
+                        Arc::clone(&shared),
+                        of_balancer,
+                        options.balance,
+                        load,
+                    )),
+                ]);
+            }
+            let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
+            if let Some(log) = &log {
+                shared.persist(async || shared.refresh_log(log).await).await.map_err(failed)?;
+                let (of_decoder, of_watcher) = (settings.clone(), settings.clone());
+                tasks.extend([
+                    tokio::spawn(changes::decoder::decode_changes(Arc::clone(&shared), of_decoder, Arc::clone(log))),
+                    tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
+                    tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
+                ]);
+            } else if dialect != Dialect::YugabyteDb {
+                tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
+            }
+            let connections_max = options.connections_max.max(1) as u64;
+            Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log, load })
+        })
     }
 
     /// Returns the hosts, ports and database, for messages.

@@ -9,12 +9,10 @@
 //! 4. No transaction is skipped. If a transaction is no longer kept, reading from its position fails.
 //! 5. Transactions of one partition have the order in which they took effect.
 
-use crate::contract::{Fault, TableKey};
+use crate::contract::{BoxFuture, Fault, TableKey};
 use model::datetime::TICKS_PER_SECOND;
 use model::{AccountName, DateTime, Record, ServiceProperties, StoredAccessPolicies, TableSettings};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -49,7 +47,7 @@ const POSITIONS_BEGIN_TICKS: i64 = 134_116_992_000_000_000;
 const FIRST_POSITION_MAX: u64 = (1 << 47) - 10_000_000_000_000;
 
 /// The future that the methods of a change log return.
-pub type ChangesFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChangesError>> + Send + 'a>>;
+pub type ChangesFuture<'a, T> = BoxFuture<'a, Result<T, ChangesError>>;
 
 /// A change log that can be read while the engine is open.
 pub trait ChangeLog: Send + Sync {

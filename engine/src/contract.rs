@@ -26,8 +26,13 @@ use model::{TableSettingsUpdate, Transaction, Visibility};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// A boxed future. The code of an `async fn` is generated in every crate that awaits it, and behind a box only in the crate
+/// that creates the box. Functions with much code that other crates call therefore return one.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The account and name of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,8 +23,8 @@ pub use changes::{
 };
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{
-    BoxedSink, CatalogError, CommitError, Engine, EngineExt, EntitySink, Fault, IndexState, Order, ReadError, Scan,
-    ScanEnd, SinkDecision, TableKey, TablePage, TablePages, TableQuery, table_page,
+    BoxFuture, BoxedSink, CatalogError, CommitError, Engine, EngineExt, EntitySink, Fault, IndexState, Order,
+    ReadError, Scan, ScanEnd, SinkDecision, TableKey, TablePage, TablePages, TableQuery, table_page,
 };
 pub use figures::Figures;
 pub use load::LoadReport;

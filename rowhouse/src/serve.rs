@@ -35,12 +35,12 @@ pub(crate) struct Ready {
     pub(crate) admin: Option<SocketAddr>,
 }
 
-pub(crate) trait ServerHost {
+pub(crate) trait ServerHost: Send {
     /// Returns the option and the value that make the system choose the server's port.
     fn listen_option(&self) -> &'static str;
     fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
     /// Completes when the server must stop although no signal arrived.
-    fn ended(&mut self) -> impl Future<Output = ()>;
+    fn ended(&mut self) -> impl Future<Output = ()> + Send;
     /// Called when the server begins to stop and finishes the requests in flight.
     fn stopping(&mut self);
     /// Called when the server has stopped or failed to start. Completes when nothing runs next to the server anymore.

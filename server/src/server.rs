@@ -33,7 +33,7 @@ use crate::telemetry::traces::Tracer;
 use crate::test_controls::TestControls;
 use crate::test_controls::{TestClock, TestControlSettings, TestData};
 use anyhow::Context;
-use engine::{ChangeLog, Engine, MemoryCheckpoints};
+use engine::{BoxFuture, ChangeLog, Engine, MemoryCheckpoints};
 use model::ServiceProperties;
 use model::clock::{Clock, SystemClock};
 use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
@@ -127,78 +127,81 @@ pub struct Server {
 impl Server {
     /// Assembles a server. From then on the admin listener reports it as ready. `tests` is `None` outside tests.
     /// `changes` is the change log of the engine; `None` if the engine keeps none, or if clients must not read it.
-    pub async fn start(
+    pub fn start(
         settings: Settings,
         access: Access,
         tests: Option<TestHooks>,
         observers: Observers,
         engine: Arc<dyn Engine>,
         changes: Option<Arc<dyn ChangeLog>>,
-    ) -> anyhow::Result<Self> {
-        let changes = changes.map(|log| ChangeFeed::new(log, settings.change_streams_max));
-        let (test_clock, faults, controls) = match tests {
-            None => (None, None, None),
-            Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),
-        };
-        let clock: Arc<dyn Clock> = match &test_clock {
-            None => Arc::new(SystemClock),
-            Some(clock) => Arc::new(clock.clone()),
-        };
-        let is_rehearsed = settings.rehearsal.is_some() || faults.is_some();
-        let rehearsal = is_rehearsed
-            .then(|| Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), Arc::clone(&clock))));
-        let engine = match &rehearsal {
-            None => engine,
-            Some(rehearsal) => Arc::new(RehearsedEngine::new(engine, Arc::clone(rehearsal))),
-        };
-        let accounts = Arc::new(Live::new(access.accounts));
-        if let Some(files) = access.account_file {
-            if controls.is_some() {
-                // The file is not reloaded, because a reset by a test restores the initial accounts.
-                reload::ignore_changes("accounts", &files)?;
-            } else {
-                follow_accounts(files, access.check_accounts, Arc::clone(&accounts))?;
+    ) -> BoxFuture<'static, anyhow::Result<Self>> {
+        Box::pin(async move {
+            let changes = changes.map(|log| ChangeFeed::new(log, settings.change_streams_max));
+            let (test_clock, faults, controls) = match tests {
+                None => (None, None, None),
+                Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),
+            };
+            let clock: Arc<dyn Clock> = match &test_clock {
+                None => Arc::new(SystemClock),
+                Some(clock) => Arc::new(clock.clone()),
+            };
+            let is_rehearsed = settings.rehearsal.is_some() || faults.is_some();
+            let rehearsal = is_rehearsed
+                .then(|| Arc::new(Rehearsal::start(settings.rehearsal.unwrap_or_default(), Arc::clone(&clock))));
+            let engine = match &rehearsal {
+                None => engine,
+                Some(rehearsal) => Arc::new(RehearsedEngine::new(engine, Arc::clone(rehearsal))),
+            };
+            let accounts = Arc::new(Live::new(access.accounts));
+            if let Some(files) = access.account_file {
+                if controls.is_some() {
+                    // The file is not reloaded, because a reset by a test restores the initial accounts.
+                    reload::ignore_changes("accounts", &files)?;
+                } else {
+                    follow_accounts(files, access.check_accounts, Arc::clone(&accounts))?;
+                }
             }
-        }
-        let tls = live_tls(access.tls)?;
-        let tokens = match access.tokens {
-            None => None,
-            Some(tokens) => Some(TokenVerifier::start(tokens).await?),
-        };
-        let analytics = settings.has_analytics.then(|| {
-            engine.set_default_properties(ServiceProperties::with_hourly_metrics());
-            let has_secondary = settings.secondary == Secondary::Mirror;
-            Arc::new(Analytics::new(has_secondary, Arc::clone(&clock), test_clock.as_ref().map(TestClock::moves)))
-        });
-        let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
-        let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
-        let service = Arc::new(Service {
-            engine,
-            clock,
-            is_test_clock: test_clock.is_some(),
-            accounts,
-            tokens,
-            admission: Admission::new(settings.requests_max),
-            memory: BodyMemory::new(settings.body_bytes),
-            throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
-            quotas: Arc::new(Quotas::new(settings.quota)),
-            analytics,
-            changes,
-            failure_log: Arc::default(),
-            metrics: observers.metrics.clone(),
-            tracer: observers.tracer.clone(),
-            settings,
-        });
-        let server = Self { service, observers, tls, connections, rehearsal, faults };
-        #[cfg(feature = "admin")]
-        if let Some((admin, _)) = &server.observers.admin {
-            let service = &server.service;
-            let controls = test_clock.zip(controls).map(|(clock, TestControlSettings { engine, endpoint })| {
-                TestControls::new(endpoint, server.test_data(clock, engine), Arc::clone(&service.accounts))
+            let tls = live_tls(access.tls)?;
+            let tokens = match access.tokens {
+                None => None,
+                Some(tokens) => Some(TokenVerifier::start(tokens).await?),
+            };
+            let analytics = settings.has_analytics.then(|| {
+                engine.set_default_properties(ServiceProperties::with_hourly_metrics());
+                let has_secondary = settings.secondary == Secondary::Mirror;
+                Arc::new(Analytics::new(has_secondary, Arc::clone(&clock), test_clock.as_ref().map(TestClock::moves)))
             });
-            admin.set_serving(Arc::clone(service) as Arc<dyn ObservedService>, controls);
-        }
-        Ok(server)
+            let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
+            let connections =
+                ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
+            let service = Arc::new(Service {
+                engine,
+                clock,
+                is_test_clock: test_clock.is_some(),
+                accounts,
+                tokens,
+                admission: Admission::new(settings.requests_max),
+                memory: BodyMemory::new(settings.body_bytes),
+                throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
+                quotas: Arc::new(Quotas::new(settings.quota)),
+                analytics,
+                changes,
+                failure_log: Arc::default(),
+                metrics: observers.metrics.clone(),
+                tracer: observers.tracer.clone(),
+                settings,
+            });
+            let server = Self { service, observers, tls, connections, rehearsal, faults };
+            #[cfg(feature = "admin")]
+            if let Some((admin, _)) = &server.observers.admin {
+                let service = &server.service;
+                let controls = test_clock.zip(controls).map(|(clock, TestControlSettings { engine, endpoint })| {
+                    TestControls::new(endpoint, server.test_data(clock, engine), Arc::clone(&service.accounts))
+                });
+                admin.set_serving(Arc::clone(service) as Arc<dyn ObservedService>, controls);
+            }
+            Ok(server)
+        })
     }
 
     /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
@@ -210,13 +213,21 @@ impl Server {
 
     /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
     /// closes the engine.
-    pub async fn run(mut self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub fn run<'a>(
+        self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send + 'a,
+    ) -> BoxFuture<'a, anyhow::Result<()>> {
+        self.run_until(listener, Box::pin(stop))
+    }
+
+    fn run_until(mut self, listener: TcpListener, stop: BoxFuture<'_, ()>) -> BoxFuture<'_, anyhow::Result<()>> {
         let (service, faults) = (Arc::clone(&self.service), self.faults.take());
         match self.rehearsal.take() {
-            None => self.serve(service, listener, stop).await,
+            None => Box::pin(self.serve(service, listener, stop)),
             Some(rehearsal) => {
-                let handler = Arc::new(RehearsedService { service, rehearsal, faults });
-                self.serve(handler, listener, stop).await
+                let handler = RehearsedService { service, rehearsal, faults };
+                Box::pin(self.serve(Arc::new(handler), listener, stop))
             }
         }
     }
@@ -225,7 +236,7 @@ impl Server {
         self,
         handler: Arc<impl Handler>,
         listener: TcpListener,
-        stop: impl Future<Output = ()>,
+        stop: BoxFuture<'_, ()>,
     ) -> anyhow::Result<()> {
         let Self { service, observers, tls, connections, rehearsal: _, faults: _ } = self;
         let shutdown_time = service.settings.shutdown_time;

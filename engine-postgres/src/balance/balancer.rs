@@ -23,9 +23,9 @@ use crate::connections::settings::Settings;
 use crate::schema::opening::on_coordinator;
 use crate::slot::BALANCE_LEASE;
 use crate::state::PostgresState;
-use engine::LoadMonitor;
 use engine::load::Step;
 use engine::parts::monotonic;
+use engine::{BoxFuture, LoadMonitor};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -185,11 +185,13 @@ impl PostgresState {
 }
 
 /// Takes a step, and waits until it is completed.
-pub async fn take_step(step: &Step, url: &str, password: Option<&str>) -> Result<(), StoreError> {
-    match take(&Settings::new(url, password)?, step, None).await? {
-        Taken::Completed => Ok(()),
-        Taken::Not(why) => Err(StoreError::new(format!("the step was not taken: {why}"))),
-    }
+pub fn take_step<'a>(step: &'a Step, url: &'a str, password: Option<&'a str>) -> BoxFuture<'a, Result<(), StoreError>> {
+    Box::pin(async move {
+        match take(&Settings::new(url, password)?, step, None).await? {
+            Taken::Completed => Ok(()),
+            Taken::Not(why) => Err(StoreError::new(format!("the step was not taken: {why}"))),
+        }
+    })
 }
 
 /// Takes a step, at most the given number in an hour. If another step is running, returns that as an obstacle.

@@ -8,6 +8,7 @@ use crate::connections::dialect::Dialect;
 use crate::connections::settings::Settings;
 use crate::heat::load::Load;
 use crate::schema::opening::Session;
+use engine::BoxFuture;
 use engine::load::{LoadRates, LoadReport, NodeReport, PartitionReport, ShardReport, StepReport};
 use model::key::decode_ordinal;
 use std::collections::HashMap;
@@ -20,24 +21,26 @@ const PARTITIONS_MAX: usize = 100;
 const TABLES: &str = "SELECT id, convert_from(account, 'UTF8'), name FROM rowhouse_tables WHERE id = ANY($1)";
 
 /// Reads the load of a cluster from its database.
-pub async fn read_load(url: &str, password: Option<&str>) -> Result<LoadReport, StoreError> {
-    let settings = Settings::new(url, password)?;
-    let place = &settings.place;
-    let session = Session::open(&settings, &settings.config).await?;
-    if Dialect::detect(&session.client, place).await? != Dialect::Citus {
-        return Err(StoreError::new(format!(
-            "the database {place} has no nodes to balance: it is not a Citus cluster"
-        )));
-    }
-    let (_, report) = read_report(&session.client).await.map_err(|error| match error.code() {
-        Some(&SqlState::UNDEFINED_TABLE) => StoreError::new(format!(
-            "no server has published its load in the database {place}; start the servers with --balance suggest or \
+pub fn read_load<'a>(url: &'a str, password: Option<&'a str>) -> BoxFuture<'a, Result<LoadReport, StoreError>> {
+    Box::pin(async move {
+        let settings = Settings::new(url, password)?;
+        let place = &settings.place;
+        let session = Session::open(&settings, &settings.config).await?;
+        if Dialect::detect(&session.client, place).await? != Dialect::Citus {
+            return Err(StoreError::new(format!(
+                "the database {place} has no nodes to balance: it is not a Citus cluster"
+            )));
+        }
+        let (_, report) = read_report(&session.client).await.map_err(|error| match error.code() {
+            Some(&SqlState::UNDEFINED_TABLE) => StoreError::new(format!(
+                "no server has published its load in the database {place}; start the servers with --balance suggest or \
              --balance auto"
-        )),
-        _ => StoreError::from_postgres(place, &error),
-    })?;
-    session.close().await;
-    Ok(report)
+            )),
+            _ => StoreError::from_postgres(place, &error),
+        })?;
+        session.close().await;
+        Ok(report)
+    })
 }
 
 pub(crate) async fn read_report(client: &Client) -> Result<(ClusterLoad, LoadReport), Error> {

@@ -14,7 +14,7 @@ use super::write::FileImport;
 use crate::endpoints::EngineEndpoint;
 use crate::terminal::Progress;
 use anyhow::{Context, ensure};
-use engine::{Engine, Memory};
+use engine::{BoxFuture, Engine, Memory};
 use model::AccountName;
 use model::clock::SystemClock;
 use std::path::Path;
@@ -37,25 +37,27 @@ pub struct SeedSummary {
 /// loaded into memory as a trial.
 ///
 /// Must be called on a multithreaded runtime.
-pub async fn seed(
-    engine: &Arc<dyn Engine>,
-    folder: &Path,
-    account: &AccountName,
+pub fn seed<'a>(
+    engine: &'a Arc<dyn Engine>,
+    folder: &'a Path,
+    account: &'a AccountName,
     is_kept: bool,
-) -> anyhow::Result<Option<SeedSummary>> {
-    if !engine.list_tables(account, "", 1).await?.is_empty() {
-        return Ok(None);
-    }
-    let what = || format!("loading the initial tables from {}", folder.display());
-    ensure!(
-        folder.is_dir(),
-        "--seed {} is not a folder: pass a folder with a file NAME.jsonl for each table",
-        folder.display()
-    );
-    if is_kept {
-        load(Arc::new(Memory::new(SystemClock)), folder, account).await.with_context(what)?;
-    }
-    load(Arc::clone(engine), folder, account).await.map(Some).with_context(what)
+) -> BoxFuture<'a, anyhow::Result<Option<SeedSummary>>> {
+    Box::pin(async move {
+        if !engine.list_tables(account, "", 1).await?.is_empty() {
+            return Ok(None);
+        }
+        let what = || format!("loading the initial tables from {}", folder.display());
+        ensure!(
+            folder.is_dir(),
+            "--seed {} is not a folder: pass a folder with a file NAME.jsonl for each table",
+            folder.display()
+        );
+        if is_kept {
+            load(Arc::new(Memory::new(SystemClock)), folder, account).await.with_context(what)?;
+        }
+        load(Arc::clone(engine), folder, account).await.map(Some).with_context(what)
+    })
 }
 
 async fn load(engine: Arc<dyn Engine>, folder: &Path, account: &AccountName) -> anyhow::Result<SeedSummary> {
