@@ -1,7 +1,7 @@
 //! Checks that an engine is strictly serializable in each partition, with a workload and the checker of histories.
 
 use crate::support::{Random, if_match, key, setting, table};
-use engine::{CommitError, Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{BoxFuture, CommitError, Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 pub use history::StampOrder;
 use history::{Answer, Choices, Client, Kind, Mix, Mutation, NoAnswer, Page, Property, Query, Recorder, Refusal};
 use history::{Rules, Value, Version, check, run_client};
@@ -18,8 +18,8 @@ const CLIENTS: u64 = 32;
 const OPERATIONS: u64 = 6400;
 
 /// A client in the process of the engine.
-struct EngineClient<E> {
-    engine: Arc<E>,
+struct EngineClient {
+    engine: Arc<dyn Engine>,
     table: TableKey,
 }
 
@@ -69,7 +69,7 @@ impl EntitySink for Entities {
     }
 }
 
-impl<E: Engine> Client for EngineClient<E> {
+impl Client for EngineClient {
     async fn get(&mut self, partition: &str, row: &str) -> Result<Option<Version>, NoAnswer> {
         let record = self.engine.get(&self.table, &key(partition, row)).await.map_err(|_| NoAnswer::Failed)?;
         Ok(record.map(|record| version(&record.view().unwrap())))
@@ -123,10 +123,13 @@ impl<E: Engine> Client for EngineClient<E> {
 
 /// Runs conflicting clients on an engine, and checks their histories. Prints the seed and what ran.
 /// `ROWHOUSE_HISTORY_OPERATIONS` is the number of operations; each part of them uses a new table.
-pub async fn is_strictly_serializable<E: Engine>(engine: E, order: StampOrder) {
+pub fn is_strictly_serializable(engine: Arc<dyn Engine>, order: StampOrder) -> BoxFuture<'static, ()> {
+    Box::pin(run_parts(engine, order))
+}
+
+async fn run_parts(engine: Arc<dyn Engine>, order: StampOrder) {
     let count = setting("ROWHOUSE_HISTORY_OPERATIONS").unwrap_or(OPERATIONS);
     let mut random = Random::from_environment("ROWHOUSE_HISTORY_SEED");
-    let engine = Arc::new(engine);
     let mut answered = 0;
     for part in 0..count.div_ceil(OPERATIONS) {
         let table = table(&format!("History{part}"));
@@ -140,7 +143,7 @@ pub async fn is_strictly_serializable<E: Engine>(engine: E, order: StampOrder) {
 }
 
 /// Returns the number of answers.
-async fn check_part<E: Engine>(engine: &Arc<E>, table: &TableKey, order: StampOrder, random: &mut Random) -> u64 {
+async fn check_part(engine: &Arc<dyn Engine>, table: &TableKey, order: StampOrder, random: &mut Random) -> u64 {
     let recorder = Recorder::new();
     let is_over = Arc::new(AtomicBool::new(false));
     let clients = (0..CLIENTS).map(|client| {

@@ -16,33 +16,17 @@ pub mod model_test;
 pub mod restart;
 pub mod support;
 
-/// Creates one test for each case. `$open` opens an engine and returns it with everything that must outlive it. If the
-/// machine lacks a requirement, `$open` prints a message and returns `None`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! suite {
-    ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
-        mod $engine {
-            use super::*;
-            $($(
-                #[tokio::test(flavor = "multi_thread")]
-                async fn $case() {
-                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
-                    let Some((engine, _outlives)) = $open(clock.clone()) else { return };
-                    $crate::cases::$module::$case(std::sync::Arc::new(engine), clock).await;
-                }
-            )+)+
-        }
-    };
-}
-
 /// Adds an engine to the contract suite, as a module of tests. `$open` opens a new, empty engine with the given clock,
 /// and returns it with everything that must outlive it. If the machine lacks a requirement, `$open` prints a message
 /// and returns `None`.
 #[macro_export]
 macro_rules! every_case {
     ($engine:ident, $open:expr) => {
-        $crate::suite!($engine, $open, [
+        $crate::every_case!(@each suite ($engine, $open));
+    };
+    (@each $make:ident $with:tt) => {
+        $crate::$make! {
+            $with
             catalog:
                 a_table_is_found_in_any_case_and_keeps_its_spelling,
                 a_table_is_created_once_and_deleted_once,
@@ -108,7 +92,7 @@ macro_rules! every_case {
             closing:
                 every_call_after_close_answers_closed,
                 commits_on_their_way_are_answered_when_the_engine_closes;
-        ]);
+        }
     };
 }
 
@@ -116,7 +100,11 @@ macro_rules! every_case {
 #[macro_export]
 macro_rules! every_case_of_indexes {
     ($engine:ident, $open:expr) => {
-        $crate::suite!($engine, $open, [
+        $crate::every_case_of_indexes!(@each suite ($engine, $open));
+    };
+    (@each $make:ident $with:tt) => {
+        $crate::$make! {
+            $with
             indexes:
                 indexes_follow_the_settings,
                 every_mutation_changes_the_index,
@@ -127,7 +115,7 @@ macro_rules! every_case_of_indexes {
                 a_page_of_an_index_is_one_snapshot,
                 an_index_is_built_while_entities_change,
                 too_many_hits_are_read_without_the_index;
-        ]);
+        }
     };
 }
 
@@ -137,10 +125,12 @@ macro_rules! every_case_of_indexes {
 #[macro_export]
 macro_rules! every_case_of_changes {
     ($engine:ident, $open:expr) => {
-        $crate::suite_of_changes!(
-            $engine,
-            $open,
-            [
+        $crate::every_case_of_changes!(@each suite_of_changes ($engine, $open));
+    };
+    (@each $make:ident $with:tt) => {
+        $crate::$make! {
+            $with
+            changes:
                 every_change_is_shown_in_order,
                 a_selection_leaves_out_the_rest,
                 entities_of_an_earlier_table_can_be_left_out,
@@ -149,27 +139,7 @@ macro_rules! every_case_of_changes {
                 a_position_is_found_by_its_time,
                 what_is_announced_can_be_read,
                 a_deleted_table_is_one_change,
-                deletions_of_expired_entities_are_marked
-            ]
-        );
-    };
-}
-
-/// Creates one test for each case about change logs.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! suite_of_changes {
-    ($engine:ident, $open:expr, [$($case:ident),+]) => {
-        mod $engine {
-            use super::*;
-            $(
-                #[tokio::test(flavor = "multi_thread")]
-                async fn $case() {
-                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
-                    let Some((engine, log, _outlives)) = $open(clock.clone()) else { return };
-                    $crate::cases::changes::$case(std::sync::Arc::new(engine), log, clock).await;
-                }
-            )+
+                deletions_of_expired_entities_are_marked;
         }
     };
 }
@@ -178,17 +148,57 @@ macro_rules! suite_of_changes {
 /// [`OpensForSnapshots`](crate::cases::snapshots::OpensForSnapshots).
 #[macro_export]
 macro_rules! every_case_of_snapshots {
-    ($engine:ident, $opener:ty) => {
-        $crate::suite_of_snapshots!(
-            $engine,
-            $opener,
-            [
+    ($engine:ident, $opener:expr) => {
+        $crate::every_case_of_snapshots!(@each suite_of_snapshots ($engine, $opener));
+    };
+    (@each $make:ident $with:tt) => {
+        $crate::$make! {
+            $with
+            snapshots:
                 a_snapshot_is_of_one_instant_and_fills_an_engine,
                 a_snapshot_of_nothing_fills_an_empty_engine,
                 a_sink_ends_the_reading_of_a_snapshot,
-                a_snapshot_is_read_while_its_engine_is_open
-            ]
-        );
+                a_snapshot_is_read_while_its_engine_is_open;
+        }
+    };
+}
+
+/// Creates one test for each case. `$open` opens an engine and returns it with everything that must outlive it. If the
+/// machine lacks a requirement, `$open` prints a message and returns `None`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite {
+    (($engine:ident, $open:expr) $($module:ident: $($case:ident),+;)+) => {
+        mod $engine {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
+                    let Some((engine, _outlives)) = $open(clock.clone()) else { return };
+                    $crate::boxed::$case(std::sync::Arc::new(engine), clock).await;
+                }
+            )+)+
+        }
+    };
+}
+
+/// Creates one test for each case about change logs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_of_changes {
+    (($engine:ident, $open:expr) $($module:ident: $($case:ident),+;)+) => {
+        mod $engine {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
+                    let Some((engine, log, _outlives)) = $open(clock.clone()) else { return };
+                    $crate::boxed::$case(std::sync::Arc::new(engine), log, clock).await;
+                }
+            )+)+
+        }
     };
 }
 
@@ -196,15 +206,45 @@ macro_rules! every_case_of_snapshots {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! suite_of_snapshots {
-    ($engine:ident, $opener:ty, [$($case:ident),+]) => {
+    (($engine:ident, $opener:expr) $($module:ident: $($case:ident),+;)+) => {
         mod $engine {
             use super::*;
-            $(
+            $($(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    $crate::cases::snapshots::$case::<$opener>().await;
+                    $crate::boxed::$case(&$opener).await;
                 }
-            )+
+            )+)+
         }
     };
+}
+
+/// Creates a function for each case, with the given parameters, that returns the case as a boxed future.
+macro_rules! boxed_cases {
+    ($parameters:tt $($module:ident: $($case:ident),+;)+) => {
+        $($(boxed_case!($module, $case, $parameters);)+)+
+    };
+}
+
+macro_rules! boxed_case {
+    ($module:ident, $case:ident, ($($parameter:ident: $type:ty),+)) => {
+        pub fn $case($($parameter: $type),+) -> BoxFuture<'static, ()> {
+            Box::pin(crate::cases::$module::$case($($parameter),+))
+        }
+    };
+}
+
+use boxed_cases;
+
+/// The cases as boxed futures, so that their code is generated in this crate and not in the tests of each engine.
+pub mod boxed {
+    use crate::cases::snapshots::OpensForSnapshots;
+    use crate::support::ManualClock;
+    use engine::{BoxFuture, ChangeLog, Engine};
+    use std::sync::Arc;
+
+    every_case!(@each boxed_cases (engine: Arc<dyn Engine>, clock: ManualClock));
+    every_case_of_indexes!(@each boxed_cases (engine: Arc<dyn Engine>, clock: ManualClock));
+    every_case_of_changes!(@each boxed_cases (engine: Arc<dyn Engine>, log: Arc<dyn ChangeLog>, clock: ManualClock));
+    every_case_of_snapshots!(@each boxed_cases (opener: &'static dyn OpensForSnapshots));
 }

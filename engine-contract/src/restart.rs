@@ -2,9 +2,10 @@ use crate::support::*;
 use engine::{Engine, TableKey};
 use model::service_properties::{Logging, RetentionDays};
 use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
+use std::sync::Arc;
 
 /// Tests that an engine restores its in-memory state when `open` opens it again.
-pub async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
+pub async fn survives_a_restart(open: impl AsyncFn() -> Arc<dyn Engine>) {
     let (one, two) = (AccountName::new(ACCOUNT).unwrap(), AccountName::new("account2").unwrap());
     let logging = Logging { read: true, retention: RetentionDays::new(5), ..Logging::default() };
     let logged = ServicePropertiesUpdate { logging: Some(logging), ..ServicePropertiesUpdate::default() };

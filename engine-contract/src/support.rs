@@ -80,8 +80,8 @@ pub fn cors_update(origin: &str) -> ServicePropertiesUpdate {
     ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
 }
 
-pub async fn commit_one<E: Engine>(
-    engine: &E,
+pub async fn commit_one(
+    engine: &dyn Engine,
     table: &TableKey,
     mutation: Mutation,
 ) -> Result<MutationResult, CommitError> {
@@ -91,7 +91,7 @@ pub async fn commit_one<E: Engine>(
 }
 
 /// Commits upserts in transactions of at most 100. The value of each entity is the index of its key in the list.
-pub async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &str, rows: &[String]) {
+pub async fn fill(engine: &dyn Engine, table: &TableKey, partition: &str, rows: &[String]) {
     for chunk in rows.chunks(100) {
         let mutations = chunk.iter().map(|row| upsert(partition, row, 1)).collect();
         engine.commit(table, Transaction::new(mutations).unwrap()).await.unwrap();
@@ -136,12 +136,12 @@ pub fn scan_all() -> Scan {
     Scan::all(Instant::now() + TIMEOUT)
 }
 
-pub async fn page<E: Engine>(engine: &E, table: &TableKey, scan: Scan) -> (Vec<Entity>, ScanEnd) {
+pub async fn page(engine: &dyn Engine, table: &TableKey, scan: Scan) -> (Vec<Entity>, ScanEnd) {
     let (kept, end) = engine.scan(table, scan, CollectingSink::default()).await.unwrap();
     (kept.entities, end)
 }
 
-pub async fn all<E: Engine>(engine: &E, table: &TableKey) -> Vec<Entity> {
+pub async fn all(engine: &dyn Engine, table: &TableKey) -> Vec<Entity> {
     let (entities, end) = page(engine, table, scan_all()).await;
     assert_eq!(end.next, None);
     entities

@@ -5,12 +5,12 @@ use model::{AccountName, Condition, Filter, MetricsTable, Mutation, TableName, T
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-async fn listed<E: Engine>(engine: &E, account: &str, from: &str, limit: usize) -> Vec<String> {
+async fn listed(engine: &dyn Engine, account: &str, from: &str, limit: usize) -> Vec<String> {
     let tables = engine.list_tables(&AccountName::new(account).unwrap(), from, limit).await.unwrap();
     tables.iter().map(|name| name.as_str().to_owned()).collect()
 }
 
-pub async fn a_table_is_found_in_any_case_and_keeps_its_spelling<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_table_is_found_in_any_case_and_keeps_its_spelling(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("MyTable")).await.unwrap();
     for name in ["MyTable", "mytable", "MYTABLE"] {
         assert_eq!(engine.table(&table(name)).await.unwrap().unwrap().as_str(), "MyTable");
@@ -20,7 +20,7 @@ pub async fn a_table_is_found_in_any_case_and_keeps_its_spelling<E: Engine>(engi
     assert!(engine.table(&table("MyTable2")).await.unwrap().is_none());
 }
 
-pub async fn a_table_is_created_once_and_deleted_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_table_is_created_once_and_deleted_once(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("Abc")).await.unwrap();
     assert!(matches!(engine.create_table(&table("aBC")).await, Err(CatalogError::AlreadyExists)));
     engine.delete_table(&table("ABC")).await.unwrap();
@@ -29,7 +29,7 @@ pub async fn a_table_is_created_once_and_deleted_once<E: Engine>(engine: Arc<E>,
     assert_eq!(engine.table(&table("abc")).await.unwrap().unwrap().as_str(), "aBC", "the new spelling counts");
 }
 
-pub async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn tables_are_listed_in_order_from_a_name_on(engine: Arc<dyn Engine>, _: ManualClock) {
     for name in ["beta", "Alpha", "gamma", "ALPHA2", "Beta1"] {
         engine.create_table(&table(name)).await.unwrap();
     }
@@ -43,7 +43,7 @@ pub async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine: Arc<E>
     assert_eq!(listed(&*engine, ACCOUNT, "alpha2", 10).await, ["beta", "Beta1", "gamma"]);
 }
 
-pub async fn a_page_of_tables_ends_at_its_limit_and_names_the_next_match<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_of_tables_ends_at_its_limit_and_names_the_next_match(engine: Arc<dyn Engine>, _: ManualClock) {
     for name in ["beta", "Alpha", "gamma", "ALPHA2", "Beta1"] {
         engine.create_table(&table(name)).await.unwrap();
     }
@@ -75,7 +75,7 @@ pub async fn a_page_of_tables_ends_at_its_limit_and_names_the_next_match<E: Engi
     }
 }
 
-pub async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn metrics_tables_are_like_others_but_not_listed(engine: Arc<dyn Engine>, _: ManualClock) {
     let metrics = TableKey { name: TableName::from_metrics_table(MetricsTable::HourPrimary), ..table("any") };
     assert!(engine.table(&metrics).await.unwrap().is_none());
     engine.create_table(&metrics).await.unwrap();
@@ -89,7 +89,7 @@ pub async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Ar
     }
 }
 
-pub async fn accounts_do_not_see_each_other<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn accounts_do_not_see_each_other(engine: Arc<dyn Engine>, _: ManualClock) {
     let (mine, other) = (table_of("account1", "Shared"), table_of("account2", "Shared"));
     engine.create_table(&mine).await.unwrap();
     assert!(engine.table(&other).await.unwrap().is_none());
@@ -103,7 +103,7 @@ pub async fn accounts_do_not_see_each_other<E: Engine>(engine: Arc<E>, _: Manual
     assert_eq!(listed(&*engine, "account2", "", 10).await, ["Shared"]);
 }
 
-pub async fn accounts_are_known_by_their_tables_and_properties<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn accounts_are_known_by_their_tables_and_properties(engine: Arc<dyn Engine>, _: ManualClock) {
     assert!(engine.accounts().await.unwrap().is_empty());
     for (account, name) in [("zebra", "One"), ("apple", "One"), ("apple", "Two")] {
         engine.create_table(&table_of(account, name)).await.unwrap();
@@ -123,7 +123,7 @@ pub async fn accounts_are_known_by_their_tables_and_properties<E: Engine>(engine
     assert_eq!(accounts().await, ["melon", "zebra"], "properties are kept without tables");
 }
 
-pub async fn one_of_many_creations_wins<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn one_of_many_creations_wins(engine: Arc<dyn Engine>, _: ManualClock) {
     let mut tasks = Vec::new();
     for _ in 0..16 {
         let engine = Arc::clone(&engine);
@@ -136,7 +136,7 @@ pub async fn one_of_many_creations_wins<E: Engine>(engine: Arc<E>, _: ManualCloc
     assert_eq!(created, 1);
 }
 
-pub async fn every_operation_on_a_missing_table_reports_it<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn every_operation_on_a_missing_table_reports_it(engine: Arc<dyn Engine>, _: ManualClock) {
     let missing = table("Missing");
     assert!(engine.table(&missing).await.unwrap().is_none());
     assert!(matches!(engine.get(&missing, &key("p", "r")).await, Err(ReadError::TableNotFound)));
@@ -148,7 +148,7 @@ pub async fn every_operation_on_a_missing_table_reports_it<E: Engine>(engine: Ar
     assert!(matches!(commit, Err(CommitError::TableNotFound)));
 }
 
-pub async fn a_table_created_again_is_empty<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_table_created_again_is_empty(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = table("Reborn");
     for round in 0..5 {
         engine.create_table(&table).await.unwrap();
@@ -165,7 +165,7 @@ pub async fn a_table_created_again_is_empty<E: Engine>(engine: Arc<E>, _: Manual
     }
 }
 
-pub async fn deleting_a_large_table_takes_no_time<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn deleting_a_large_table_takes_no_time(engine: Arc<dyn Engine>, _: ManualClock) {
     let (large, other) = (table("Large"), table("Other"));
     engine.create_table(&other).await.unwrap();
     let (mut deletions, mut fillings) = (Vec::new(), Vec::new());

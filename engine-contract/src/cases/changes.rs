@@ -74,11 +74,11 @@ fn effects(transaction: &ChangedTransaction) -> Vec<ChangeEffect> {
     changes.into_iter().map(|change| change.effect).collect()
 }
 
-async fn stored<E: Engine>(engine: &E, table: &TableKey, entity: &EntityKey) -> Record {
+async fn stored(engine: &dyn Engine, table: &TableKey, entity: &EntityKey) -> Record {
     engine.get(table, entity).await.unwrap().unwrap()
 }
 
-pub async fn every_change_is_shown_in_order<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn every_change_is_shown_in_order(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let (begin, table, account) = (log.kept().next, table("Changed"), AccountName::new(ACCOUNT).unwrap());
     let (a, b, c) = (key("p", "a"), key("p", "b"), key("p", "\u{E000}"));
     engine.create_table(&table).await.unwrap();
@@ -130,7 +130,7 @@ pub async fn every_change_is_shown_in_order<E: Engine>(engine: Arc<E>, log: Log,
     assert_eq!(effects(dropped), [ChangeEffect::DeleteTable { table: of }]);
 }
 
-pub async fn a_selection_leaves_out_the_rest<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn a_selection_leaves_out_the_rest(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let begin = log.kept().next;
     let tables = [table("One"), table("Two"), table_of("account2", "One")];
     for table in &tables {
@@ -172,7 +172,7 @@ pub async fn a_selection_leaves_out_the_rest<E: Engine>(engine: Arc<E>, log: Log
     }
 }
 
-pub async fn entities_of_an_earlier_table_can_be_left_out<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn entities_of_an_earlier_table_can_be_left_out(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let (begin, of) = (log.kept().next, table("Tenant"));
     for row in ["a", "b"] {
         if row == "b" {
@@ -193,7 +193,7 @@ pub async fn entities_of_an_earlier_table_can_be_left_out<E: Engine>(engine: Arc
     assert_eq!(read_all(&log, begin, &selection(true), 1).await, of_none);
 }
 
-pub async fn pages_are_bounded_and_lose_nothing<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn pages_are_bounded_and_lose_nothing(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let (begin, table) = (log.kept().next, table("Paged"));
     engine.create_table(&table).await.unwrap();
     for size in (0..40_usize).map(|n| n % 7 + 1) {
@@ -213,7 +213,7 @@ pub async fn pages_are_bounded_and_lose_nothing<E: Engine>(engine: Arc<E>, log: 
     assert_eq!(last, ChangePage { transactions: Vec::new(), next: end });
 }
 
-pub async fn concurrent_commits_are_shown_once_and_in_order<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn concurrent_commits_are_shown_once_and_in_order(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     const WRITERS: usize = 8;
     const WRITES: usize = 40;
     let (begin, table) = (log.kept().next, table("Busy"));
@@ -275,7 +275,7 @@ pub async fn concurrent_commits_are_shown_once_and_in_order<E: Engine>(engine: A
     assert_eq!(replayed.collect::<BTreeMap<_, _>>(), entities.collect::<BTreeMap<_, _>>());
 }
 
-pub async fn a_position_is_found_by_its_time<E: Engine>(engine: Arc<E>, log: Log, clock: ManualClock) {
+pub async fn a_position_is_found_by_its_time(engine: Arc<dyn Engine>, log: Log, clock: ManualClock) {
     let (begin, table) = (log.kept().next, table("Timed"));
     engine.create_table(&table).await.unwrap();
     let created = wait_for(&log, begin, 1).await[0].time;
@@ -297,7 +297,7 @@ pub async fn a_position_is_found_by_its_time<E: Engine>(engine: Arc<E>, log: Log
     assert_eq!(log.find(end).await.unwrap(), log.kept().next);
 }
 
-pub async fn what_is_announced_can_be_read<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn what_is_announced_can_be_read(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let table = table("Announced");
     let mut next = log.watch();
     let mut from = *next.borrow_and_update();
@@ -321,7 +321,7 @@ pub async fn what_is_announced_can_be_read<E: Engine>(engine: Arc<E>, log: Log, 
     assert_eq!(seen, 50);
 }
 
-pub async fn a_deleted_table_is_one_change<E: Engine>(engine: Arc<E>, log: Log, _: ManualClock) {
+pub async fn a_deleted_table_is_one_change(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
     let (begin, table) = (log.kept().next, table("Deleted"));
     engine.create_table(&table).await.unwrap();
     fill(&*engine, &table, "p", &(0..250).map(|n| format!("{n:03}")).collect::<Vec<_>>()).await;
@@ -342,7 +342,7 @@ pub async fn a_deleted_table_is_one_change<E: Engine>(engine: Arc<E>, log: Log, 
     assert_eq!(effects(&log[7]), [deletion(&table, &key("p", "000"), false)]);
 }
 
-pub async fn deletions_of_expired_entities_are_marked<E: Engine>(engine: Arc<E>, log: Log, clock: ManualClock) {
+pub async fn deletions_of_expired_entities_are_marked(engine: Arc<dyn Engine>, log: Log, clock: ManualClock) {
     let (begin, table) = (log.kept().next, table("Expiring"));
     engine.create_table(&table).await.unwrap();
     engine.update_settings(&table, retain(Retention::by_age(60))).await.unwrap();

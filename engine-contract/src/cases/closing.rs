@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn every_call_after_close_answers_closed(engine: Arc<dyn Engine>, _: ManualClock) {
     let (table, account) = (table("Entities"), AccountName::new(ACCOUNT).unwrap());
     engine.create_table(&table).await.unwrap();
     commit_one(&*engine, &table, insert("p", "r", 1)).await.unwrap();
@@ -36,7 +36,7 @@ pub async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _:
     assert!(matches!(engine.close().await, Err(Fault::Closed)));
 }
 
-pub async fn commits_on_their_way_are_answered_when_the_engine_closes<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn commits_on_their_way_are_answered_when_the_engine_closes(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
     let (mut tasks, commits) = (Vec::new(), Arc::<AtomicUsize>::default());

@@ -4,7 +4,7 @@ use engine::figures::{DatabaseFigures, Figures, NodeFigures, Refusal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn figures_follow_the_operations(engine: Arc<dyn Engine>, _: ManualClock) {
     let fresh = engine.figures();
     assert_eq!(fresh.refusal, None);
     assert!(fresh.tables.is_none_or(|tables| tables == 0), "{fresh:?}");
@@ -53,7 +53,7 @@ pub async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: ManualC
     }
 }
 
-pub async fn a_purge_ends<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_purge_ends(engine: Arc<dyn Engine>, _: ManualClock) {
     let entities = table("Entities");
     engine.create_table(&entities).await.unwrap();
     commit_one(&*engine, &entities, insert("p", "r", 1)).await.unwrap();
@@ -70,7 +70,7 @@ pub async fn a_purge_ends<E: Engine>(engine: Arc<E>, _: ManualClock) {
     }
 }
 
-pub async fn a_closed_engine_is_reported_as_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_closed_engine_is_reported_as_closed(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.close().await.unwrap();
     assert_eq!(engine.figures().refusal, Some(Refusal::Closed));
 }

@@ -16,12 +16,12 @@ fn by_value(name: &str, is_descending: bool) -> Order {
     Order::Value { property: indexed(name), is_descending }
 }
 
-pub async fn set_indexes<E: Engine>(engine: &E, table: &TableKey, names: &[&str]) {
+pub async fn set_indexes(engine: &dyn Engine, table: &TableKey, names: &[&str]) {
     let indexes = Some(names.iter().map(|name| indexed(name)).collect());
     engine.update_settings(table, TableSettingsUpdate { indexes, ..TableSettingsUpdate::default() }).await.unwrap();
 }
 
-pub async fn wait_until_ready<E: Engine>(engine: &E, table: &TableKey) {
+pub async fn wait_until_ready(engine: &dyn Engine, table: &TableKey) {
     let deadline = Instant::now() + TIMEOUT;
     while engine.indexes(table).await.unwrap().iter().any(|index| !index.is_ready) {
         assert!(Instant::now() < deadline, "an index must become ready");
@@ -29,7 +29,7 @@ pub async fn wait_until_ready<E: Engine>(engine: &E, table: &TableKey) {
     }
 }
 
-async fn with_index<E: Engine>(engine: &E, name: &str) -> TableKey {
+async fn with_index(engine: &dyn Engine, name: &str) -> TableKey {
     let table = table(name);
     engine.create_table(&table).await.unwrap();
     set_indexes(engine, &table, &["value"]).await;
@@ -46,13 +46,13 @@ fn is_value(number: i64) -> Filter {
 }
 
 /// Returns the keys of the entities of a table, ordered by the property `value`, which has an index.
-pub async fn ordered<E: Engine>(engine: &E, table: &TableKey, is_descending: bool) -> Vec<String> {
+pub async fn ordered(engine: &dyn Engine, table: &TableKey, is_descending: bool) -> Vec<String> {
     let (entities, end) = page(engine, table, Scan { order: by_value("value", is_descending), ..scan_all() }).await;
     assert_eq!((end.next, end.index), (None, Some(indexed("value"))));
     names(&entities)
 }
 
-pub async fn indexes_follow_the_settings<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn indexes_follow_the_settings(engine: Arc<dyn Engine>, _: ManualClock) {
     let missing = table("Missing");
     assert!(matches!(engine.indexes(&missing).await, Err(ReadError::TableNotFound)));
     let update = TableSettingsUpdate { indexes: Some(Vec::new()), ..TableSettingsUpdate::default() };
@@ -89,7 +89,7 @@ pub async fn indexes_follow_the_settings<E: Engine>(engine: Arc<E>, _: ManualClo
     assert!(engine.indexes(&table).await.unwrap().is_empty() && is_missing("value").await);
 }
 
-pub async fn every_mutation_changes_the_index<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn every_mutation_changes_the_index(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_index(&*engine, "Mutations").await;
     let (key, other) = (|| key("p", "r"), || properties(&[("other", 1)]));
     let with_value = |number| properties(&[("value", number)]);
@@ -195,7 +195,7 @@ fn random_ranges(random: &mut Random) -> Vec<KeyRange> {
 }
 
 /// Applies the same mutations to both tables, whether or not they are refused.
-async fn mutate<E: Engine>(engine: &E, random: &mut Random, tables: [&TableKey; 2], count: usize) {
+async fn mutate(engine: &dyn Engine, random: &mut Random, tables: [&TableKey; 2], count: usize) {
     for _ in 0..count {
         let mutation = random_mutation(random);
         for table in tables {
@@ -205,7 +205,7 @@ async fn mutate<E: Engine>(engine: &E, random: &mut Random, tables: [&TableKey; 
 }
 
 /// Reads all pages.
-async fn pages<E: Engine>(engine: &E, table: &TableKey, scan: &Scan) -> (Vec<Entity>, ScanEnd) {
+async fn pages(engine: &dyn Engine, table: &TableKey, scan: &Scan) -> (Vec<Entity>, ScanEnd) {
     let mut found = Vec::new();
     let mut scan = scan.clone();
     for _ in 0..1000 {
@@ -219,7 +219,7 @@ async fn pages<E: Engine>(engine: &E, table: &TableKey, scan: &Scan) -> (Vec<Ent
     panic!("the pages do not end");
 }
 
-pub async fn a_query_with_an_index_is_like_one_without<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_query_with_an_index_is_like_one_without(engine: Arc<dyn Engine>, _: ManualClock) {
     let mut random = Random::from_environment("a_query_with_an_index_is_like_one_without");
     let (plain, fast) = (table("Plain"), table("Fast"));
     engine.create_table(&plain).await.unwrap();
@@ -264,7 +264,7 @@ fn sort_key(entity: &Entity) -> Option<(u8, f64, String)> {
     })
 }
 
-pub async fn entities_come_in_the_order_of_values<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn entities_come_in_the_order_of_values(engine: Arc<dyn Engine>, _: ManualClock) {
     let mut random = Random::from_environment("entities_come_in_the_order_of_values");
     let (plain, sorted) = (table("Plain"), table("Sorted"));
     engine.create_table(&plain).await.unwrap();
@@ -294,7 +294,7 @@ pub async fn entities_come_in_the_order_of_values<E: Engine>(engine: Arc<E>, _: 
     }
 }
 
-pub async fn a_position_outlives_its_entity<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_position_outlives_its_entity(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_index(&*engine, "Positions").await;
     for row in 0..6 {
         commit_one(&*engine, &table, insert("p", &row.to_string(), row / 2)).await.unwrap();
@@ -319,7 +319,7 @@ pub async fn a_position_outlives_its_entity<E: Engine>(engine: Arc<E>, _: Manual
 }
 
 /// An expired entity has entries until it is overwritten or deleted, but no page shows it.
-pub async fn an_expired_entity_is_found_in_no_index<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn an_expired_entity_is_found_in_no_index(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = with_index(&*engine, "Retained").await;
     engine.update_settings(&table, retain(Retention::by_age(60))).await.unwrap();
     let mut stamps = Vec::new();
@@ -355,7 +355,7 @@ pub async fn an_expired_entity_is_found_in_no_index<E: Engine>(engine: Arc<E>, c
     assert_eq!(ordered(&*engine, &table, false).await, ["p/live", "p/a", "p/c"]);
 }
 
-pub async fn a_page_of_an_index_is_one_snapshot<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_of_an_index_is_one_snapshot(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_index(&*engine, "Accounts").await;
     for row in ["a", "b", "c"] {
         commit_one(&*engine, &table, insert("p", row, 0)).await.unwrap();
@@ -386,7 +386,7 @@ pub async fn a_page_of_an_index_is_one_snapshot<E: Engine>(engine: Arc<E>, _: Ma
     writes.await.unwrap();
 }
 
-pub async fn an_index_is_built_while_entities_change<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn an_index_is_built_while_entities_change(engine: Arc<dyn Engine>, _: ManualClock) {
     let mut random = Random::from_environment("an_index_is_built_while_entities_change");
     let table = table("Busy");
     engine.create_table(&table).await.unwrap();
@@ -408,7 +408,7 @@ pub async fn an_index_is_built_while_entities_change<E: Engine>(engine: Arc<E>, 
     assert_eq!(ordered(&*engine, &table, false).await, names(&expected));
 }
 
-pub async fn too_many_hits_are_read_without_the_index<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn too_many_hits_are_read_without_the_index(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_index(&*engine, "Many").await;
     let rows: Vec<String> = (0..10_100).map(|row| format!("{row:05}")).collect();
     fill(&*engine, &table, "p", &rows).await;

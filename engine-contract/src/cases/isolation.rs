@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 const MEMBERS: usize = 20;
 
-async fn with_table<E: Engine>(engine: &E) -> TableKey {
+async fn with_table(engine: &dyn Engine) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
     table
@@ -18,7 +18,7 @@ fn set_all(partition: &str, value: i64) -> Transaction {
     Transaction::new((0..MEMBERS).map(|n| upsert(partition, &format!("{n:02}"), value)).collect()).unwrap()
 }
 
-fn writers<E: Engine>(engine: &Arc<E>, table: &TableKey, done: &Arc<AtomicBool>) -> Vec<JoinHandle<i64>> {
+fn writers(engine: &Arc<dyn Engine>, table: &TableKey, done: &Arc<AtomicBool>) -> Vec<JoinHandle<i64>> {
     let mut tasks = Vec::new();
     for writer in 0..4 {
         let (engine, table, done) = (Arc::clone(engine), table.clone(), Arc::clone(done));
@@ -34,7 +34,7 @@ fn writers<E: Engine>(engine: &Arc<E>, table: &TableKey, done: &Arc<AtomicBool>)
     tasks
 }
 
-pub async fn a_page_never_shows_part_of_a_transaction<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_never_shows_part_of_a_transaction(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     for partition in 0..4 {
         engine.commit(&table, set_all(&partition.to_string(), 0)).await.unwrap();
@@ -64,7 +64,7 @@ pub async fn a_page_never_shows_part_of_a_transaction<E: Engine>(engine: Arc<E>,
     }
 }
 
-pub async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_get_never_goes_back(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     for partition in 0..4 {
         engine.commit(&table, set_all(&partition.to_string(), 0)).await.unwrap();
@@ -88,13 +88,13 @@ pub async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualClock) {
 }
 
 /// A sink that changes the table when it receives the first entity, and waits until the change is done.
-struct ChangesTable<E> {
-    engine: Arc<E>,
+struct ChangesTable {
+    engine: Arc<dyn Engine>,
     table: TableKey,
     kept: CollectingSink,
 }
 
-impl<E: Engine> EntitySink for ChangesTable<E> {
+impl EntitySink for ChangesTable {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         if self.kept.entities.is_empty() {
             let (engine, table) = (Arc::clone(&self.engine), self.table.clone());
@@ -106,7 +106,7 @@ impl<E: Engine> EntitySink for ChangesTable<E> {
     }
 }
 
-pub async fn a_page_is_one_snapshot<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_is_one_snapshot(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     engine.commit(&table, set_all("p", 1)).await.unwrap();
     let sink = ChangesTable { engine: Arc::clone(&engine), table: table.clone(), kept: CollectingSink::default() };
@@ -115,7 +115,7 @@ pub async fn a_page_is_one_snapshot<E: Engine>(engine: Arc<E>, _: ManualClock) {
     assert_eq!(values, vec![1; MEMBERS]);
 }
 
-pub async fn what_was_acknowledged_is_seen_at_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn what_was_acknowledged_is_seen_at_once(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     let mut tasks = Vec::new();
     for task in 0..8 {

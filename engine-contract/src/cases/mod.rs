@@ -1,4 +1,4 @@
-//! The cases of the contract suite. A case is a function that is generic over the engine.
+//! The cases of the contract suite. A case is a function that gets an engine.
 
 pub mod catalog;
 pub mod changes;

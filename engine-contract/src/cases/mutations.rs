@@ -4,7 +4,7 @@ use model::{Condition, EdmValue, Mutation, MutationError, MutationResult, Transa
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-async fn with_table<E: Engine>(engine: &E) -> TableKey {
+async fn with_table(engine: &dyn Engine) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
     table
@@ -34,7 +34,7 @@ fn refusal(result: Result<MutationResult, CommitError>) -> Option<MutationError>
     }
 }
 
-pub async fn each_mutation_of_a_missing_entity<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn each_mutation_of_a_missing_entity(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     for (kind, mutation) in each_kind("missing") {
         let entity = key("p", "missing");
@@ -49,7 +49,7 @@ pub async fn each_mutation_of_a_missing_entity<E: Engine>(engine: Arc<E>, _: Man
     }
 }
 
-pub async fn each_mutation_of_an_existing_entity<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn each_mutation_of_an_existing_entity(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     for (kind, mutation) in each_kind("there") {
         let entity = key("p", "there");
@@ -70,7 +70,7 @@ pub async fn each_mutation_of_an_existing_entity<E: Engine>(engine: Arc<E>, _: M
     }
 }
 
-pub async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn each_condition_that_is_not_met(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     let old = stamp(commit_one(&*engine, &table, insert("p", "r", 1)).await.unwrap());
     let new = stamp(commit_one(&*engine, &table, upsert("p", "r", 2)).await.unwrap());
@@ -104,7 +104,7 @@ pub async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _: Manual
     assert!(all(&*engine, &table).await.is_empty());
 }
 
-pub async fn a_refused_member_leaves_nothing_of_its_transaction<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_refused_member_leaves_nothing_of_its_transaction(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     commit_one(&*engine, &table, insert("p", "there", 1)).await.unwrap();
     let before = all(&*engine, &table).await;
@@ -119,7 +119,7 @@ pub async fn a_refused_member_leaves_nothing_of_its_transaction<E: Engine>(engin
     }
 }
 
-pub async fn answers_come_in_the_order_of_the_mutations<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn answers_come_in_the_order_of_the_mutations(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     commit_one(&*engine, &table, insert("p", "b", 1)).await.unwrap();
     let mutations = vec![upsert("p", "c", 1), delete("p", "b"), insert("p", "a", 1)];
@@ -130,7 +130,7 @@ pub async fn answers_come_in_the_order_of_the_mutations<E: Engine>(engine: Arc<E
     assert_eq!(names(&all(&*engine, &table).await), ["p/a", "p/c"]);
 }
 
-pub async fn the_answer_is_the_stored_timestamp<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn the_answer_is_the_stored_timestamp(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = with_table(&*engine).await;
     clock.set(START_TICKS + 5_000);
     for mutation in [insert("p", "r", 1), upsert("p", "r", 2), each_kind("r")[2].1.clone()] {
@@ -142,7 +142,7 @@ pub async fn the_answer_is_the_stored_timestamp<E: Engine>(engine: Arc<E>, clock
     }
 }
 
-pub async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn timestamps_grow_when_the_clock_goes_back(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = with_table(&*engine).await;
     let mut last = stamp(commit_one(&*engine, &table, upsert("p", "r", 0)).await.unwrap());
     for (n, offset) in [0, 0, 100, -1_000_000, -500_000, 200, 200].into_iter().enumerate() {
@@ -161,7 +161,7 @@ pub async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: Arc<E>,
     assert!((0..64).contains(&ahead), "Timestamps follow a clock that runs ahead, and are not {ahead} ticks after it");
 }
 
-pub async fn timestamps_differ_between_concurrent_transactions<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn timestamps_differ_between_concurrent_transactions(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     let mut tasks = Vec::new();
     for task in 0..16 {
@@ -183,7 +183,7 @@ pub async fn timestamps_differ_between_concurrent_transactions<E: Engine>(engine
     assert_eq!(stamps.len(), 16 * 20);
 }
 
-pub async fn one_of_many_inserts_of_an_entity_wins<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn one_of_many_inserts_of_an_entity_wins(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     let mut tasks = Vec::new();
     for task in 0..32 {
@@ -203,7 +203,7 @@ pub async fn one_of_many_inserts_of_an_entity_wins<E: Engine>(engine: Arc<E>, _:
     assert_eq!(names(&all(&*engine, &table).await), ["p/contested".to_owned(), format!("p/mine{winner}")]);
 }
 
-pub async fn no_concurrent_update_is_lost<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn no_concurrent_update_is_lost(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_table(&*engine).await;
     commit_one(&*engine, &table, insert("p", "counter", 0)).await.unwrap();
     let mut tasks = Vec::new();

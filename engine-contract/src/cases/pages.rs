@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Entities are written as `partition/row`. The value of each entity is its index in the list.
-async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
+async fn with_entities(engine: &dyn Engine, entities: &[&str]) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
     for (value, entity) in (0..).zip(entities) {
@@ -17,7 +17,7 @@ async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
     table
 }
 
-async fn with_numbers<E: Engine>(engine: &E, count: usize) -> TableKey {
+async fn with_numbers(engine: &dyn Engine, count: usize) -> TableKey {
     let table = table("Numbers");
     engine.create_table(&table).await.unwrap();
     fill(engine, &table, "p", &(0..count).map(|n| format!("{n:05}")).collect::<Vec<_>>()).await;
@@ -37,7 +37,7 @@ fn at(partition: &str, row: &str) -> Option<Position> {
     Some(Position::new(partition, row))
 }
 
-pub async fn entities_come_in_the_order_of_utf16_code_units<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn entities_come_in_the_order_of_utf16_code_units(engine: Arc<dyn Engine>, _: ManualClock) {
     let ordered = [
         "/",
         "/a",
@@ -71,7 +71,7 @@ pub async fn entities_come_in_the_order_of_utf16_code_units<E: Engine>(engine: A
     assert_eq!(names(&all(&*engine, &table).await), ordered);
 }
 
-pub async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn ranges_are_visited_in_order_and_nothing_else_is(engine: Arc<dyn Engine>, _: ManualClock) {
     let entities = ["a/1", "a/2", "a/3", "b/1", "b/2", "ba/1", "c/1", "c/2", "😀/1"];
     let table = with_entities(&*engine, &entities).await;
     let rows = |partition, from, to| KeyRange::rows(partition, from, to);
@@ -96,7 +96,7 @@ pub async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(engine: 
     }
 }
 
-pub async fn a_page_starts_at_its_position<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_starts_at_its_position(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "b/1", "c/1"]).await;
     let ranges = vec![
         KeyRange::rows("a", Bound::Unbounded, Bound::Unbounded),
@@ -115,7 +115,7 @@ pub async fn a_page_starts_at_its_position<E: Engine>(engine: Arc<E>, _: ManualC
     }
 }
 
-pub async fn the_limit_bounds_the_page_and_a_last_page_says_so<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn the_limit_bounds_the_page_and_a_last_page_says_so(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
     for (limit, expected, next) in [
         (1, &["a/1"][..], at("a", "2")),
@@ -128,7 +128,7 @@ pub async fn the_limit_bounds_the_page_and_a_last_page_says_so<E: Engine>(engine
     }
 }
 
-pub async fn a_limit_of_zero_looks_for_a_match_only<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_limit_of_zero_looks_for_a_match_only(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2"]).await;
     let (entities, end) = page(&*engine, &table, Scan { limit: 0, ..scan_all() }).await;
     assert_eq!((entities.len(), end.next), (0, at("a", "1")));
@@ -138,7 +138,7 @@ pub async fn a_limit_of_zero_looks_for_a_match_only<E: Engine>(engine: Arc<E>, _
     assert_eq!((entities.len(), end.next), (0, None));
 }
 
-pub async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored(engine: Arc<dyn Engine>, _: ManualClock) {
     let keys: Vec<String> = (0..100).map(|n| format!("a/{n:03}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let table = with_entities(&*engine, &keys).await;
@@ -148,7 +148,7 @@ pub async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored<E: Eng
     }
 }
 
-pub async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_sink_that_has_enough_ends_the_page(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
     for (most, next) in [(1, at("a", "2")), (2, at("a", "3")), (3, None)] {
         let sink = CollectingSink { most: Some(most), ..CollectingSink::default() };
@@ -168,7 +168,7 @@ impl EntitySink for RefusingSink {
     }
 }
 
-pub async fn an_entity_that_a_sink_refuses_begins_the_next_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn an_entity_that_a_sink_refuses_begins_the_next_page(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
     for (taken_max, next) in [(0, at("a", "1")), (1, at("a", "2")), (2, at("a", "3")), (3, None)] {
         let sink = RefusingSink { kept: CollectingSink::default(), taken_max };
@@ -177,7 +177,7 @@ pub async fn an_entity_that_a_sink_refuses_begins_the_next_page<E: Engine>(engin
     }
 }
 
-pub async fn the_filter_decides_and_the_look_ahead_obeys_it<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn the_filter_decides_and_the_look_ahead_obeys_it(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3", "a/4"]).await;
     let filtered = |filter, limit| Scan { filter: Some(filter), limit, ..scan_all() };
     let (entities, end) = page(&*engine, &table, filtered(value_is(2), 10)).await;
@@ -195,7 +195,7 @@ pub async fn the_filter_decides_and_the_look_ahead_obeys_it<E: Engine>(engine: A
     assert_eq!(page(&*engine, &table, filtered(Filter::Constant(true), 10)).await.0.len(), 4);
 }
 
-pub async fn successive_pages_return_every_entity_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn successive_pages_return_every_entity_once(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_numbers(&*engine, 1000).await;
     let expected = names(&all(&*engine, &table).await);
     let ranges = vec![
@@ -218,7 +218,7 @@ pub async fn successive_pages_return_every_entity_once<E: Engine>(engine: Arc<E>
     }
 }
 
-pub async fn a_deadline_in_the_past_still_makes_progress<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_deadline_in_the_past_still_makes_progress(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_numbers(&*engine, 20).await;
     let (mut from, mut found) = (None, 0);
     for scans in 1.. {
@@ -236,7 +236,7 @@ pub async fn a_deadline_in_the_past_still_makes_progress<E: Engine>(engine: Arc<
     assert!(found <= 20);
 }
 
-pub async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_deadline_ends_a_long_scan_before_its_end(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = table("Large");
     engine.create_table(&table).await.unwrap();
     for chunk in 0..100 {

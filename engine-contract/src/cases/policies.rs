@@ -14,7 +14,7 @@ pub fn policies(ids: &[&str]) -> StoredAccessPolicies {
     StoredAccessPolicies::new(policies).unwrap()
 }
 
-pub async fn policies_are_replaced_as_a_whole_and_seen_at_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn policies_are_replaced_as_a_whole_and_seen_at_once(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("Guarded")).await.unwrap();
     engine.create_table(&table("Other")).await.unwrap();
     assert!(engine.policies(&table("Guarded")).await.unwrap().is_empty());
@@ -35,14 +35,14 @@ pub async fn policies_are_replaced_as_a_whole_and_seen_at_once<E: Engine>(engine
     );
 }
 
-pub async fn policies_leave_the_entities_alone<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn policies_leave_the_entities_alone(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("Guarded")).await.unwrap();
     commit_one(&*engine, &table("Guarded"), insert("p", "r", 1)).await.unwrap();
     engine.set_policies(&table("Guarded"), policies(&["a"])).await.unwrap();
     assert_eq!(names(&all(&*engine, &table("Guarded")).await), ["p/r"]);
 }
 
-pub async fn policies_go_with_their_table<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn policies_go_with_their_table(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("Guarded")).await.unwrap();
     engine.set_policies(&table("Guarded"), policies(&["a"])).await.unwrap();
     engine.delete_table(&table("Guarded")).await.unwrap();

@@ -13,7 +13,7 @@ fn logging() -> ServicePropertiesUpdate {
     ServicePropertiesUpdate { logging: Some(logging), ..ServicePropertiesUpdate::default() }
 }
 
-pub async fn an_update_replaces_the_sections_it_has<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn an_update_replaces_the_sections_it_has(engine: Arc<dyn Engine>, _: ManualClock) {
     let (one, two) = (account(ACCOUNT), account("account2"));
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::default());
     engine.update_service_properties(&one, logging()).await.unwrap();
@@ -26,7 +26,7 @@ pub async fn an_update_replaces_the_sections_it_has<E: Engine>(engine: Arc<E>, _
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::default().updated(logging()));
 }
 
-pub async fn a_new_account_has_the_initial_properties<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn a_new_account_has_the_initial_properties(engine: Arc<dyn Engine>, _: ManualClock) {
     let (one, two) = (account(ACCOUNT), account("account2"));
     engine.set_default_properties(ServiceProperties::with_hourly_metrics());
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::with_hourly_metrics());
@@ -39,7 +39,7 @@ pub async fn a_new_account_has_the_initial_properties<E: Engine>(engine: Arc<E>,
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
 }
 
-pub async fn updates_of_different_sections_are_all_kept<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn updates_of_different_sections_are_all_kept(engine: Arc<dyn Engine>, _: ManualClock) {
     let one = account(ACCOUNT);
     engine.create_table(&table("busy")).await.unwrap();
     let metrics = Metrics { level: MetricsLevel::Service, retention: None };

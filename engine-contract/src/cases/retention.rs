@@ -19,14 +19,14 @@ fn ending(row: &str, ends: i64) -> Mutation {
     Mutation::InsertOrReplace { key: key("p", row), properties }
 }
 
-async fn create<E: Engine>(engine: &E, retention: Option<Retention>) -> TableKey {
+async fn create(engine: &dyn Engine, retention: Option<Retention>) -> TableKey {
     let table = table("Retained");
     engine.create_table(&table).await.unwrap();
     engine.update_settings(&table, retain(retention)).await.unwrap();
     table
 }
 
-async fn names_seen<E: Engine>(engine: &E, table: &TableKey, visible: Visibility) -> Vec<String> {
+async fn names_seen(engine: &dyn Engine, table: &TableKey, visible: Visibility) -> Vec<String> {
     names(&page(engine, table, Scan { visible, ..scan_all() }).await.0)
 }
 
@@ -38,7 +38,7 @@ fn refused<T>(result: &Result<T, CommitError>) -> Option<MutationError> {
 }
 
 /// An entity is visible before its expiry, and from then on to deletions of expired entities only.
-pub async fn an_expired_entity_is_never_returned<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn an_expired_entity_is_never_returned(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = create(&*engine, Retention::by_age(60)).await;
     let written = commit_one(&*engine, &table, insert("p", "a", 1)).await.unwrap();
     let expiry = stamp(written).ticks() + 60 * SECOND;
@@ -65,7 +65,7 @@ pub async fn an_expired_entity_is_never_returned<E: Engine>(engine: Arc<E>, cloc
     assert!(names_seen(&*engine, &table, Visibility::Expired).await.is_empty());
 }
 
-pub async fn an_expired_entity_meets_no_condition<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn an_expired_entity_meets_no_condition(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = create(&*engine, Retention::by_age(60)).await;
     let rows: Vec<String> = (0..8).map(|row| row.to_string()).collect();
     let mut last = DateTime::MIN;
@@ -115,7 +115,7 @@ pub async fn an_expired_entity_meets_no_condition<E: Engine>(engine: Arc<E>, clo
     assert_eq!(refused(&commit_one(&*engine, &table, insert("p", "0", 2)).await), Some(MutationError::AlreadyExists));
 }
 
-pub async fn the_timestamp_of_an_expired_entity_is_exceeded<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn the_timestamp_of_an_expired_entity_is_exceeded(engine: Arc<dyn Engine>, clock: ManualClock) {
     let start = clock.now().ticks();
     let table = create(&*engine, Retention::by_property("Ends", 0)).await;
     clock.set(start + 100 * SECOND);
@@ -132,7 +132,7 @@ pub async fn the_timestamp_of_an_expired_entity_is_exceeded<E: Engine>(engine: A
     }
 }
 
-pub async fn the_property_of_the_retention_decides<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn the_property_of_the_retention_decides(engine: Arc<dyn Engine>, clock: ManualClock) {
     let now = clock.now().ticks();
     let table = create(&*engine, Retention::by_property("Ends", 5)).await;
     for (row, ends) in [("early", now - 6 * SECOND), ("just", now - 5 * SECOND), ("late", now - 4 * SECOND)] {
@@ -153,7 +153,7 @@ pub async fn the_property_of_the_retention_decides<E: Engine>(engine: Arc<E>, cl
     commit_one(&*engine, &table, delete("p", "just")).await.unwrap();
 }
 
-pub async fn only_expired_entities_are_swept<E: Engine>(engine: Arc<E>, clock: ManualClock) {
+pub async fn only_expired_entities_are_swept(engine: Arc<dyn Engine>, clock: ManualClock) {
     assert!(engine.tables_to_sweep().await.unwrap().is_empty());
     let retention = Retention::by_age(60);
     let table = create(&*engine, retention.clone()).await;

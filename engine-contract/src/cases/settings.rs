@@ -16,7 +16,7 @@ fn settings(retention: Option<Retention>) -> TableSettings {
     TableSettings { retention, ..TableSettings::default() }
 }
 
-pub async fn settings_are_changed_one_by_one_and_seen_at_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn settings_are_changed_one_by_one_and_seen_at_once(engine: Arc<dyn Engine>, _: ManualClock) {
     engine.create_table(&table("Kept")).await.unwrap();
     engine.create_table(&table("Other")).await.unwrap();
     engine.set_policies(&table("Kept"), super::policies::policies(&["a"])).await.unwrap();
@@ -36,7 +36,7 @@ pub async fn settings_are_changed_one_by_one_and_seen_at_once<E: Engine>(engine:
     assert_eq!(kept, settings(Retention::by_property("Ends", 0)), "policies are changed separately");
 }
 
-pub async fn settings_go_with_their_table<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub async fn settings_go_with_their_table(engine: Arc<dyn Engine>, _: ManualClock) {
     let (table, retention) = (table("Kept"), Retention::by_age(60));
     assert!(matches!(engine.settings(&table).await, Err(ReadError::TableNotFound)));
     engine.create_table(&table).await.unwrap();

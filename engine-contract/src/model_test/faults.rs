@@ -1,8 +1,8 @@
 //! Periods in which the durable engine cannot write, because the process may not extend any file.
 
-use super::{Choices, EngineOpener, Pair, all_of, reserved_table};
+use super::{Choices, Pair, all_of, reserved_table};
 use crate::support::*;
-use engine::{CommitError, Engine, Fault, TableKey};
+use engine::{CommitError, Fault, TableKey};
 use model::{DateTime, Transaction};
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ pub(crate) struct Faults {
     refused: u64,
 }
 
-impl<O: EngineOpener> Pair<O> {
-    pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
+impl Pair {
+    pub(crate) async fn fault(&mut self, limit_files: fn(Option<u64>), random: &mut Choices) -> String {
         self.faults.times += 1;
-        O::limit_files(Some(random.below(4096) as u64));
+        limit_files(Some(random.below(4096) as u64));
         let mut in_doubt = None;
         for _ in 0..TRANSACTIONS_MAX {
             let (table, transaction) = (random.table(), random.transaction(&self.stamps));
@@ -38,7 +38,7 @@ impl<O: EngineOpener> Pair<O> {
                 }
             }
         }
-        O::limit_files(None);
+        limit_files(None);
         self.wait_for_service(in_doubt).await;
         self.compare_all().await;
         "a fault".to_owned()

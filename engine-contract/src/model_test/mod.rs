@@ -8,7 +8,8 @@ mod faults;
 mod random;
 
 use crate::support::*;
-use engine::{CommitError, Engine, EngineExt, Memory, ReadError, Scan, ScanEnd, TableKey};
+use async_trait::async_trait;
+use engine::{BoxFuture, CommitError, Engine, EngineExt, Memory, ReadError, Scan, ScanEnd, TableKey};
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Position, TableSettingsUpdate, Transaction};
 use random::Choices;
@@ -22,28 +23,26 @@ const SLOTS: i64 = 64;
 const FAULT_SHARE: usize = 4000;
 
 /// Opens the durable engine, repeatedly.
-pub trait EngineOpener {
-    type Engine: Engine;
-
-    const STEPS_DEFAULT: u64;
-    /// Whether all stamps of the engine are in a single order, whatever the clock shows.
-    const HAS_ORDER_OF_STAMPS: bool;
-    /// Whether [`limit_files`](Self::limit_files) works.
-    const HAS_FAULTS: bool;
+#[async_trait]
+pub trait EngineOpener: Send + Sync {
+    fn steps_default(&self) -> u64;
+    /// Returns whether all stamps of the engine are in a single order, whatever the clock shows.
+    fn has_order_of_stamps(&self) -> bool;
 
     /// Opens the engine. If it is synced, a write is on disk before its response; otherwise, a short time later. A
     /// crash of the process has the same effects either way.
-    async fn open(&self, clock: ManualClock, is_synced: bool) -> Self::Engine;
+    async fn open(&self, clock: ManualClock, is_synced: bool) -> Box<dyn Engine>;
 
-    /// Makes writes fail that extend a file beyond this size in bytes, until it is called without a size.
-    fn limit_files(bytes: Option<u64>);
+    /// Returns the function that makes writes fail that extend a file beyond a size in bytes, until it is called without
+    /// a size; `None` if there is none.
+    fn file_limit(&self) -> Option<fn(Option<u64>)>;
 }
 
-struct Pair<O: EngineOpener> {
-    opener: O,
+struct Pair {
+    opener: Box<dyn EngineOpener>,
     clock: ManualClock,
     memory: Memory,
-    durable: Option<O::Engine>,
+    durable: Option<Box<dyn Engine>>,
     /// The issued Timestamps, for conditions that can be met.
     stamps: Vec<DateTime>,
     /// The time to which [`Self::synchronize_stamps`] set the clock.
@@ -56,8 +55,8 @@ pub fn reserved_table() -> TableKey {
     table_of("account3", "Aside")
 }
 
-impl<O: EngineOpener> Pair<O> {
-    async fn new(opener: O) -> Self {
+impl Pair {
+    async fn new(opener: Box<dyn EngineOpener>) -> Self {
         let clock = ManualClock::at(START_TICKS);
         let durable = Some(opener.open(clock.clone(), false).await);
         let (memory, faults) = (Memory::new(clock.clone()), Faults::default());
@@ -69,8 +68,8 @@ impl<O: EngineOpener> Pair<O> {
         pair
     }
 
-    fn durable(&self) -> &O::Engine {
-        self.durable.as_ref().unwrap()
+    fn durable(&self) -> &dyn Engine {
+        self.durable.as_deref().unwrap()
     }
 
     async fn reopen(&mut self, closes_first: bool, is_synced: bool) {
@@ -85,7 +84,7 @@ impl<O: EngineOpener> Pair<O> {
     /// Makes both engines issue the same stamps, for engines whose stamps are not in a single order. Sets the clock
     /// after all stamps so far, to a stamp that the durable engine may issue.
     async fn synchronize_stamps(&mut self) {
-        if !O::HAS_ORDER_OF_STAMPS {
+        if !self.opener.has_order_of_stamps() {
             self.clock.set(self.leading + 1);
             let slot = stamp(commit_one(self.durable(), &reserved_table(), upsert("lead", "", 0)).await.unwrap());
             self.leading = slot.ticks() + SLOTS;
@@ -131,8 +130,10 @@ impl<O: EngineOpener> Pair<O> {
     }
 
     async fn step(&mut self, random: &mut Choices) -> String {
-        if O::HAS_FAULTS && random.one_in(FAULT_SHARE) {
-            return self.fault(random).await;
+        if let Some(limit_files) = self.opener.file_limit()
+            && random.one_in(FAULT_SHARE)
+        {
+            return self.fault(limit_files, random).await;
         }
         let table = random.table();
         match random.below(40) {
@@ -224,7 +225,7 @@ fn without_index(
     page.map(|(kept, end)| (kept.entities, end.next))
 }
 
-async fn all_of<E: Engine>(engine: &E, table: &TableKey) -> Option<Vec<Entity>> {
+async fn all_of(engine: &dyn Engine, table: &TableKey) -> Option<Vec<Entity>> {
     engine.scan(table, scan_all(), CollectingSink::default()).await.ok().map(|(kept, _)| kept.entities)
 }
 
@@ -235,8 +236,12 @@ fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
 }
 
 /// Compares the engine with the memory engine.
-pub async fn answers_as_the_memory_engine<O: EngineOpener>(opener: O) {
-    let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
+pub fn answers_as_the_memory_engine(opener: Box<dyn EngineOpener>) -> BoxFuture<'static, ()> {
+    Box::pin(compare(opener))
+}
+
+async fn compare(opener: Box<dyn EngineOpener>) {
+    let steps = setting("ROWHOUSE_STEPS").unwrap_or(opener.steps_default());
     println!("ROWHOUSE_STEPS={steps}");
     let mut pair = Pair::new(opener).await;
     let mut random = Choices(Random::from_environment(SEED));

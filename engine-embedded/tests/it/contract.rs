@@ -1,7 +1,7 @@
 //! Runs the contract suite on the embedded engine, and checks its histories.
 
-use engine::{ChangeLog, KeepChanges, Snapshot, Snapshots};
-use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
+use engine::{ChangeLog, Engine, KeepChanges, Snapshot};
+use engine_contract::cases::snapshots::{OpenEngine, OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, every_case_of_snapshots, restart};
@@ -33,22 +33,20 @@ fn open_with_log(clock: ManualClock) -> Option<(Embedded, Log, TempDir)> {
 
 struct WithSnapshots;
 
-impl OpensForSnapshots for WithSnapshots {
-    type Engine = Embedded;
-    type Place = TempDir;
+fn with_snapshots(folder: TempDir, clock: ManualClock) -> OpenEngine {
+    let engine = open(folder.path(), clock);
+    OpenEngine { snapshots: engine.snapshots(), engine: Arc::new(engine), place: Box::new(folder) }
+}
 
-    fn open(clock: ManualClock) -> (Embedded, TempDir) {
-        open_new(clock).unwrap()
+impl OpensForSnapshots for WithSnapshots {
+    fn open(&self, clock: ManualClock) -> OpenEngine {
+        with_snapshots(tempfile::tempdir().unwrap(), clock)
     }
 
-    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Embedded, TempDir) {
+    fn filled(&self, snapshot: &dyn Snapshot, clock: ManualClock) -> OpenEngine {
         let folder = tempfile::tempdir().unwrap();
         fill_with(RestoredFolder::begin(folder.path()).unwrap(), snapshot);
-        (open(folder.path(), clock), folder)
-    }
-
-    fn snapshots(engine: &Embedded) -> Arc<dyn Snapshots> {
-        engine.snapshots()
+        with_snapshots(folder, clock)
     }
 }
 
@@ -60,12 +58,13 @@ every_case_of_snapshots!(snapshots, WithSnapshots);
 #[tokio::test]
 async fn service_properties_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    restart::survives_a_restart(async || open(folder.path(), ManualClock::at(START_TICKS))).await;
+    let open = async || Arc::new(open(folder.path(), ManualClock::at(START_TICKS))) as Arc<dyn Engine>;
+    restart::survives_a_restart(open).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_are_strictly_serializable() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path(), ManualClock::at(START_TICKS));
-    is_strictly_serializable(engine, StampOrder::Partition).await;
+    is_strictly_serializable(Arc::new(engine), StampOrder::Partition).await;
 }

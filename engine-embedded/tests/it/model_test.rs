@@ -6,6 +6,7 @@
 //! shell.
 
 use crate::log_file::*;
+use async_trait::async_trait;
 use engine::{CommitError, Engine, Fault};
 use engine_contract::model_test::{EngineOpener, answers_as_the_memory_engine, reserved_table};
 use engine_contract::support::*;
@@ -19,21 +20,25 @@ const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
 
 struct FolderOpener(tempfile::TempDir);
 
+#[async_trait]
 impl EngineOpener for FolderOpener {
-    type Engine = Embedded;
-    const STEPS_DEFAULT: u64 = 100_000;
-    const HAS_ORDER_OF_STAMPS: bool = true;
-    const HAS_FAULTS: bool = true;
+    fn steps_default(&self) -> u64 {
+        100_000
+    }
 
-    async fn open(&self, clock: ManualClock, is_synced: bool) -> Embedded {
+    fn has_order_of_stamps(&self) -> bool {
+        true
+    }
+
+    async fn open(&self, clock: ManualClock, is_synced: bool) -> Box<dyn Engine> {
         let interval = Durability::Interval(Duration::from_millis(50));
         let durability = if is_synced { Durability::Sync } else { interval };
         let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
-        Embedded::open(self.0.path(), &options, clock).unwrap()
+        Box::new(Embedded::open(self.0.path(), &options, clock).unwrap())
     }
 
-    fn limit_files(bytes: Option<u64>) {
-        limit_files(bytes);
+    fn file_limit(&self) -> Option<fn(Option<u64>)> {
+        Some(limit_files)
     }
 }
 
@@ -43,7 +48,7 @@ fn the_embedded_engine_answers_as_the_memory_engine() {
         return run_as_child("model_test::the_embedded_engine_answers_as_the_memory_engine");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(answers_as_the_memory_engine(FolderOpener(data_folder())));
+    runtime.block_on(answers_as_the_memory_engine(Box::new(FolderOpener(data_folder()))));
 }
 
 #[test]

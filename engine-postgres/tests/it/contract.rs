@@ -1,6 +1,6 @@
 //! Runs the contract suite on PostgreSQL and on Citus, and checks their histories.
 
-use engine::{ChangeLog, KeepChanges};
+use engine::{ChangeLog, Engine, KeepChanges};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, restart};
@@ -57,18 +57,21 @@ async fn service_properties_survive_a_restart() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
     let options = PostgresOptions::new(url, 4);
-    let open = async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let open = async || {
+        let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+        Arc::new(engine) as Arc<dyn Engine>
+    };
     restart::survives_a_restart(open).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_on_postgresql_are_strictly_serializable() {
     let Some((engine, ())) = open_postgres(ManualClock::at(START_TICKS)) else { return };
-    is_strictly_serializable(engine, StampOrder::Life).await;
+    is_strictly_serializable(Arc::new(engine), StampOrder::Life).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_on_citus_are_strictly_serializable() {
     let Some((engine, ())) = open_citus(ManualClock::at(START_TICKS)) else { return };
-    is_strictly_serializable(engine, StampOrder::Life).await;
+    is_strictly_serializable(Arc::new(engine), StampOrder::Life).await;
 }

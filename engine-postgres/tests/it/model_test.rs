@@ -1,5 +1,7 @@
 //! Compares the engine with the memory engine under random operations, on PostgreSQL and on Citus.
 
+use async_trait::async_trait;
+use engine::Engine;
 use engine_contract::model_test::{EngineOpener, answers_as_the_memory_engine};
 use engine_contract::support::ManualClock;
 use rowhouse_engine_postgres::{Postgres, PostgresOptions};
@@ -10,34 +12,39 @@ struct DatabaseOpener {
     distribute: bool,
 }
 
+#[async_trait]
 impl EngineOpener for DatabaseOpener {
-    type Engine = Postgres;
-    const STEPS_DEFAULT: u64 = 3000;
-    // A server knows the stamps of another server, or of the previous holder of its slot, only if its writes encounter
-    // them.
-    const HAS_ORDER_OF_STAMPS: bool = false;
-    const HAS_FAULTS: bool = false;
-
-    async fn open(&self, clock: ManualClock, _: bool) -> Postgres {
-        let (url, distribute) = (self.url.clone(), self.distribute);
-        let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 4) };
-        Postgres::open(&options, clock).await.unwrap()
+    fn steps_default(&self) -> u64 {
+        3000
     }
 
-    fn limit_files(_: Option<u64>) {
-        unreachable!("the database writes the files");
+    // A server knows the stamps of another server, or of the previous holder of its slot, only if its writes encounter
+    // them.
+    fn has_order_of_stamps(&self) -> bool {
+        false
+    }
+
+    async fn open(&self, clock: ManualClock, _: bool) -> Box<dyn Engine> {
+        let (url, distribute) = (self.url.clone(), self.distribute);
+        let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 4) };
+        Box::new(Postgres::open(&options, clock).await.unwrap())
+    }
+
+    /// The database writes the files.
+    fn file_limit(&self) -> Option<fn(Option<u64>)> {
+        None
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
     let Some(cluster) = Cluster::shared() else { return };
-    answers_as_the_memory_engine(DatabaseOpener { url: cluster.database(), distribute: false }).await;
+    answers_as_the_memory_engine(Box::new(DatabaseOpener { url: cluster.database(), distribute: false })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_citus_answers_as_the_memory_engine() {
     let Some(cluster) = CitusCluster::shared() else { return };
     let url = cluster.workers(&cluster.database_with_shards(crate::contract::SHARDS));
-    answers_as_the_memory_engine(DatabaseOpener { url, distribute: true }).await;
+    answers_as_the_memory_engine(Box::new(DatabaseOpener { url, distribute: true })).await;
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
-use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
+use engine_contract::cases::snapshots::{OpenEngine, OpensForSnapshots, fill_with};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, every_case_of_snapshots};
-use rowhouse_engine::{ChangeLog, KeepChanges, Memory, Snapshot, Snapshots};
+use rowhouse_engine::{ChangeLog, KeepChanges, Memory, Snapshot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,22 +26,19 @@ fn open_with_log(clock: ManualClock) -> Option<(Memory, Log, ())> {
 
 struct WithSnapshots;
 
-impl OpensForSnapshots for WithSnapshots {
-    type Engine = Memory;
-    type Place = ();
+fn with_snapshots(engine: Memory) -> OpenEngine {
+    OpenEngine { snapshots: engine.snapshots(), engine: Arc::new(engine), place: Box::new(()) }
+}
 
-    fn open(clock: ManualClock) -> (Memory, ()) {
-        (Memory::new(clock), ())
+impl OpensForSnapshots for WithSnapshots {
+    fn open(&self, clock: ManualClock) -> OpenEngine {
+        with_snapshots(Memory::new(clock))
     }
 
-    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Memory, ()) {
+    fn filled(&self, snapshot: &dyn Snapshot, clock: ManualClock) -> OpenEngine {
         let engine = Memory::new(clock);
         fill_with(engine.restore(), snapshot);
-        (engine, ())
-    }
-
-    fn snapshots(engine: &Memory) -> Arc<dyn Snapshots> {
-        engine.snapshots()
+        with_snapshots(engine)
     }
 }
 
@@ -52,5 +49,5 @@ every_case_of_snapshots!(snapshots, WithSnapshots);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_are_strictly_serializable() {
-    is_strictly_serializable(Memory::new(ManualClock::at(START_TICKS)), StampOrder::Partition).await;
+    is_strictly_serializable(Arc::new(Memory::new(ManualClock::at(START_TICKS))), StampOrder::Partition).await;
 }
