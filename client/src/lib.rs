@@ -82,6 +82,11 @@ pub use operations::{
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 
+/// The examples in the documentation of the derive macro.
+#[cfg(doctest)]
+#[doc = include_str!("../derive/reference.md")]
+mod derive_reference {}
+
 /// Hidden: used by the commands of the workspace.
 #[doc(hidden)]
 pub mod key_ranges {
