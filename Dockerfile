@@ -5,7 +5,7 @@
 # docs/installing.md describes how to run it, and the settings that a container needs.
 
 # On Alpine, the compiler targets musl, so the program is statically linked.
-FROM rust:1.90-alpine AS build
+FROM rust:1.95-alpine AS build
 RUN apk add --no-cache ca-certificates gcc musl-dev
 WORKDIR /source
 COPY . .
