@@ -3,7 +3,7 @@
 //!
 //! [`Server::start`] assembles a server from [`Settings`] and an engine, and [`Server::run`] serves connections.
 //! `service.rs` contains the flow of a request. Each folder has one job, which its `mod.rs` states.
-//! `rowhouse/tests/it/structure.rs` fails if folders depend on each other in a cycle.
+//! `xtask/tests/repository/structure.rs` fails if folders depend on each other in a cycle.
 //!
 //! This crate must not depend on how an engine stores data, on the command line, or on where settings come from.
 //!

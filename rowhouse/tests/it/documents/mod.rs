@@ -1,17 +1,14 @@
 //! Checks what documents state about the program. The help, the reference of options, and the command lines and
 //! variables in documents, the image, units and manifests are compared with the definition of the options.
 
-mod code_paths;
 mod command_lines;
 mod help;
 mod image;
 mod installing;
-mod links;
 mod manifests;
 mod manual_pages;
 mod monitoring;
 mod reference;
-mod rust_version;
 mod security;
 mod shell;
 mod unit_file;

@@ -3,10 +3,10 @@
 //!
 //! `docs/spec/README.md` describes their format.
 
+use super::{files, read};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// The number of steps in the numbered list of each section, by section number.
 type Sections = BTreeMap<Vec<u32>, u32>;
@@ -246,21 +246,13 @@ fn sections(number: u32, document: &str) -> Sections {
     found
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-fn files() -> Vec<(String, String)> {
-    let listed = Command::new("git")
-        .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root())
-        .output();
-    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+/// Returns the names of the files that may cite the specification, with their texts.
+fn citing_files() -> Vec<(String, String)> {
     let endings = ["rs", "py", "js", "mjs", "sh", "toml", "md"];
-    let is_read = |name: &&str| endings.iter().any(|ending| has_ending(name, ending));
+    let is_read = |name: &String| endings.iter().any(|ending| has_ending(name, ending));
     // The cases in this file are not citations.
-    let names = listed.lines().filter(is_read).filter(|name| *name != file!());
-    names.filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?))).collect()
+    let names = files("").into_iter().filter(is_read).filter(|name| name != file!());
+    names.map(|name| (name.clone(), read(&name))).collect()
 }
 
 fn number_of(name: &str) -> Option<u32> {
@@ -277,7 +269,7 @@ fn fault(citation: &Citation, documents: &BTreeMap<u32, Sections>) -> Option<&'s
 
 #[test]
 fn every_citation_names_a_section_that_exists() {
-    let files = files();
+    let files = citing_files();
     let documents: BTreeMap<u32, Sections> = files
         .iter()
         .filter_map(|(name, text)| number_of(name).map(|number| (number, sections(number, text))))

@@ -38,6 +38,28 @@ fn targets(document: &str) -> Vec<String> {
     found
 }
 
+/// HTML elements that pages use on purpose.
+const ELEMENTS: [&str; 6] = ["a", "br", "details", "img", "sub", "summary"];
+
+/// Returns the words in angle brackets outside code, which a reader of the page would not see. Links may be in angle
+/// brackets.
+fn taken_for_html(document: &str) -> Vec<String> {
+    let (mut found, mut is_code) = (Vec::new(), false);
+    for line in document.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+        for part in text.split('<').skip(1).filter(|_| !is_code) {
+            let name = part.trim_start_matches('/').split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let is_word = name.starts_with(|c: char| c.is_alphabetic()) && part.contains('>');
+            let is_link = ["http", "https", "mailto"].contains(&name);
+            if is_word && !is_link && !ELEMENTS.contains(&name) {
+                found.push(format!("<{name}"));
+            }
+        }
+    }
+    found
+}
+
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -77,6 +99,14 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(count > 20, "only {count} links were found");
+}
+
+#[test]
+fn no_word_in_angle_brackets_is_taken_for_html() {
+    assert_eq!(taken_for_html("a <name> `<x>` <https://a.example> <br> 1 < 2\n```\n<y>\n```"), ["<name"]);
+    for name in files(".md") {
+        assert_eq!(taken_for_html(&read(&name)), [""; 0], "{name}: put it between backticks");
+    }
 }
 
 #[test]
