@@ -30,8 +30,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A boxed future. The code of an `async fn` is generated in every crate that awaits it, and behind a box only in the crate
-/// that creates the box. Functions with much code that other crates call therefore return one.
+/// A boxed future. The code of an `async fn` is generated in every crate that awaits it, and behind a box only in the
+/// crate that creates the box. Functions with much code that other crates call therefore return one.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The account and name of a table.
@@ -252,8 +252,8 @@ pub trait EntitySink: Send + 'static {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision;
 }
 
-/// A sink of any type. An engine gets every sink in this form, so that it compiles its scans once and not for every type
-/// of sink.
+/// A sink of any type. An engine gets every sink in this form, so that it compiles its scans once and not for every
+/// type of sink.
 pub struct BoxedSink(Box<dyn AnySink>);
 
 /// A sink whose type is known again after the scan.

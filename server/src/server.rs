@@ -29,9 +29,9 @@ use crate::telemetry::metrics::Metrics;
 #[cfg(feature = "admin")]
 use crate::telemetry::traces::TraceSettings;
 use crate::telemetry::traces::Tracer;
+use crate::test_controls::{TestClock, TestData};
 #[cfg(feature = "admin")]
-use crate::test_controls::TestControls;
-use crate::test_controls::{TestClock, TestControlSettings, TestData};
+use crate::test_controls::{TestControlSettings, TestControls};
 use anyhow::Context;
 use engine::{BoxFuture, ChangeLog, Engine, MemoryCheckpoints};
 use model::ServiceProperties;

@@ -33,8 +33,8 @@ pub trait EngineOpener: Send + Sync {
     /// crash of the process has the same effects either way.
     async fn open(&self, clock: ManualClock, is_synced: bool) -> Box<dyn Engine>;
 
-    /// Returns the function that makes writes fail that extend a file beyond a size in bytes, until it is called without
-    /// a size; `None` if there is none.
+    /// Returns the function that makes writes fail that extend a file beyond a size in bytes, until it is called
+    /// without a size; `None` if there is none.
     fn file_limit(&self) -> Option<fn(Option<u64>)>;
 }
 
