@@ -4,15 +4,15 @@
 default:
     @just --list --unsorted
 
-# Check formatting, lints and unit tests, while you work.
+# Run the checks that compile nothing at length, before every push.
 quick:
     scripts/quick.sh
 
-# Run all tests, including the suites with the real client libraries; accepts options such as --only NAME.
+# Run the gate, including the suites with the real client libraries; accepts options such as --all, or --only NAME.
 test *options:
     cargo xtask test {{ options }}
 
-# Do the same as CI: install what is missing, then run all tests.
+# Do the same as CI: install what is missing, then run the gate.
 ci:
     .ci/run
 

@@ -70,7 +70,7 @@ def main():
         print(complaint)
     for reason in sorted(set(expected.values())):
         print(f"runs that wait for {reason}: {list(expected.values()).count(reason)}")
-    print(f"runs as expected: {len(runs) - len(complaints)} of {len(runs)}")
+    print(f"{len(runs) - len(complaints)} passed, {len(complaints)} failed")
     sys.exit(1 if complaints else 0)
 
 

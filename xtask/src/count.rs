@@ -1,12 +1,15 @@
 //! Counts tests: reads the results of test runners, and writes the closing line.
 
 use crate::step::Count;
+use anyhow::{Context, Result};
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
 use std::fmt;
 use std::fs;
 use std::ops::AddAssign;
 use std::path::Path;
 
-/// The maximum number of lines of a failed suite that are shown.
+/// The maximum number of lines of a failed step that are shown. A suite shows its failures last.
 const EXCERPT_LINES_MAX: usize = 200;
 
 /// The numbers of tests.
@@ -47,108 +50,69 @@ impl Count {
         !matches!(self, Self::Commands | Self::Nothing)
     }
 
-    /// Counts the tests of a step from its output. `commands` is the number of commands that succeeded.
-    pub(crate) fn tests(self, output: &str, commands: u64, root: &Path) -> Tests {
-        match self {
+    /// Counts the tests of a step. `commands` is the number of commands that succeeded, and `report` the file or folder
+    /// of [`Self::Junit`].
+    pub(crate) fn tests(self, output: &str, commands: u64, report: Option<&Path>) -> Result<Tests> {
+        Ok(match self {
             Self::Commands => Tests::passed(commands),
             Self::Nothing => Tests::default(),
-            Self::Rust => sum(output.lines().filter(|line| line.starts_with("test result: ")), &RUST),
-            Self::Pytest => sum(output.lines().next_back(), &PYTEST),
-            Self::Tap => tap(output),
+            Self::Closing => output.lines().filter_map(closing_line).fold(Tests::default(), |mut sum, tests| {
+                sum += tests;
+                sum
+            }),
+            Self::Rust => rust(output),
             Self::Go => go(output),
-            Self::Closing => sum(output.lines().filter(|line| is_closing_line(line)), &RUST),
-            Self::Surefire(folder) => surefire(&reports(&root.join(folder).join("target/surefire-reports"))),
-            Self::Recordings => recordings(output),
-            Self::Fuzz => Tests::passed(output.lines().filter(|line| line.contains(" edges after ")).count() as u64),
-        }
+            Self::Junit(_) => junit(report.context("the step names no report")?)?,
+        })
     }
 
-    /// Returns what is shown of a step's output: of a suite that passed, only a summary.
+    /// Returns what is shown of a step's output: of a suite that passed, only the number of its tests.
     pub(crate) fn excerpt(self, output: &str, tests: Tests, has_failed: bool) -> String {
-        if self == Self::Pytest && !has_failed {
-            return output.lines().next_back().unwrap_or_default().to_owned();
+        if has_failed {
+            let is_kept = |line: &&str| self != Self::Go || !is_passing_in_go(line);
+            let lines: Vec<_> = output.lines().filter(is_kept).collect();
+            return lines.get(lines.len().saturating_sub(EXCERPT_LINES_MAX)..).unwrap_or_default().join("\n");
         }
-        let is_long = matches!(self, Self::Tap | Self::Go | Self::Surefire(_));
-        if !is_long {
-            return output.trim_end().to_owned();
+        match self {
+            Self::Junit(_) | Self::Go => format!("{} tests passed", tests.passed),
+            _ => output.trim_end().to_owned(),
         }
-        if !has_failed {
-            return format!("{} cases passed", tests.passed);
-        }
-        let kept: Vec<_> = match self {
-            Self::Tap => failures_in_tap(output),
-            Self::Go => output.lines().filter(|line| !is_passing_in_go(line)).collect(),
-            _ => output.lines().filter(|line| !line.trim_start().starts_with("at ")).collect(),
+    }
+}
+
+/// Reads a line such as `3 passed, 0 failed, 1 skipped`.
+fn closing_line(line: &str) -> Option<Tests> {
+    let mut tests = Tests::default();
+    let mut words = Vec::new();
+    for part in line.split(", ") {
+        let (number, word) = part.split_once(' ')?;
+        let count = match word {
+            "passed" => &mut tests.passed,
+            "failed" => &mut tests.failed,
+            "skipped" => &mut tests.skipped,
+            _ => return None,
         };
-        kept.into_iter().take(EXCERPT_LINES_MAX).collect::<Vec<_>>().join("\n")
+        *count = number.parse().ok()?;
+        words.push(word);
     }
+    words.starts_with(&["passed", "failed"]).then_some(tests)
 }
 
-/// The words after which numbers are passed, failed and skipped tests.
-struct Words {
-    passed: &'static [&'static str],
-    failed: &'static [&'static str],
-    skipped: &'static [&'static str],
-}
-
-const RUST: Words = Words { passed: &["passed"], failed: &["failed"], skipped: &["ignored", "skipped"] };
-
-const PYTEST: Words = Words {
-    passed: &["passed"],
-    failed: &["failed", "error", "errors", "xpassed"],
-    // An expected failure.
-    skipped: &["skipped", "xfailed"],
-};
-
-/// Adds the numbers before certain words: `3 passed`.
-fn sum<'l>(lines: impl IntoIterator<Item = &'l str>, words: &Words) -> Tests {
+/// Adds lines such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 5 filtered out`.
+fn rust(output: &str) -> Tests {
     let mut tests = Tests::default();
-    for line in lines {
-        let tokens: Vec<_> = line.split([' ', ',', ';', '.']).filter(|token| !token.is_empty()).collect();
-        for pair in tokens.windows(2) {
-            let &[number, word] = pair else { continue };
-            let Ok(number) = number.parse::<u64>() else { continue };
-            tests.passed += if words.passed.contains(&word) { number } else { 0 };
-            tests.failed += if words.failed.contains(&word) { number } else { 0 };
-            tests.skipped += if words.skipped.contains(&word) { number } else { 0 };
+    for line in output.lines().filter_map(|line| line.strip_prefix("test result: ")) {
+        for (number, word) in line.split(['.', ';']).filter_map(|part| part.trim().split_once(' ')) {
+            let number = number.parse().unwrap_or(0);
+            match word {
+                "passed" => tests.passed += number,
+                "failed" => tests.failed += number,
+                "ignored" => tests.skipped += number,
+                _ => {}
+            }
         }
     }
     tests
-}
-
-fn is_closing_line(line: &str) -> bool {
-    let mut words = line.split(' ').skip(1).step_by(2);
-    let starts_with_number = line.starts_with(|c: char| c.is_ascii_digit());
-    starts_with_number && words.next() == Some("passed,") && words.next().is_some_and(|word| word.starts_with("failed"))
-}
-
-fn tap(output: &str) -> Tests {
-    let mut tests = Tests::default();
-    for line in output.lines() {
-        let Some((word, number)) = line.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) else { continue };
-        let Ok(number) = number.parse::<u64>() else { continue };
-        match word {
-            "pass" => tests.passed += number,
-            "fail" | "cancelled" => tests.failed += number,
-            "skipped" | "todo" => tests.skipped += number,
-            _ => {}
-        }
-    }
-    tests
-}
-
-/// Returns the lines from each `not ok` to the end of its details.
-fn failures_in_tap(output: &str) -> Vec<&str> {
-    let mut is_inside = false;
-    let is_kept = |line: &&str| {
-        is_inside |= line.starts_with("not ok");
-        let is_kept = is_inside;
-        is_inside &= *line != "  ...";
-        is_kept
-    };
-    let kept: Vec<_> = output.lines().filter(is_kept).collect();
-    // Without a failed case, the runner itself has failed.
-    if kept.is_empty() { output.lines().collect() } else { kept }
 }
 
 fn is_passing_in_go(line: &str) -> bool {
@@ -160,38 +124,46 @@ fn go(output: &str) -> Tests {
     Tests { passed: count("--- PASS: "), failed: count("--- FAIL: "), skipped: count("--- SKIP: ") }
 }
 
-/// Returns the text of all reports in a folder.
-fn reports(folder: &Path) -> String {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
-    texts.filter_map(|path| fs::read_to_string(path).ok()).collect()
+/// Counts the cases of a report, or of all reports in a folder.
+fn junit(path: &Path) -> Result<Tests> {
+    let mut tests = Tests::default();
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|extension| extension == "xml") {
+                tests += junit(&file)?;
+            }
+        }
+        return Ok(tests);
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("the report {}", path.display()))?;
+    cases(&text).with_context(|| format!("the report {}", path.display()))
 }
 
-/// Reads lines such as `Tests run: 5, Failures: 0, Errors: 0, Skipped: 1, Time elapsed: …`.
-fn surefire(reports: &str) -> Tests {
+fn cases(report: &str) -> Result<Tests> {
     let mut tests = Tests::default();
-    for line in reports.lines().filter(|line| line.starts_with("Tests run:")) {
-        let number = |name: &str| {
-            let fields = line.split(',').filter_map(|field| field.split_once(':'));
-            let field = fields.into_iter().find(|(known, _)| known.trim() == name);
-            field.and_then(|(_, number)| number.trim().parse::<u64>().ok()).unwrap_or(0)
-        };
-        let (failed, skipped) = (number("Failures") + number("Errors"), number("Skipped"));
-        tests += Tests { passed: number("Tests run").saturating_sub(failed + skipped), failed, skipped };
+    let mut reader = Reader::from_str(report);
+    let is_case = |tag: &BytesStart<'_>| tag.name().as_ref() == "testcase";
+    // The result of the case that the reader is in.
+    let mut current = None;
+    loop {
+        match reader.read_event()? {
+            Event::Empty(tag) if is_case(&tag) => tests += Tests::passed(1),
+            Event::Start(tag) if is_case(&tag) => current = Some(Tests::passed(1)),
+            Event::Start(tag) | Event::Empty(tag) => {
+                if let Some(current) = &mut current {
+                    match tag.name().as_ref() {
+                        "failure" | "error" => *current = Tests { failed: 1, ..Tests::default() },
+                        "skipped" => *current = Tests::SKIPPED,
+                        _ => {}
+                    }
+                }
+            }
+            Event::End(tag) if tag.name().as_ref() == "testcase" => tests += current.take().unwrap_or_default(),
+            Event::Eof => return Ok(tests),
+            _ => {}
+        }
     }
-    tests
-}
-
-/// Reads a line such as `runs as expected: 30 of 31`.
-fn recordings(output: &str) -> Tests {
-    let lines = output.lines().filter_map(|line| line.strip_prefix("runs as expected: "));
-    let numbers = lines.filter_map(|line| line.split_once(" of "));
-    let mut tests = Tests::default();
-    for (passed, all) in numbers {
-        let (passed, all) = (passed.parse().unwrap_or(0), all.parse().unwrap_or(0));
-        tests += Tests { passed, failed: u64::saturating_sub(all, passed), skipped: 0 };
-    }
-    tests
 }
 
 #[cfg(test)]
@@ -200,7 +172,7 @@ mod tests {
 
     #[track_caller]
     fn check(count: Count, output: &str, passed: u64, failed: u64, skipped: u64) {
-        assert_eq!(count.tests(output, 2, Path::new(".")), Tests { passed, failed, skipped }, "{output}");
+        assert_eq!(count.tests(output, 2, None).unwrap(), Tests { passed, failed, skipped }, "{output}");
     }
 
     #[test]
@@ -212,21 +184,6 @@ mod tests {
             "test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.00s\n";
         check(Count::Rust, &format!("{rust}{failed}"), 8, 2, 1);
         check(
-            Count::Pytest,
-            "a test says 9 failed\n== 2 failed, 40 passed, 3 skipped, 1 xfailed, 1 error in 9.01s ==\n",
-            40,
-            3,
-            4,
-        );
-        check(Count::Pytest, "..\n812 passed, 1 xpassed in 31.90s (0:00:31)\n", 812, 1, 0);
-        check(
-            Count::Tap,
-            "ok 1 - # pass\n# pass 6\n# fail 1\n# cancelled 2\n# skipped 3\n# todo 1\n# duration_ms 9\n",
-            6,
-            3,
-            4,
-        );
-        check(
             Count::Go,
             "=== RUN TestA\n--- PASS: TestA (0.1s)\n    --- PASS: TestA/part\n--- FAIL: TestB\n--- SKIP: TestC\n",
             1,
@@ -234,28 +191,23 @@ mod tests {
             1,
         );
         check(Count::Closing, "4 passed, 1 failed\nchecks\n12 passed, 0 failed, 2 skipped\n3 passed here\n", 16, 1, 2);
-        check(Count::Recordings, "runs as expected: 30 of 31\n", 30, 1, 0);
-        check(
-            Count::Fuzz,
-            "fuzz target a: 9 edges from known inputs, 9 edges after 7 inputs\nfuzz target b failed\n",
-            1,
-            0,
-            0,
-        );
     }
 
     #[test]
-    fn reports_of_maven_are_read() {
+    fn reports_are_read() {
         let folder = tempfile::tempdir().unwrap();
-        let reports = folder.path().join("cases/target/surefire-reports");
-        fs::create_dir_all(&reports).unwrap();
-        let line = "Tests run: 7, Failures: 1, Errors: 2, Skipped: 1, Time elapsed: 0.5 s <<< FAILURE! - in A\n";
-        fs::write(reports.join("a.txt"), format!("Test set: A\n{line}")).unwrap();
-        fs::write(reports.join("b.txt"), "Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 1 s\n")
-            .unwrap();
-        fs::write(reports.join("b.xml"), line).unwrap();
-        let tests = Count::Surefire("cases").tests("", 1, folder.path());
-        assert_eq!(tests, Tests { passed: 5, failed: 3, skipped: 1 });
+        let of_pytest = "<?xml version=\"1.0\"?><testsuites><testsuite tests=\"9\"><testcase name=\"a\" time=\"0.1\"/>\
+            <testcase name=\"b\"><failure message=\"it &lt;broke&gt;\">a > b</failure></testcase>\
+            <testcase name=\"c\"><skipped type=\"pytest.skip\"/></testcase>\
+            <testcase name=\"d\"><system-out>3 passed</system-out></testcase></testsuite></testsuites>";
+        let of_maven = "<testsuite><properties><property name=\"x\"/></properties><testcase name=\"e\"><error/></testcase></testsuite>";
+        fs::write(folder.path().join("a.xml"), of_pytest).unwrap();
+        fs::write(folder.path().join("b.xml"), of_maven).unwrap();
+        fs::write(folder.path().join("b.txt"), of_maven).unwrap();
+        let tests = |path: &Path| Count::Junit("").tests("", 1, Some(path)).unwrap();
+        assert_eq!(tests(&folder.path().join("a.xml")), Tests { passed: 2, failed: 1, skipped: 1 });
+        assert_eq!(tests(folder.path()), Tests { passed: 2, failed: 2, skipped: 1 });
+        assert!(Count::Junit("").tests("", 1, Some(&folder.path().join("none.xml"))).is_err());
     }
 
     #[test]
@@ -263,20 +215,19 @@ mod tests {
         assert_eq!(Tests { passed: 12, failed: 0, skipped: 0 }.to_string(), "12 passed, 0 failed");
         assert_eq!(Tests { passed: 1, failed: 2, skipped: 3 }.to_string(), "1 passed, 2 failed, 3 skipped");
         let closing = Tests { passed: 1, failed: 2, skipped: 3 };
-        assert_eq!(Count::Closing.tests(&closing.to_string(), 1, Path::new(".")), closing);
+        assert_eq!(closing_line(&closing.to_string()), Some(closing));
     }
 
     #[test]
-    fn a_failed_suite_shows_its_failures_only() {
+    fn a_failed_suite_shows_its_failures() {
         let tests = Tests::passed(2);
-        let tap =
-            "ok 1 - fine\n  ---\n  ...\nnot ok 2 - broken\n  ---\n  error: it broke\n  ...\nok 3 - fine\n# pass 2\n";
-        assert_eq!(Count::Tap.excerpt(tap, tests, true), "not ok 2 - broken\n  ---\n  error: it broke\n  ...");
-        assert_eq!(Count::Tap.excerpt(tap, tests, false), "2 cases passed");
-        assert_eq!(Count::Tap.excerpt("node: bad option\n", tests, true), "node: bad option");
         assert_eq!(Count::Go.excerpt("=== RUN A\n--- PASS: A\n--- FAIL: B\n", tests, true), "--- FAIL: B");
-        assert_eq!(Count::Surefire("").excerpt("broken\n  at A.b\n", tests, true), "broken");
-        assert_eq!(Count::Pytest.excerpt("..\n2 passed in 1s\n", tests, false), "2 passed in 1s");
-        assert_eq!(Count::Pytest.excerpt(".F\n1 failed\n", tests, true), ".F\n1 failed");
+        assert_eq!(Count::Go.excerpt("=== RUN A\n--- PASS: A\n", tests, false), "2 tests passed");
+        assert_eq!(
+            Count::Closing.excerpt("12 files\n2 passed, 0 failed\n", tests, false),
+            "12 files\n2 passed, 0 failed"
+        );
+        let long = "a line\n".repeat(300);
+        assert_eq!(Count::Commands.excerpt(&long, tests, true).lines().count(), EXCERPT_LINES_MAX);
     }
 }

@@ -1,17 +1,15 @@
 //! Selects the steps of a run, and decides which step starts next.
 
-use crate::step::{PROGRAM, Share, Step};
+use crate::step::{BUILD, Share, Step, Tier};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 
 /// The steps that the user wants.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    /// Names of steps, or the beginnings of several names, such as `python`. Empty for all steps.
+    /// Names of steps, or the beginnings of several names, such as `python`. Empty for all steps of the tier.
     pub(crate) only: Vec<String>,
-    /// The first step; all later ones are selected too.
-    pub(crate) from: Option<String>,
-    pub(crate) with_citus: bool,
+    pub(crate) tier: Tier,
     /// Whether the server is already built.
     pub(crate) has_program: bool,
 }
@@ -19,20 +17,11 @@ pub(crate) struct Selection {
 /// Returns the selected steps, and those that provide something for them, in the order of the table.
 pub(crate) fn select(all: Vec<Step>, selection: &Selection) -> Result<Vec<Step>> {
     let mut wanted: BTreeSet<&str> = BTreeSet::new();
-    if !selection.only.is_empty() {
-        for name in &selection.only {
-            wanted.extend(named(&all, name)?);
-        }
-    } else if let Some(name) = &selection.from {
-        let first = named(&all, name)?;
-        let later = all.iter().skip_while(|step| !first.contains(&step.name));
-        wanted.extend(later.map(|step| step.name));
-    } else {
-        wanted.extend(all.iter().map(|step| step.name));
+    if selection.only.is_empty() {
+        wanted.extend(all.iter().filter(|step| step.tier <= selection.tier).map(|step| step.name));
     }
-    let is_explicit = |step: &Step| selection.only.iter().any(|name| name == step.name);
-    for step in all.iter().filter(|step| step.is_for_citus && !selection.with_citus && !is_explicit(step)) {
-        wanted.remove(step.name);
+    for name in &selection.only {
+        wanted.extend(named(&all, name)?);
     }
     // A step stands below those that it uses, so one pass from the last to the first finds all.
     for step in all.iter().rev() {
@@ -40,7 +29,7 @@ pub(crate) fn select(all: Vec<Step>, selection: &Selection) -> Result<Vec<Step>>
             wanted.extend(&step.after);
         }
     }
-    let is_built = |step: &Step| selection.has_program && step.name == PROGRAM;
+    let is_built = |step: &Step| selection.has_program && step.name == BUILD;
     let wanted: Vec<bool> = all.iter().map(|step| wanted.contains(step.name) && !is_built(step)).collect();
     Ok(all.into_iter().zip(wanted).filter_map(|(step, is_wanted)| is_wanted.then_some(step)).collect())
 }
@@ -60,50 +49,54 @@ fn named<'s>(all: &'s [Step], name: &str) -> Result<Vec<&'s str>> {
 pub(crate) enum State {
     Waiting,
     Running,
-    Done,
+    Passed,
+    Failed,
 }
 
-/// Returns the index of the step that starts next, or `None` if none can start before another one ends.
+impl State {
+    fn is_done(self) -> bool {
+        matches!(self, Self::Passed | Self::Failed)
+    }
+}
+
+/// Returns the index of the step that starts next, or `None` if none can start, or none before another one ends.
 ///
-/// Steps start in the order of the plan, except that a step that needs the whole machine waits until no other step can
-/// start. Otherwise, processors would be idle while it waits for the steps that run.
+/// The quick steps all run, even if one fails. The other steps follow if all quick steps passed, until one fails. They
+/// start in the order of the plan, except that a step that needs the whole machine waits until no other step can start.
+/// Otherwise, processors would be idle while it waits for the steps that run.
 pub(crate) fn next(plan: &[Step], states: &[State], processors: usize) -> Option<usize> {
-    let state_of = |name: &str| plan.iter().position(|step| step.name == name).and_then(|at| states.get(at));
-    let is_ready = |step: &Step| step.after.iter().all(|name| state_of(name).is_none_or(|state| *state == State::Done));
-    let running: Vec<_> = plan.iter().zip(states).filter(|(_, state)| **state == State::Running).collect();
-    if running.len() >= processors.max(1) || running.iter().any(|(step, _)| step.share == Share::Whole) {
+    let steps = || plan.iter().zip(states.iter().copied());
+    let has_failed = steps().any(|(_, state)| state == State::Failed);
+    let is_quick_done = steps().all(|(step, state)| step.tier != Tier::Quick || state.is_done());
+    let is_due = |step: &Step| step.tier == Tier::Quick || (is_quick_done && !has_failed);
+    let is_ready = |step: &Step| steps().all(|(other, state)| state.is_done() || !step.after.contains(&other.name));
+    let running: Vec<_> = steps().filter(|(_, state)| *state == State::Running).map(|(step, _)| step).collect();
+    if running.len() >= processors.max(1) || running.iter().any(|step| step.share == Share::Whole) {
         return None;
     }
-    let is_locked = |step: &Step| step.lock.is_some() && running.iter().any(|(other, _)| other.lock == step.lock);
-    for (index, (step, state)) in plan.iter().zip(states).enumerate() {
-        if *state != State::Waiting || !is_ready(step) || is_locked(step) {
-            continue;
-        }
-        if step.share == Share::OneProcessor || running.is_empty() {
-            return Some(index);
-        }
-    }
-    None
+    let is_locked = |step: &Step| step.lock.is_some() && running.iter().any(|other| other.lock == step.lock);
+    let can_start = |step: &Step| is_due(step) && is_ready(step) && !is_locked(step);
+    let has_place = |step: &Step| step.share == Share::OneProcessor || running.is_empty();
+    steps().position(|(step, state)| state == State::Waiting && can_start(step) && has_place(step))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Database;
     use crate::steps;
 
     fn plan() -> Vec<Step> {
-        let citus = Step { is_for_citus: true, ..Step::new("suite-citus", "").after(&[PROGRAM]).on_one_processor() };
         vec![
-            Step::new("format", "").on_one_processor(),
+            Step::new("format", "").tier(Tier::Quick).on_one_processor(),
+            Step::new("links", "").tier(Tier::Quick).on_one_processor(),
+            Step::new(BUILD, ""),
             Step::new("lints", ""),
-            Step::new(PROGRAM, ""),
-            Step::new("suite-memory", "").after(&[PROGRAM]).on_one_processor(),
-            citus,
+            Step::new("suite-memory", "").after(&[BUILD]).on_one_processor(),
+            Step::new("suite-citus", "").tier(Tier::All).after(&[BUILD]).on_one_processor(),
             Step::new("table", "").after(&["suite-memory"]).on_one_processor(),
             Step::new("java-one", "").lock("maven").on_one_processor(),
             Step::new("java-two", "").lock("maven").on_one_processor(),
-            Step::new("fuzz", "").on_one_processor(),
+            Step::new("fuzz", "").tier(Tier::All).on_one_processor(),
         ]
     }
 
@@ -113,30 +106,30 @@ mod tests {
         assert_eq!(selected.iter().map(|step| step.name).collect::<Vec<_>>(), expected, "{selection:?}");
     }
 
+    fn tier(tier: Tier) -> Selection {
+        Selection { only: Vec::new(), tier, has_program: false }
+    }
+
     fn only(names: &[&str]) -> Selection {
-        Selection { only: names.iter().map(|name| (*name).to_owned()).collect(), ..Selection::default() }
+        Selection { only: names.iter().map(|name| (*name).to_owned()).collect(), ..tier(Tier::Gate) }
     }
 
     #[test]
     fn a_selection_includes_what_its_steps_use() {
         check(&only(&["fuzz", "format"]), &["format", "fuzz"]);
-        check(&only(&["table"]), &[PROGRAM, "suite-memory", "table"]);
+        check(&only(&["table"]), &[BUILD, "suite-memory", "table"]);
         check(&only(&["java"]), &["java-one", "java-two"]);
-        check(&only(&["suite"]), &[PROGRAM, "suite-memory"]);
-        check(&only(&["suite-citus"]), &[PROGRAM, "suite-citus"]);
-        check(&Selection { with_citus: true, ..only(&["suite"]) }, &[PROGRAM, "suite-memory", "suite-citus"]);
+        check(&only(&["suite"]), &[BUILD, "suite-memory", "suite-citus"]);
         check(&Selection { has_program: true, ..only(&["table"]) }, &["suite-memory", "table"]);
-        let from = |name: &str| Selection { from: Some(name.to_owned()), ..Selection::default() };
-        check(&from("java"), &["java-one", "java-two", "fuzz"]);
-        check(&from("table"), &[PROGRAM, "suite-memory", "table", "java-one", "java-two", "fuzz"]);
-        assert_eq!(select(plan(), &Selection::default()).unwrap().len(), 8);
-        assert_eq!(select(plan(), &Selection { with_citus: true, ..Selection::default() }).unwrap().len(), 9);
+        check(&tier(Tier::Quick), &["format", "links"]);
+        assert_eq!(select(plan(), &tier(Tier::Gate)).unwrap().len(), 8);
+        assert_eq!(select(plan(), &tier(Tier::All)).unwrap().len(), 10);
         let error = select(plan(), &only(&["fuz"])).unwrap_err().to_string();
         assert!(error.contains("no step fuz") && error.contains("--list"), "{error}");
     }
 
-    /// Returns the order in which steps start if the one that has run longest ends first.
-    fn starts(processors: usize) -> Vec<&'static str> {
+    /// Returns the order in which steps start if the one that has run longest ends first, and one of them fails.
+    fn starts(processors: usize, failing: &str) -> Vec<&'static str> {
         let plan = plan();
         let mut states = vec![State::Waiting; plan.len()];
         let (mut running, mut order) = (Vec::new(), Vec::new());
@@ -152,34 +145,40 @@ mod tests {
                 );
             }
             if running.is_empty() {
-                assert!(states.iter().all(|state| *state == State::Done));
                 return order;
             }
-            states[running.remove(0)] = State::Done;
+            let ended = running.remove(0);
+            states[ended] = if plan[ended].name == failing { State::Failed } else { State::Passed };
         }
     }
 
     #[test]
     fn steps_start_in_order_and_as_soon_as_they_can() {
         let in_order: Vec<_> = plan().iter().map(|step| step.name).collect();
-        assert_eq!(starts(1), in_order);
-        // While `format` runs, steps for one processor overtake `lints`.
+        assert_eq!(starts(1, ""), in_order);
+        // `lints` needs the whole machine, and would wait, while the suites can start.
         let expected =
-            ["format", "java-one", "fuzz", "java-two", "lints", PROGRAM, "suite-memory", "suite-citus", "table"];
-        assert_eq!(starts(3), expected);
+            ["format", "links", BUILD, "lints", "suite-memory", "suite-citus", "java-one", "table", "fuzz", "java-two"];
+        assert_eq!(starts(3, ""), expected);
+    }
+
+    #[test]
+    fn all_quick_steps_run_before_a_failure_ends_the_run() {
+        assert_eq!(starts(1, "format"), ["format", "links"]);
+        assert_eq!(starts(1, "lints"), ["format", "links", BUILD, "lints"]);
     }
 
     #[test]
     fn steps_that_share_a_lock_do_not_run_together() {
         let plan = plan();
-        let mut states = vec![State::Done; plan.len()];
+        let mut states = vec![State::Passed; plan.len()];
         let at = |name: &str| plan.iter().position(|step| step.name == name).unwrap();
         states[at("java-one")] = State::Running;
         states[at("java-two")] = State::Waiting;
         assert_eq!(next(&plan, &states, 2), None);
         states[at("fuzz")] = State::Waiting;
         assert_eq!(next(&plan, &states, 2), Some(at("fuzz")));
-        states[at("java-one")] = State::Done;
+        states[at("java-one")] = State::Passed;
         assert_eq!(next(&plan, &states, 2), Some(at("java-two")));
     }
 
@@ -187,16 +186,18 @@ mod tests {
     fn the_table_is_in_order() {
         let all = steps::all();
         for (index, step) in all.iter().enumerate() {
-            let earlier: Vec<_> = all.iter().take(index).map(|step| step.name).collect();
-            assert!(!earlier.contains(&step.name), "two steps are called {}", step.name);
+            let earlier: Vec<_> = all.iter().take(index).collect();
+            assert!(earlier.iter().all(|other| other.name != step.name), "two steps are called {}", step.name);
             for used in &step.after {
-                assert!(earlier.contains(used), "{} must stand below {used}", step.name);
+                let used = earlier.iter().find(|other| other.name == *used);
+                let used = used.unwrap_or_else(|| panic!("{} must stand below the steps that it uses", step.name));
+                assert!(used.tier <= step.tier, "{} uses {}, which runs less often", step.name, used.name);
             }
             assert!(!step.commands.is_empty(), "{} does nothing", step.name);
-            assert_eq!(step.is_for_citus, step.database == Some(Database::Citus), "{}", step.name);
             let words = step.server.iter().map(|server| server.line).chain(step.commands.iter().map(|line| line.text));
-            let uses_program = words.into_iter().any(|text| text.contains("{program}"));
-            assert!(!uses_program || step.after.contains(&PROGRAM), "{} needs the program", step.name);
+            let uses_build = words.into_iter().any(|text| text.contains("{program}") || text.contains("{target}"));
+            let has_build = step.after.contains(&BUILD) || step.name == BUILD;
+            assert!(!uses_build || has_build, "{} needs the step {BUILD}", step.name);
         }
     }
 }

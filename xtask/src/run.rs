@@ -4,7 +4,7 @@
 use crate::count::Tests;
 use crate::process;
 use crate::service::{RunningDatabase, RunningServer};
-use crate::step::{Install, Line, Step, Tool};
+use crate::step::{Count, Install, Line, Step, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -42,15 +42,16 @@ pub(crate) fn run(step: &Step, workspace: &Workspace, mode: &Mode<'_>) -> Outcom
     let mut run = Run { step, workspace, mode, values: Vec::new(), commands: 0 };
     let result = run.all();
     let output = fs::read_to_string(run.file("log")).unwrap_or_default();
-    let mut tests = step.count.tests(&output, run.commands, &workspace.root);
-    let mut failure = result.err().map(|error| format!("{error:#}"));
-    if failure.is_none() && step.count.is_of_suite() {
-        failure = match tests {
-            Tests { failed: 1.., .. } => Some("tests failed".to_owned()),
-            Tests { passed: 0, skipped: 0, .. } => Some("no test ran".to_owned()),
-            _ => None,
-        };
-    }
+    let counted = run.report().and_then(|report| step.count.tests(&output, run.commands, report.as_deref()));
+    // If a command failed, its report may be missing, too.
+    let result = result.and_then(|()| match &counted {
+        Err(error) => bail!("{error:#}"),
+        Ok(Tests { failed: 1.., .. }) => bail!("tests failed"),
+        Ok(Tests { passed: 0, skipped: 0, .. }) if step.count.is_of_suite() => bail!("no test ran"),
+        Ok(_) => Ok(()),
+    });
+    let mut tests = counted.unwrap_or_default();
+    let failure = result.err().map(|error| format!("{error:#}"));
     if failure.is_some() {
         tests.failed = tests.failed.max(1);
     } else {
@@ -98,9 +99,9 @@ impl Run<'_> {
             ("name", self.step.name.to_owned()),
             ("program", path(&self.workspace.program)),
             ("target", path(&self.workspace.target)),
+            ("xtask", path(&std::env::current_exe()?)),
             ("results", path(&scratch.join("results"))),
             ("data", path(&self.file("data"))),
-            ("rust", self.workspace.rust.clone()),
             ("port", port.local_addr()?.port().to_string()),
         ];
         for install in &self.step.installs {
@@ -140,6 +141,12 @@ impl Run<'_> {
         }
         ensure!(succeeded, "this command failed: {}", display(command));
         Ok(())
+    }
+
+    /// Returns the report from which the tests are counted.
+    fn report(&self) -> Result<Option<PathBuf>> {
+        let Count::Junit(report) = self.step.count else { return Ok(None) };
+        Ok(Some(self.workspace.root.join(expand(report, |name| self.value(name))?)))
     }
 
     /// Returns a file of this step.

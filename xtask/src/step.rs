@@ -6,31 +6,31 @@
 //! | placeholder | meaning |
 //! |---|---|
 //! | `{name}` | the name of the step |
-//! | `{program}` | the release build of the server |
+//! | `{program}` | the server, as `cargo test` builds it |
 //! | `{endpoint}` | the URL of the account on the step's server |
 //! | `{store}` | the URL of the step's database |
 //! | `{python}` | the interpreter of the step's virtual environment |
 //! | `{port}` | a free port, for a server that cannot choose one itself |
 //! | `{data}` | a folder of the step, initially empty |
-//! | `{results}` | the folder for results that another step reads |
+//! | `{results}` | the folder for results that other steps read |
 //! | `{target}` | Cargo's target folder |
-//! | `{rust}` | the oldest supported version of Rust |
+//! | `{xtask}` | this program |
 
-/// The name of the step that builds the server. Steps with a server, and test scripts of the program, need it.
-pub(crate) const PROGRAM: &str = "program";
+/// The name of the step that builds everything that other steps run.
+pub(crate) const BUILD: &str = "build";
 
 /// A step of the tests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
+    pub(crate) tier: Tier,
     pub(crate) tools: Vec<Tool>,
     /// Steps that provide something that this step uses.
     pub(crate) after: Vec<&'static str>,
     pub(crate) share: Share,
     /// Steps with the same lock never run at the same time.
     pub(crate) lock: Option<&'static str>,
-    pub(crate) is_for_citus: bool,
     pub(crate) installs: Vec<Install>,
     pub(crate) database: Option<Database>,
     /// Variables of the commands.
@@ -40,10 +40,22 @@ pub(crate) struct Step {
     pub(crate) count: Count,
 }
 
+/// When a step runs. A run of a tier includes the tiers before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// Before every push: compiles nothing at length. All of these steps run, even if one fails.
+    Quick,
+    /// What every change must pass.
+    #[default]
+    Gate,
+    /// Every night, and before a release.
+    All,
+}
+
 /// The part of the machine that a step needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// The step uses all processors, or its tests have timeouts: nothing else runs at the same time.
+    /// The step uses all processors: nothing else runs at the same time.
     #[default]
     Whole,
     /// The step keeps about one processor busy.
@@ -116,27 +128,28 @@ pub(crate) enum Count {
     Commands,
     /// The commands only prepare something.
     Nothing,
+    /// Closing lines such as that of this program.
+    Closing,
     /// Lines of Rust's test runner.
     Rust,
-    /// The last line of pytest.
-    Pytest,
-    /// The summary of Node.js in the format TAP.
-    Tap,
+    /// A report in the format of JUnit, or a folder of such reports, relative to the repository.
+    Junit(&'static str),
     /// Verbose output of `go test`.
     Go,
-    /// A closing line such as that of this program.
-    Closing,
-    /// The reports that Maven writes into a folder, because it does not print them with `--quiet`.
-    Surefire(&'static str),
-    /// The summary of `scripts/replay_recordings.py`.
-    Recordings,
-    /// One line for each fuzz target.
-    Fuzz,
 }
+
+/// The report that a step writes in the format of JUnit.
+pub(crate) const JUNIT: Count = Count::Junit("{results}/{name}.xml");
 
 impl Step {
     pub(crate) fn new(name: &'static str, title: &'static str) -> Self {
         Self { name, title, ..Self::default() }
+    }
+
+    /// Moves the step out of the gate.
+    pub(crate) fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
     }
 
     pub(crate) fn needs(mut self, tools: &[Tool]) -> Self {
@@ -169,13 +182,12 @@ impl Step {
 
     pub(crate) fn database(mut self, database: Database, tool: Tool) -> Self {
         self.database = Some(database);
-        self.is_for_citus = database == Database::Citus;
         self.needs(&[tool])
     }
 
     /// Starts Rowhouse with these options, and stops it after the commands.
     pub(crate) fn rowhouse(self, line: &'static str) -> Self {
-        self.after(&[PROGRAM]).server(Server { line, announcement: "listening on ", is_checked: true })
+        self.after(&[BUILD]).server(Server { line, announcement: "listening on ", is_checked: true })
     }
 
     pub(crate) fn server(mut self, server: Server) -> Self {

@@ -1,6 +1,6 @@
 //! The table of all steps, in the order in which they start.
 
-use crate::step::{Count, Database, Install, PROGRAM, Probe, Server, Step, Tool};
+use crate::step::{BUILD, Count, Database, Install, JUNIT, Probe, Server, Step, Tier, Tool};
 
 const fn tool(name: &'static str, hint: &'static str, probe: Probe) -> Tool {
     Tool { name, hint, probe, is_required: true }
@@ -47,11 +47,6 @@ const CITUS: Tool = optional(
         "source scripts/databases.bash && test -e \"$(\"$(find_programs)/pg_config\" --sharedir)/extension/citus.control\"",
     ),
 );
-const OLDEST_RUST: Tool = optional(
-    "the oldest supported version of Rust",
-    "rustup toolchain install",
-    Probe::Shell("rustup run {rust} cargo --version"),
-);
 const TARGET_WINDOWS: Tool = optional(
     "Rust for Windows",
     "rustup target add x86_64-pc-windows-gnu",
@@ -96,7 +91,13 @@ const LEGACY_2018: Install = Install::Python {
 const OBJECT_STORAGE: Install =
     Install::Python { home: ".venv-object-storage", requirements: "conformance/object_storage/requirements.txt" };
 
-/// The step that builds the programs which only tests use.
+/// A lock for the steps that use Cargo's target folder, which would otherwise wait for each other.
+const CARGO: &str = "cargo";
+
+/// A lock for the steps that use Maven's folder of downloads, which is not made for several processes.
+const MAVEN_DOWNLOADS: &str = "maven";
+
+/// The step that builds the programs which only tests outside the gate use.
 const TEST_PROGRAMS: &str = "test-programs";
 
 const IN_MEMORY: &str = "{program} serve --listen 127.0.0.1:0 --in-memory";
@@ -106,111 +107,101 @@ const ON_CITUS: &str = "{program} serve --listen 127.0.0.1:0 --store {store} --d
 
 /// Returns all steps. A step stands below those that it uses.
 pub(crate) fn all() -> Vec<Step> {
-    // The suites in Java run one after the other, so they start early. Otherwise, they would run alone at the end.
     let groups = [
         checks(),
         rust(),
-        builds(),
+        // Long steps for one processor start early. Otherwise, they would run alone at the end.
         java(),
+        javascript(),
         python(),
         vec![object_storage()],
         recordings(),
-        javascript(),
-        packages(),
-        go_and_rust(),
+        go(),
         client(),
-        vec![comparison(), fuzz()],
+        lints(),
+        packages(),
+        builds(),
     ];
     groups.into_iter().flatten().collect()
 }
 
+/// Checks that compile nothing at length.
 fn checks() -> Vec<Step> {
+    let check = |name, title| Step::new(name, title).tier(Tier::Quick).on_one_processor();
     vec![
-        Step::new("format", "Formatting of the Rust code")
-            .on_one_processor()
-            .count(Count::Nothing)
+        check("format", "Formatting of the Rust and Go code")
+            .needs(&[GO])
             .run("cargo fmt --all -- --check")
             .run("cargo fmt --manifest-path fuzz/Cargo.toml -- --check")
-            .run("cargo fmt --manifest-path conformance/rust/Cargo.toml -- --check"),
-        Step::new("prose", "The English of comments, messages, pages and commit subjects")
+            .run("cargo fmt --manifest-path conformance/rust/Cargo.toml -- --check")
+            .shell_in(".", "unformatted=$(git ls-files '*.go' | xargs gofmt -l); test -z \"$unformatted\" || { echo \"not formatted with gofmt: $unformatted\"; exit 1; }"),
+        check("commits", "The subjects of commits").run("scripts/commits.sh"),
+        check("explorer-unit", "The explorer and the npm packages: types, lints and unit tests")
+            .needs(&[NODE, NPM])
+            .install(Install::Npm("explorer/tests"))
+            .count(JUNIT)
+            .shell_in("explorer/tests", NODE_UNIT_TESTS),
+        check("structure", "Links, citations, and dependencies between crates, folders and files")
+            .lock(CARGO)
+            .count(Count::Rust)
+            .run("cargo test --quiet --locked --package xtask"),
+        check("prose", "The English of comments, messages, pages and commit subjects")
             .needs(&[GO])
-            .on_one_processor()
-            .run("scripts/commits.sh")
             .run("scripts/prose.sh"),
-        Step::new("prose-rules", "The rules for prose and commit subjects refuse bad examples")
+        check("prose-rules", "The rules for prose and commit subjects refuse bad examples")
             .needs(&[GO])
             .after(&["prose"])
-            .on_one_processor()
             .count(Count::Closing)
             .run("scripts/test_rules.sh"),
-        Step::new("docs-site", "The documentation as a site")
+        check("docs-comparison", "docs/comparison.md matches its results")
             .needs(&[PYTHON])
-            .on_one_processor()
-            .run("scripts/docs.sh"),
-        Step::new("docs-comparison", "docs/comparison.md matches its results")
-            .needs(&[PYTHON])
-            .on_one_processor()
             .count(Count::Closing)
             .run("bench/comparison/test_page.sh"),
-        Step::new("licences", "Licences, bans and sources of dependencies")
+        check("licences", "Licences, bans and sources of dependencies")
             .needs(&[CARGO_DENY])
-            .on_one_processor()
             .run("cargo deny --locked --color never check licenses bans sources"),
     ]
 }
 
+/// Runs test programs from the list that the step `build` wrote.
+fn test_programs(name: &'static str, title: &'static str, line: &'static str) -> Step {
+    Step::new(name, title).after(&[BUILD]).on_one_processor().count(Count::Closing).run(line)
+}
+
 fn rust() -> Vec<Step> {
     vec![
-        Step::new("lints", "Lints of the Rust code")
+        Step::new(BUILD, "The server, and all tests in Rust")
+            .lock(CARGO)
             .count(Count::Nothing)
-            .run("cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
-        Step::new("oldest-rust", "The build with the oldest supported version of Rust")
-            .needs(&[OLDEST_RUST])
-            .run("cargo +{rust} check --quiet --locked --workspace --all-features"),
-        // With --target, the flags do not apply to build scripts and macros, so these are not compiled again.
-        Step::new("platform-windows", "The build for Windows")
-            .needs(&[TARGET_WINDOWS, CC_WINDOWS])
-            .variable("RUSTFLAGS", "-D warnings")
-            .run("cargo check --quiet --locked --target x86_64-pc-windows-gnu --package rowhouse-tables --package rowhouse-testing"),
-        Step::new("platform-arm", "The build for Linux on ARM")
-            .needs(&[TARGET_ARM, CC_ARM])
-            .variable("RUSTFLAGS", "-D warnings")
-            .run("cargo check --quiet --locked --target aarch64-unknown-linux-gnu --package rowhouse-tables --package rowhouse-testing"),
-        Step::new("crates", "The unit tests, and the tests of the built program")
-            .count(Count::Rust)
-            .run("cargo test --quiet --locked --workspace --no-fail-fast"),
-        Step::new("features", "The features of the client library, one at a time, and the server without its features")
-            .count(Count::Closing)
-            .run("scripts/test_features.sh"),
-        // The packages are packed together, so that none of them needs to be in a registry. The client's packages are
-        // built from the packed files. The server's crates are built from the same files in other steps.
-        Step::new("crate-packages", "The packages of the client library and of the test server")
-            .count(Count::Closing)
-            .run("scripts/test_crates.sh"),
+            .run("{xtask} build-tests {target}/test-programs"),
+        test_programs(
+            "program",
+            "The tests of the built program",
+            "{xtask} run-tests {target}/test-programs {results}/{name}.times --only rowhouse/it",
+        ),
+        test_programs(
+            "crates",
+            "The tests of all crates",
+            "{xtask} run-tests {target}/test-programs {results}/{name}.times --except rowhouse/it",
+        ),
     ]
 }
 
-/// The programs that other steps run. A compiler uses all processors, and steps that share the machine must not.
-fn builds() -> Vec<Step> {
+/// Steps that compile while other steps wait for their clients.
+fn lints() -> Vec<Step> {
     vec![
-        Step::new(PROGRAM, "The release build of the server")
+        Step::new("lints", "Lints of the Rust code")
+            .after(&[BUILD])
+            .lock(CARGO)
+            .on_one_processor()
             .count(Count::Nothing)
-            .run("cargo build --quiet --release --locked --package rowhouse-tables"),
-        // With all packages, Cargo enables the same features as for the step `crates`, and compiles nothing again.
-        Step::new("client-build", "The suite of the client library")
-            .count(Count::Nothing)
-            .run("cargo test --quiet --locked --workspace --test suite --no-run"),
-        // With the tests of all packages, Cargo enables the same features as for the step `crates`.
-        Step::new(TEST_PROGRAMS, "The programs that only tests use")
-            .count(Count::Nothing)
-            .run("cargo build --quiet --locked --workspace --tests --bin rowhouse-history --bin rowhouse-bench --example encryption_exchange"),
-        Step::new("rust-client-build", "The cases for the Rust client of the service")
-            .count(Count::Nothing)
-            .run("cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
-        Step::new("fuzz-build", "The fuzz targets")
-            .needs(&[CXX])
-            .count(Count::Nothing)
-            .run("scripts/fuzz.sh --build"),
+            .run("cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
+        Step::new("doc-tests", "The examples in the documentation of the code")
+            .after(&[BUILD])
+            .lock(CARGO)
+            .on_one_processor()
+            .count(Count::Rust)
+            .run("cargo test --quiet --locked --workspace --doc"),
     ]
 }
 
@@ -229,7 +220,7 @@ fn python_suite(
         .rowhouse(line)
         .variable("TABLES_SERVER", "rowhouse")
         .variable("CASES", cases)
-        .count(Count::Pytest)
+        .count(JUNIT)
         .shell_in(
             ".",
             "{python} -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider --junitxml={results}/{name}.xml $CASES",
@@ -238,48 +229,47 @@ fn python_suite(
 
 fn python() -> Vec<Step> {
     const CASES: &str = "conformance/python";
+    /// What reaches the engine; the rest of a request is the same with every engine.
+    const ENGINE_CASES: &str = "conformance/python/test_design_patterns.py conformance/python/test_upsert_merge.py \
+                                conformance/python/test_query_tables.py conformance/python/test_batch_client.py \
+                                conformance/python/test_acl.py conformance/python/test_service_properties.py";
     const ATOM: &str = "conformance/legacy_python/atom";
     const COSMOSDB: &str = "conformance/legacy_python/cosmosdb";
+    let all = |step: Step| step.tier(Tier::All);
     vec![
-        python_suite("python-memory", "The Python client and raw HTTP, in memory", CASES, MODERN, IN_MEMORY),
         python_suite("python-embedded", "The Python client and raw HTTP, embedded engine", CASES, MODERN, EMBEDDED),
-        python_suite("python-postgres", "The Python client and raw HTTP, PostgreSQL", CASES, MODERN, ON_POSTGRES)
-            .database(Database::Postgres, POSTGRES),
-        python_suite("python-citus", "The Python client and raw HTTP, Citus", CASES, MODERN, ON_CITUS)
-            .database(Database::Citus, CITUS),
         Step::new("compatibility-table", "The table of features in docs/compatibility.md")
             .needs(&[PYTHON, VENV])
-            .after(&["python-memory", "python-embedded", "python-postgres"])
+            .after(&["python-embedded"])
             .on_one_processor()
             .install(MODERN)
             .count(Count::Nothing)
-            .shell_in(
-                ".",
-                "{python} conformance/run.py --results {results}/python-*.xml --document docs/compatibility.md --column Rowhouse --check",
-            ),
-        python_suite("legacy-python-2012", "The Python client of 2012, embedded engine", ATOM, LEGACY_2012, EMBEDDED),
-        python_suite("legacy-python-2014", "The Python client of 2014, embedded engine", ATOM, LEGACY_2014, EMBEDDED),
-        python_suite(
-            "legacy-python-2018",
-            "The Python client of 2018, embedded engine",
-            COSMOSDB,
-            LEGACY_2018,
-            EMBEDDED,
-        ),
+            .run("{python} conformance/run.py --results {results}/python-embedded.xml --document docs/compatibility.md --column Rowhouse --check"),
+        python_suite("python-memory", "What reaches the engine, in memory", ENGINE_CASES, MODERN, IN_MEMORY),
+        python_suite("python-postgres", "What reaches the engine, PostgreSQL", ENGINE_CASES, MODERN, ON_POSTGRES)
+            .database(Database::Postgres, POSTGRES),
+        all(python_suite("python-all-memory", "The Python client and raw HTTP, in memory", CASES, MODERN, IN_MEMORY)),
+        all(python_suite("python-all-postgres", "The Python client and raw HTTP, PostgreSQL", CASES, MODERN, ON_POSTGRES))
+            .database(Database::Postgres, POSTGRES),
+        all(python_suite("python-all-citus", "The Python client and raw HTTP, Citus", CASES, MODERN, ON_CITUS))
+            .database(Database::Citus, CITUS),
+        all(python_suite("legacy-python-2012", "The Python client of 2012, embedded engine", ATOM, LEGACY_2012, EMBEDDED)),
+        all(python_suite("legacy-python-2014", "The Python client of 2014, embedded engine", ATOM, LEGACY_2014, EMBEDDED)),
+        all(python_suite("legacy-python-2018", "The Python client of 2018, embedded engine", COSMOSDB, LEGACY_2018, EMBEDDED)),
     ]
 }
 
 fn object_storage() -> Step {
     Step::new("object-storage", "Backups in S3-compatible storage and in Azure Blob storage")
         .needs(&[PYTHON, VENV, NODE, NPM])
-        .after(&[PROGRAM])
+        .after(&[BUILD])
         .on_one_processor()
         .install(OBJECT_STORAGE)
         .install(Install::Npm("conformance/emulator"))
         .variable("ROWHOUSE_BINARY", "{program}")
         .variable("AZURITE_BLOB", "conformance/emulator/node_modules/.bin/azurite-blob")
-        .count(Count::Pytest)
-        .run("{python} -m pytest --quiet --color=no -p no:cacheprovider conformance/object_storage")
+        .count(JUNIT)
+        .run("{python} -m pytest --quiet --color=no -p no:cacheprovider --junitxml={results}/{name}.xml conformance/object_storage")
 }
 
 fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
@@ -288,7 +278,7 @@ fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
         .on_one_processor()
         .install(MODERN)
         .rowhouse(line)
-        .count(Count::Recordings)
+        .count(Count::Closing)
         .run("{python} scripts/replay_recordings.py {endpoint} ../shared/recordings")
 }
 
@@ -296,56 +286,80 @@ fn recordings() -> Vec<Step> {
     vec![
         replay("recordings-memory", "Recorded exchanges, in memory", IN_MEMORY),
         replay("recordings-postgres", "Recorded exchanges, PostgreSQL", ON_POSTGRES)
+            .tier(Tier::All)
             .database(Database::Postgres, POSTGRES),
-        replay("recordings-citus", "Recorded exchanges, Citus", ON_CITUS).database(Database::Citus, CITUS),
+        replay("recordings-citus", "Recorded exchanges, Citus", ON_CITUS)
+            .tier(Tier::All)
+            .database(Database::Citus, CITUS),
     ]
 }
 
+const NODE_TESTS: &str = "node --test --test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit \
+                          --test-reporter-destination={results}/{name}.xml";
+const NODE_TESTS_IN_PAIRS: &str = "node --test --test-concurrency=2 --test-reporter=spec \
+                                   --test-reporter-destination=stdout --test-reporter=junit \
+                                   --test-reporter-destination={results}/{name}.xml";
+const EXPLORER_CASES: &str = "node --test --test-concurrency=2 --test-reporter=spec \
+                              --test-reporter-destination=stdout --test-reporter=junit \
+                              --test-reporter-destination={results}/{name}.xml cases/*.test.js";
+const NODE_UNIT_TESTS: &str = "node --test --test-concurrency=2 --test-reporter=spec \
+                               --test-reporter-destination=stdout --test-reporter=junit \
+                               --test-reporter-destination={results}/{name}.xml unit/*.test.js";
+
 fn node_suite(name: &'static str, title: &'static str, folder: &'static str) -> Step {
-    Step::new(name, title).needs(&[NODE, NPM]).install(Install::Npm(folder)).count(Count::Tap)
+    Step::new(name, title).needs(&[NODE, NPM]).install(Install::Npm(folder)).on_one_processor().count(JUNIT)
 }
 
 /// A folder of JavaScript cases that run against one server.
 fn javascript_suite(name: &'static str, title: &'static str, folder: &'static str, line: &'static str) -> Step {
-    node_suite(name, title, folder).on_one_processor().rowhouse(line).run_in(folder, "node --test --test-reporter=tap")
+    node_suite(name, title, folder).rowhouse(line).run_in(folder, NODE_TESTS)
 }
 
 fn javascript() -> Vec<Step> {
     // With path-style URLs, the client requests statistics from the primary endpoint.
     const EMBEDDED_STATS: &str = "{program} serve --listen 127.0.0.1:0 --data {data} --stats-on-primary";
     const POSTGRES_STATS: &str = "{program} serve --listen 127.0.0.1:0 --store {store} --stats-on-primary";
+    const CLIENT: &str = "conformance/javascript";
+    const PROGRAMS: &str = "conformance/programs";
     vec![
-        javascript_suite(
-            "javascript-embedded",
-            "The JavaScript client, embedded engine",
-            "conformance/javascript",
-            EMBEDDED_STATS,
-        ),
-        javascript_suite(
-            "javascript-postgres",
-            "The JavaScript client, PostgreSQL",
-            "conformance/javascript",
-            POSTGRES_STATS,
+        // Each case of the following two starts its own server.
+        node_suite("explorer", "The explorer in Chromium", "explorer/tests")
+            .needs(&[CHROMIUM, PYTHON, VENV])
+            .after(&[BUILD])
+            .install(MODERN)
+            .variable("EXPLORER_PYTHON", "{python}")
+            .shell_in("explorer/tests", EXPLORER_CASES),
+        node_suite(
+            "emulator-replacement",
+            "The emulator's command lines, and JavaScript clients of all three services",
+            "conformance/emulator",
         )
-        .database(Database::Postgres, POSTGRES),
+        .after(&[BUILD])
+        .run_in("conformance/emulator", NODE_TESTS_IN_PAIRS),
+        javascript_suite("javascript-embedded", "The JavaScript client, embedded engine", CLIENT, EMBEDDED_STATS),
+        javascript_suite("javascript-postgres", "The JavaScript client, PostgreSQL", CLIENT, POSTGRES_STATS)
+            .tier(Tier::All)
+            .database(Database::Postgres, POSTGRES),
         javascript_suite(
             "legacy-javascript",
             "The legacy JavaScript clients, embedded engine",
             "conformance/legacy_javascript",
             EMBEDDED,
-        ),
+        )
+        .tier(Tier::All),
         javascript_suite(
             "programs-embedded",
             "Programs that keep their state in tables, embedded engine",
-            "conformance/programs",
+            PROGRAMS,
             EMBEDDED,
         ),
         javascript_suite(
             "programs-postgres",
             "Programs that keep their state in tables, PostgreSQL",
-            "conformance/programs",
+            PROGRAMS,
             ON_POSTGRES,
         )
+        .tier(Tier::All)
         .database(Database::Postgres, POSTGRES),
         javascript_suite(
             "browser",
@@ -354,35 +368,28 @@ fn javascript() -> Vec<Step> {
             EMBEDDED,
         )
         .needs(&[CHROMIUM]),
-        // Each case of the following two starts its own server, and two run at a time.
-        node_suite(
-            "emulator-replacement",
-            "The emulator's command lines, and JavaScript clients of all three services",
-            "conformance/emulator",
-        )
-        .after(&[PROGRAM])
-        .run_in("conformance/emulator", "node --test --test-reporter=tap --test-concurrency=2"),
-        node_suite("explorer", "The explorer: types, unit tests, and cases in Chromium", "explorer/tests")
-            .needs(&[CHROMIUM, PYTHON, VENV])
-            .after(&[PROGRAM])
-            .install(MODERN)
-            .variable("EXPLORER_PYTHON", "{python}")
-            .run_in("explorer/tests", "node --test --test-reporter=tap --test-concurrency=2"),
     ]
 }
 
 fn packages() -> Vec<Step> {
     vec![
-        Step::new("packages", "The packages for npm, pip, Debian and Cargo")
-            .after(&[PROGRAM])
+        Step::new("fixtures", "The test fixtures for Python and JavaScript")
+            .after(&[BUILD])
             .on_one_processor()
             .count(Count::Closing)
-            .run("scripts/test_packages.sh {program}"),
-        // Two tests of each language run at a time.
-        Step::new("fixtures", "The test fixtures for Python and JavaScript")
-            .after(&[PROGRAM])
-            .count(Count::Closing)
             .run("scripts/test_fixtures.sh {program}"),
+        Step::new("packages", "The packages for npm, pip, Debian and Cargo, from a release build")
+            .tier(Tier::All)
+            .count(Count::Closing)
+            .run("cargo build --quiet --release --locked --package rowhouse-tables")
+            .run("scripts/test_packages.sh {target}/release/rowhouse")
+            .after(&[BUILD]),
+        // The packages are packed together, so that none of them needs to be in a registry. The client's packages are
+        // built from the packed files. The server's crates are built from the same files in other steps.
+        Step::new("crate-packages", "The packages of the client library and of the test server")
+            .tier(Tier::All)
+            .count(Count::Closing)
+            .run("scripts/test_crates.sh"),
     ]
 }
 
@@ -390,48 +397,35 @@ fn packages() -> Vec<Step> {
 fn go_suite(name: &'static str, title: &'static str, folder: &'static str) -> Step {
     Step::new(name, title)
         .needs(&[GO])
-        .after(&[PROGRAM])
+        .after(&[BUILD])
         .on_one_processor()
         .count(Count::Go)
-        .shell_in(folder, "unformatted=$(gofmt -l .); test -z \"$unformatted\" || { echo \"not formatted with gofmt: $unformatted\"; exit 1; }")
         .run_in(folder, "go vet ./...")
         // Without -count=1, Go reuses the result of an earlier run with the same files and environment.
         .run_in(folder, "go test -count=1 -v ./...")
 }
 
-fn go_and_rust() -> Vec<Step> {
+fn go() -> Vec<Step> {
     vec![
         go_suite("go-fixture", "Test servers in Go", "packages/go"),
         go_suite("go-client", "The Go client, embedded engine", "conformance/go").rowhouse(EMBEDDED),
-        go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go").rowhouse(EMBEDDED),
-        Step::new("history-judge", "Sample histories, judged by the checker and by an independent judge")
-            .needs(&[GO])
-            .after(&[TEST_PROGRAMS])
-            .on_one_processor()
-            .run("{target}/debug/rowhouse-history simulate {data} 1000")
-            .shell_in("history/porcupine", "test -z \"$(gofmt -l .)\"")
-            .run_in("history/porcupine", "go vet ./...")
-            .run_in("history/porcupine", "go run . {data}"),
-        Step::new("rust-client", "The Rust client of the service, embedded engine")
-            .after(&["rust-client-build"])
-            .on_one_processor()
-            .rowhouse(EMBEDDED)
-            .count(Count::Rust)
-            .run("cargo test --quiet --locked --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
+        go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go")
+            .tier(Tier::All)
+            .rowhouse(EMBEDDED),
     ]
 }
 
 /// The client library's suite against a service. It also runs in memory, in the step `crates`.
 fn client_suite(name: &'static str, title: &'static str) -> Step {
-    Step::new(name, title)
-        .after(&["client-build"])
-        .on_one_processor()
-        .count(Count::Rust)
-        .variable(
-            "TABLES_CONNECTION_STRING",
-            "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint={endpoint}",
-        )
-        .run("cargo test --quiet --locked --workspace --test suite")
+    test_programs(
+        name,
+        title,
+        "{xtask} run-tests {target}/test-programs {results}/{name}.times --only client/suite",
+    )
+    .variable(
+        "TABLES_CONNECTION_STRING",
+        "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint={endpoint}",
+    )
 }
 
 fn client() -> Vec<Step> {
@@ -445,46 +439,41 @@ fn client() -> Vec<Step> {
         client_suite("client-postgres", "The client library, PostgreSQL")
             .database(Database::Postgres, POSTGRES)
             .rowhouse(ON_POSTGRES),
-        client_suite("client-citus", "The client library, Citus").database(Database::Citus, CITUS).rowhouse(ON_CITUS),
+        client_suite("client-citus", "The client library, Citus")
+            .tier(Tier::All)
+            .database(Database::Citus, CITUS)
+            .rowhouse(ON_CITUS),
         client_suite("client-emulator", "The client library, emulator")
+            .tier(Tier::All)
             .needs(&[EMULATOR])
             .variable("TABLES_SERVER", "azurite")
             .server(AZURITE),
     ]
 }
 
-fn comparison() -> Step {
-    Step::new("comparison", "Rowhouse and the emulator, measured with 100 entities")
-        .needs(&[PYTHON, NODE, NPM])
-        .after(&[PROGRAM, TEST_PROGRAMS])
-        .install(Install::Npm("conformance/emulator"))
-        .run("bench/comparison/test_run.sh {data} {program} {target}/debug/rowhouse-bench conformance/emulator/node_modules/.bin/azurite-table")
-}
-
 fn java() -> Vec<Step> {
     const TEST: &str = "mvn --quiet --batch-mode -Dstyle.color=never test";
     vec![
-        // Maven's folder of downloads is not made for several processes.
         Step::new("java-fixture", "Test servers in Java")
             .needs(&[JDK, MAVEN])
-            .after(&[PROGRAM])
-            .lock("maven")
+            .after(&[BUILD])
+            .lock(MAVEN_DOWNLOADS)
             .on_one_processor()
-            .count(Count::Surefire("packages/java"))
+            .count(Count::Junit("packages/java/target/surefire-reports"))
             .run_in("packages/java", TEST),
         // The command from the page, unchanged, installs the package that the cases use.
         Step::new("java-client", "The Java clients, embedded engine")
             .needs(&[JDK, MAVEN])
-            .lock("maven")
+            .lock(MAVEN_DOWNLOADS)
             .on_one_processor()
             .rowhouse(EMBEDDED)
-            .count(Count::Surefire("conformance/java"))
+            .count(Count::Junit("conformance/java/target/surefire-reports"))
             .shell_in(".", "$(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode")
             .run_in("conformance/java", TEST),
         Step::new("encryption", "Encrypted entities between the client libraries, embedded engine")
             .needs(&[JDK, MAVEN, PYTHON, VENV])
-            .after(&[TEST_PROGRAMS])
-            .lock("maven")
+            .after(&[BUILD])
+            .lock(MAVEN_DOWNLOADS)
             .on_one_processor()
             .install(LEGACY_2018)
             .rowhouse(EMBEDDED)
@@ -501,11 +490,48 @@ fn java() -> Vec<Step> {
     ]
 }
 
-fn fuzz() -> Step {
-    Step::new("fuzz", "Every fuzz target, for FUZZ_SECONDS (3 by default)")
-        .needs(&[CXX])
-        .after(&["fuzz-build"])
-        .on_one_processor()
-        .count(Count::Fuzz)
-        .shell_in(".", "scripts/fuzz.sh \"${FUZZ_SECONDS:-3}\"")
+/// Steps that compile the workspace in other ways, and what they are needed for.
+fn builds() -> Vec<Step> {
+    let build = |name, title| Step::new(name, title).tier(Tier::All);
+    vec![
+        // With --target, the flags do not apply to build scripts and macros, so these are not compiled again.
+        build("platform-windows", "The build for Windows")
+            .needs(&[TARGET_WINDOWS, CC_WINDOWS])
+            .variable("RUSTFLAGS", "-D warnings")
+            .run("cargo check --quiet --locked --target x86_64-pc-windows-gnu --package rowhouse-tables --package rowhouse-testing"),
+        build("platform-arm", "The build for Linux on ARM")
+            .needs(&[TARGET_ARM, CC_ARM])
+            .variable("RUSTFLAGS", "-D warnings")
+            .run("cargo check --quiet --locked --target aarch64-unknown-linux-gnu --package rowhouse-tables --package rowhouse-testing"),
+        build("features", "The features of the client library, one at a time, and the server without its features")
+            .count(Count::Closing)
+            .run("scripts/test_features.sh"),
+        build("docs-site", "The documentation as a site")
+            .needs(&[PYTHON])
+            .run("scripts/docs.sh"),
+        // With the tests of all packages, Cargo enables the same features as for the step `build`.
+        build(TEST_PROGRAMS, "The programs that only tests use")
+            .count(Count::Nothing)
+            .run("cargo build --quiet --locked --workspace --exclude xtask --tests --bin rowhouse-history --bin rowhouse-bench"),
+        build("history-judge", "Sample histories, judged by the checker and by an independent judge")
+            .needs(&[GO])
+            .after(&[BUILD, TEST_PROGRAMS])
+            .on_one_processor()
+            .run("{target}/debug/rowhouse-history simulate {data} 1000")
+            .run_in("history/porcupine", "go vet ./...")
+            .run_in("history/porcupine", "go run . {data}"),
+        build("comparison", "Rowhouse and the emulator, measured with 100 entities")
+            .needs(&[PYTHON, NODE, NPM])
+            .after(&[BUILD, TEST_PROGRAMS])
+            .install(Install::Npm("conformance/emulator"))
+            .run("bench/comparison/test_run.sh {data} {program} {target}/debug/rowhouse-bench conformance/emulator/node_modules/.bin/azurite-table"),
+        build("rust-client", "The Rust client of the service, embedded engine")
+            .rowhouse(EMBEDDED)
+            .count(Count::Rust)
+            .run("cargo test --quiet --locked --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
+        build("fuzz", "Every fuzz target, for FUZZ_SECONDS (3 by default)")
+            .needs(&[CXX])
+            .count(Count::Closing)
+            .shell_in(".", "scripts/fuzz.sh \"${FUZZ_SECONDS:-3}\""),
+    ]
 }

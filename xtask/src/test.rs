@@ -4,33 +4,85 @@ use crate::console;
 use crate::count::Tests;
 use crate::plan::{self, State};
 use crate::run::{self, Mode, Outcome};
-use crate::step::{Count, Share, Step};
+use crate::step::{Count, Share, Step, Tier};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// The number of slow tests that a run reports.
+const SLOWEST_TESTS: usize = 20;
 
 /// The result of a run.
 #[derive(Debug, Default)]
 struct Report {
     tests: Tests,
     times: Vec<(&'static str, Duration)>,
-    /// The step that failed first, and its output.
-    failure: Option<(&'static str, String)>,
+    /// The steps that failed, and their output.
+    failures: Vec<(&'static str, String)>,
+    slowest: Vec<(f64, String)>,
 }
 
 /// Runs the steps. Returns true if all of them passed.
 pub(crate) fn run(steps: &[Step], workspace: &Workspace, processors: usize) -> Result<bool> {
     let _lock = lock(workspace)?;
-    // The logs of an earlier run.
-    let _ = fs::remove_dir_all(&workspace.scratch);
+    remove_results(workspace)?;
+    let began = Instant::now();
+    let mut report = run_all(steps, workspace, processors);
+    save_times(&times_file(workspace), &report.times)?;
+    report.slowest = slowest_tests(&workspace.scratch.join("results"), SLOWEST_TESTS);
+    console::line(&report.closing(began.elapsed()));
+    Ok(report.failures.is_empty())
+}
+
+/// Removes the results and logs of the last run, but not the times of its steps.
+fn remove_results(workspace: &Workspace) -> Result<()> {
     fs::create_dir_all(&workspace.scratch)?;
-    let report = run_all(steps, workspace, processors);
-    console::line(&report.closing());
-    Ok(report.failure.is_none())
+    for entry in fs::read_dir(&workspace.scratch)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn times_file(workspace: &Workspace) -> PathBuf {
+    workspace.scratch.join("times")
+}
+
+/// Returns the seconds that each step took when it last ran on this machine.
+pub(crate) fn last_times(workspace: &Workspace) -> BTreeMap<String, u64> {
+    let text = fs::read_to_string(times_file(workspace)).unwrap_or_default();
+    let times = text.lines().filter_map(|line| line.split_once(' '));
+    times.filter_map(|(name, seconds)| Some((name.to_owned(), seconds.parse().ok()?))).collect()
+}
+
+fn save_times(file: &Path, times: &[(&'static str, Duration)]) -> Result<()> {
+    let earlier = fs::read_to_string(file).unwrap_or_default();
+    let is_later = |line: &&str| times.iter().any(|(name, _)| line.split(' ').next() == Some(name));
+    let kept = earlier.lines().filter(|line| !is_later(line)).map(str::to_owned);
+    let lines: Vec<_> = kept.chain(times.iter().map(|(name, time)| format!("{name} {}", time.as_secs()))).collect();
+    fs::write(file, lines.join("\n") + "\n").with_context(|| format!("writing {}", file.display()))
+}
+
+/// Returns the tests that took longest, from files with lines such as `1.25 NAME`.
+fn slowest_tests(folder: &Path, count: usize) -> Vec<(f64, String)> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "times"));
+    let mut tests = Vec::new();
+    for text in texts.filter_map(|path| fs::read_to_string(path).ok()) {
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        tests.extend(lines.filter_map(|(seconds, name)| Some((seconds.parse::<f64>().ok()?, name.to_owned()))));
+    }
+    tests.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    tests.truncate(count);
+    tests
 }
 
 /// Prevents two runs from using the same folders.
@@ -46,23 +98,23 @@ fn lock(workspace: &Workspace) -> Result<File> {
 fn run_all(steps: &[Step], workspace: &Workspace, processors: usize) -> Report {
     let mut states = vec![State::Waiting; steps.len()];
     let mut report = Report::default();
-    let is_failed = AtomicBool::new(false);
+    // Set by a step that is not quick: nothing that is still running can change the result.
+    let is_stopped = AtomicBool::new(false);
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let (sender, outcomes) = mpsc::channel();
     thread::scope(|scope| {
         loop {
-            while !is_failed.load(Ordering::Relaxed) {
-                let Some(index) = plan::next(steps, &states, processors) else { break };
+            while let Some(index) = plan::next(steps, &states, processors) {
                 let (Some(step), Some(state)) = (steps.get(index), states.get_mut(index)) else { break };
                 *state = State::Running;
                 begin(step);
-                let (sender, is_failed) = (sender.clone(), &is_failed);
+                let (sender, is_stopped) = (sender.clone(), &is_stopped);
                 scope.spawn(move || {
-                    let mode = Mode { is_live: is_live(step), is_ci, stopped: &|| is_failed.load(Ordering::Relaxed) };
+                    let mode = Mode { is_live: is_live(step), is_ci, stopped: &|| is_stopped.load(Ordering::Relaxed) };
                     let started = Instant::now();
                     let outcome = run::run(step, workspace, &mode);
-                    if outcome.failure.is_some() {
-                        is_failed.store(true, Ordering::Relaxed);
+                    if outcome.failure.is_some() && step.tier != Tier::Quick {
+                        is_stopped.store(true, Ordering::Relaxed);
                     }
                     // The receiver waits for every step.
                     let _ = sender.send((index, outcome, started.elapsed()));
@@ -73,7 +125,7 @@ fn run_all(steps: &[Step], workspace: &Workspace, processors: usize) -> Report {
             }
             let Ok((index, outcome, time)) = outcomes.recv() else { break };
             if let (Some(step), Some(state)) = (steps.get(index), states.get_mut(index)) {
-                *state = State::Done;
+                *state = if outcome.failure.is_some() { State::Failed } else { State::Passed };
                 console::raw(report.add(step, outcome, time).as_bytes());
             }
         }
@@ -84,7 +136,7 @@ fn run_all(steps: &[Step], workspace: &Workspace, processors: usize) -> Report {
 /// Returns true if a step shows its output while it runs: if no other step runs then, and its output is made for
 /// people.
 fn is_live(step: &Step) -> bool {
-    step.share == Share::Whole && !matches!(step.count, Count::Tap | Count::Go | Count::Surefire(_))
+    step.share == Share::Whole && !matches!(step.count, Count::Junit(_) | Count::Go)
 }
 
 fn begin(step: &Step) {
@@ -95,7 +147,7 @@ fn begin(step: &Step) {
 }
 
 impl Report {
-    /// Adds the outcome of a step, and returns what is shown now: the output of a failed step comes last.
+    /// Adds the outcome of a step, and returns what is shown now: the output of failed steps comes last.
     fn add(&mut self, step: &Step, outcome: Outcome, time: Duration) -> String {
         self.times.push((step.name, time));
         let header = match step.share {
@@ -104,26 +156,34 @@ impl Report {
         };
         let output = if is_live(step) && outcome.tests != Tests::SKIPPED { String::new() } else { outcome.output };
         if let Some(failure) = outcome.failure {
-            if self.failure.is_none() {
+            // A step that was stopped because of an earlier failure has not failed itself.
+            if self.failures.is_empty() || step.tier == Tier::Quick {
                 self.tests += outcome.tests;
-                self.failure = Some((step.name, format!("{header}{output}\n{failure}")));
+                self.failures.push((step.name, format!("{header}{output}\n{failure}")));
             }
-            return String::new();
+            return format!("FAILED: {}\n", step.name);
         }
         self.tests += outcome.tests;
         let output = if output.is_empty() { output } else { format!("{output}\n") };
         format!("{header}{output}-- {}: {}\n", step.name, seconds(time))
     }
 
-    /// Returns the times of all steps, the failure, and the line that counts the tests.
-    fn closing(&self) -> String {
+    /// Returns the times of all steps, the slowest tests, the failures, and the line that counts the tests.
+    fn closing(&self, all: Duration) -> String {
         let mut times = self.times.clone();
         times.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
         let mut lines = vec![String::new()];
         lines.extend(times.iter().map(|(name, time)| format!("{:>8}  {name}", seconds(*time))));
+        lines.push(format!("{:>8}  in all", seconds(all)));
+        if !self.slowest.is_empty() {
+            lines.push("\nthe slowest tests:".to_owned());
+            lines.extend(self.slowest.iter().map(|(time, name)| format!("{time:>6.1} s  {name}")));
+        }
         let mut tests = self.tests;
-        if let Some((name, output)) = &self.failure {
-            lines.extend([output.clone(), format!("\nFAILED in: {name}")]);
+        lines.extend(self.failures.iter().map(|(_, output)| output.clone()));
+        if !self.failures.is_empty() {
+            let names: Vec<_> = self.failures.iter().map(|(name, _)| *name).collect();
+            lines.push(format!("\nFAILED in: {}", names.join(", ")));
             tests.failed = tests.failed.max(1);
         }
         lines.extend([String::new(), tests.to_string()]);
@@ -153,18 +213,37 @@ mod tests {
         // This step has shown its output.
         let shown = report.add(&Step::new("long", ""), outcome(2, 0), Duration::from_secs(75));
         assert_eq!(shown, "-- long: 75 s\n");
-        assert_eq!(report.closing(), "\n    75 s  long\n     1 s  short\n\n3 passed, 0 failed");
+        report.slowest = vec![(12.25, "it: a_test".to_owned())];
+        let times = "\n    75 s  long\n     1 s  short\n    76 s  in all\n";
+        let expected = format!("{times}\nthe slowest tests:\n  12.2 s  it: a_test\n\n3 passed, 0 failed");
+        assert_eq!(report.closing(Duration::from_secs(76)), expected);
     }
 
     #[test]
-    fn the_output_of_the_first_failed_step_comes_last() {
+    fn the_output_of_failed_steps_comes_last() {
         let mut report = Report::default();
-        for (name, failed) in [("broken", 2), ("stopped", 1)] {
-            let step = Step::new(name, "A title").on_one_processor();
-            assert_eq!(report.add(&step, outcome(1, failed), Duration::ZERO), "");
+        for (name, tier) in [("long-line", Tier::Quick), ("link", Tier::Quick), ("broken", Tier::Gate)] {
+            let step = Step::new(name, "A title").tier(tier).on_one_processor();
+            assert_eq!(report.add(&step, outcome(1, 1), Duration::ZERO), format!("FAILED: {name}\n"));
         }
-        let closing = report.closing();
-        let end = "\n== broken: A title\nwhat it printed\ntests failed\n\nFAILED in: broken\n\n1 passed, 2 failed";
-        assert!(closing.ends_with(end), "{closing}");
+        let closing = report.closing(Duration::ZERO);
+        let failure = |name| format!("\n== {name}: A title\nwhat it printed\ntests failed");
+        let (one, other) = (failure("long-line"), failure("link"));
+        // The third step was only stopped.
+        let end = format!("{one}\n{other}\n\nFAILED in: long-line, link\n\n2 passed, 2 failed");
+        assert!(closing.ends_with(&end), "{closing}");
+    }
+
+    #[test]
+    fn times_are_kept_until_the_step_runs_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("times");
+        save_times(&file, &[("one", Duration::from_secs(1)), ("two", Duration::from_secs(2))]).unwrap();
+        save_times(&file, &[("two", Duration::from_secs(3))]).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "one 1\ntwo 3\n");
+        fs::write(folder.path().join("a.times"), "0.5 it: one\n2.25 it: two words\n").unwrap();
+        fs::write(folder.path().join("b.times"), "1.0 lib: three\n").unwrap();
+        let slowest = slowest_tests(folder.path(), 2);
+        assert_eq!(slowest, [(2.25, "it: two words".to_owned()), (1.0, "lib: three".to_owned())]);
     }
 }

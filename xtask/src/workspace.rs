@@ -25,24 +25,35 @@ pub(crate) struct Workspace {
     pub(crate) target: PathBuf,
     /// The folder of the current run, with the logs of all steps.
     pub(crate) scratch: PathBuf,
-    /// The release build of the server.
+    /// The server, as `cargo test` builds it.
     pub(crate) program: PathBuf,
-    /// The oldest supported version of Rust.
-    pub(crate) rust: String,
-    pub(crate) with_citus: bool,
+    /// The oldest supported version of Rust, if the commands have to select it.
+    toolchain: Option<String>,
+    with_citus: bool,
 }
 
 impl Workspace {
     pub(crate) fn new(program: Option<&Path>, with_citus: bool) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace has no folder")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
-        let built = target.join("release").join(format!("rowhouse{}", std::env::consts::EXE_SUFFIX));
+        let built = target.join("debug").join(format!("rowhouse{}", std::env::consts::EXE_SUFFIX));
         let program = match program {
             Some(path) => path.canonicalize().with_context(|| format!("the program {}", path.display()))?,
             None => built,
         };
-        let rust = oldest_rust(&fs::read_to_string(root.join("Cargo.toml"))?)?;
-        Ok(Self { scratch: target.join("test"), root, target, program, rust, with_citus })
+        let oldest = oldest_rust(&fs::read_to_string(root.join("Cargo.toml"))?)?;
+        let toolchain = (!has_rust(&oldest, &["rustc"])).then_some(oldest);
+        Ok(Self { scratch: target.join("test"), root, target, program, toolchain, with_citus })
+    }
+
+    /// Selects the oldest supported version of Rust for all commands, so that a change which needs a later one fails.
+    /// Returns a notice if it is not installed, so that the compiler in use tests the change.
+    pub(crate) fn select_toolchain(&mut self) -> Option<String> {
+        let oldest = self.toolchain.take_if(|oldest| !has_rust(oldest, &["rustup", "run", oldest, "rustc"]))?;
+        Some(format!(
+            "the oldest supported version of Rust, {oldest}, is not installed (rustup toolchain install {oldest}), so \
+             another version tests the change"
+        ))
     }
 
     /// Returns a command in a folder of the repository, with the environment of all tests.
@@ -59,6 +70,9 @@ impl Workspace {
             }
         }
         command.env("CARGO_TERM_COLOR", "never").env("PYTHONDONTWRITEBYTECODE", "1");
+        if let Some(toolchain) = &self.toolchain {
+            command.env("RUSTUP_TOOLCHAIN", toolchain);
+        }
         if self.with_citus {
             // The tests of the crates read this variable.
             command.env("WITH_CITUS", "1");
@@ -78,12 +92,19 @@ impl Workspace {
             Probe::Program(programs) => programs.iter().any(|program| process::find(program).is_some()),
             Probe::Path(path) => self.root.join(path).exists(),
             Probe::Shell(line) => {
-                let mut command = self.shell(&line.replace("{rust}", &self.rust), ".");
+                let mut command = self.shell(line, ".");
                 let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
                 done.is_ok_and(|status| status.success())
             }
         }
     }
+}
+
+/// Returns true if a command runs a compiler of a version.
+fn has_rust(version: &str, command: &[&str]) -> bool {
+    let Some((program, arguments)) = command.split_first() else { return false };
+    let output = Command::new(program).args(arguments).arg("--version").stderr(Stdio::null()).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).starts_with(&format!("rustc {version}.")))
 }
 
 /// Returns the oldest supported version of Rust from the workspace's manifest.
@@ -100,6 +121,8 @@ mod tests {
     fn the_oldest_version_of_rust_is_that_of_the_manifest() {
         assert_eq!(oldest_rust("[workspace.package]\nrust-version = \"1.2\"\n").unwrap(), "1.2");
         assert!(oldest_rust("").is_err());
-        assert_eq!(Workspace::new(None, false).unwrap().rust, env!("CARGO_PKG_RUST_VERSION"));
+        let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml")).unwrap();
+        assert_eq!(oldest_rust(&manifest).unwrap(), env!("CARGO_PKG_RUST_VERSION"));
+        assert!(!has_rust("1.2", &["rustc"]) && !has_rust("1.2", &["no-program-has-this-name"]));
     }
 }
