@@ -31,8 +31,7 @@ flags=(
     -Cllvm-args=-sanitizer-coverage-trace-compares
     --cfg fuzzing
 )
-# The targets are fully optimised, even in CI: in the same time, they run a third more inputs.
-unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL
+unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 folder=${FUZZ_TARGET_DIR:-fuzz/target}
 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$folder"
 if [ "$seconds" = --build ]; then exit; fi
