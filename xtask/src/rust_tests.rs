@@ -10,6 +10,7 @@ use crate::count::Tests;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -133,13 +134,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     Ok(report.tests.failed == 0)
 }
 
-/// Returns the value of the variable with the folders of shared libraries. The tests of a macro need the libraries of
-/// the compiler.
-fn library_path() -> Result<String> {
+/// The variable with the folders of shared libraries.
+const LIBRARY_PATH: &str = if cfg!(windows) {
+    "PATH"
+} else if cfg!(target_os = "macos") {
+    "DYLD_FALLBACK_LIBRARY_PATH"
+} else {
+    "LD_LIBRARY_PATH"
+};
+
+/// Returns the value of [`LIBRARY_PATH`] for test programs. The tests of a macro need the libraries of the compiler.
+fn library_path() -> Result<OsString> {
     let output = Command::new("rustc").args(["--print", "target-libdir"]).output().context("starting rustc")?;
-    let folder = String::from_utf8(output.stdout)?.trim().to_owned();
-    let earlier = std::env::var("LD_LIBRARY_PATH").ok();
-    Ok(earlier.map_or(folder.clone(), |earlier| format!("{folder}:{earlier}")))
+    let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    let earlier = std::env::var_os(LIBRARY_PATH).unwrap_or_default();
+    // An empty folder would stand for the current one.
+    let earlier = std::env::split_paths(&earlier).filter(|folder| !folder.as_os_str().is_empty());
+    let folders = std::iter::once(folder).chain(earlier);
+    Ok(std::env::join_paths(folders)?)
 }
 
 /// What a program reported.
@@ -182,10 +194,10 @@ impl Report {
     }
 }
 
-fn run_program(program: &Program, libraries: &str) -> Result<Ran> {
+fn run_program(program: &Program, libraries: &OsStr) -> Result<Ran> {
     let mut command = Command::new(&program.executable);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-    command.env("LD_LIBRARY_PATH", libraries).env("RUSTC_BOOTSTRAP", "1");
+    command.env(LIBRARY_PATH, libraries).env("RUSTC_BOOTSTRAP", "1");
     command.args(["-Zunstable-options", "--format=json", "--report-time"]);
     let mut child = command.stdout(Stdio::piped()).spawn().context("starting the program")?;
     let output = child.stdout.take().context("the program has no output")?;
@@ -323,7 +335,7 @@ mod tests {
     #[test]
     fn a_program_that_ends_early_has_failed() {
         let program = Program { name: "a/b".to_owned(), folder: "/".into(), executable: "/bin/false".into() };
-        let ran = run_program(&program, "").unwrap();
+        let ran = run_program(&program, OsStr::new("")).unwrap();
         assert_eq!(ran.tests.failed, 1);
         assert!(ran.failures[0].contains("ended early"), "{:?}", ran.failures);
     }

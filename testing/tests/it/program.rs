@@ -19,6 +19,7 @@ fn program() -> ProgramBuilder {
             let mut build = Command::new(env!("CARGO"));
             build.args(["build", "--quiet", "--locked", "--package", "rowhouse-tables", "--bin", "rowhouse"]);
             build.arg("--target-dir").arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
+            build.env_remove("RUSTC_BOOTSTRAP");
             assert!(build.status().unwrap().success(), "the program cannot be built");
         }
         path
