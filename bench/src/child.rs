@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::signing::AccountKey;
 
-const START_TIME_MAX: Duration = Duration::from_secs(60);
+const START_TIME_MAX: Duration = Duration::from_mins(1);
 const ANNOUNCEMENT: &str = "listening on ";
 /// The name prefix of the server's threads that serve requests.
 pub(crate) const REQUEST_THREADS: &str = "tokio";

@@ -17,7 +17,7 @@ use wire::signing::AccountKey;
 /// The numbers of connections that fill a table with transactions and with single entities.
 const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
-const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+const FILL_TIME_MAX: Duration = Duration::from_hours(4);
 /// Each workload runs for this share of its time before it is measured.
 pub(crate) const WARM_UP_SHARE: u32 = 4;
 

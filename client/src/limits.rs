@@ -48,7 +48,7 @@ pub const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// The maximum pause between attempts, unless the service requests a longer one.
 pub const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// The maximum pause that the client accepts from `Retry-After`.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(2);
 /// The timeout for one attempt, which includes receiving the body of the response. The service's own timeout is 30 s
 /// (02 §9).
 pub const ATTEMPT_TIME_MAX: Duration = http_client::limits::REQUEST_TIME_MAX;

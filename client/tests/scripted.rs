@@ -388,7 +388,7 @@ async fn a_policy_bounds_attempts_and_decides_about_failures() {
         (RetryPolicy::none(), 1),
         (RetryPolicy::linear(Duration::ZERO).attempts(3), 3),
         (RetryPolicy::exponential().retry_if(|failure| failure.status != Some(503)), 1),
-        (RetryPolicy::linear(Duration::from_secs(60)).budget(Duration::from_secs(30)), 1),
+        (RetryPolicy::linear(Duration::from_mins(1)).budget(Duration::from_secs(30)), 1),
     ] {
         let (builder, seen) = builder(busy);
         let service = builder.retry(policy).build().unwrap();
@@ -402,10 +402,10 @@ async fn a_policy_bounds_attempts_and_decides_about_failures() {
 #[tokio::test]
 async fn an_attempt_ends_in_time() {
     let (builder, _) = builder(|_, _| {
-        thread::sleep(Duration::from_secs(3600));
+        thread::sleep(Duration::from_hours(1));
         ("200 OK", String::new(), Vec::new())
     });
-    let service = builder.timeout(Duration::from_secs(3600)).retry(RetryPolicy::none()).build().unwrap();
+    let service = builder.timeout(Duration::from_hours(1)).retry(RetryPolicy::none()).build().unwrap();
     let hurried = service.table("cars").with_timeout(Duration::from_millis(20));
     let error = hurried.get::<PropertyBag>("p", "r").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
@@ -516,7 +516,7 @@ async fn a_token_that_is_refused_is_replaced_once() {
                 ("204 No Content", String::new(), Vec::new())
             }
         });
-        let tokens = Tokens { given: AtomicU32::new(0), valid_for: Some(Duration::from_secs(3600)) };
+        let tokens = Tokens { given: AtomicU32::new(0), valid_for: Some(Duration::from_hours(1)) };
         let service = TableService::new(service.endpoint().clone(), Credential::Token(Arc::new(tokens))).unwrap();
         let result = service.table("cars").insert(&entity(1)).await;
         let attempts = seen.lock().unwrap().len();
@@ -564,7 +564,7 @@ impl TokenCredential for Tokens {
 async fn a_token_is_asked_for_again_before_it_expires() {
     let tokens = |valid_for, given| Arc::new(Tokens { given: AtomicU32::new(given), valid_for });
     let stored = || ("200 OK", String::new(), b"{\"value\":[]}".to_vec());
-    for (valid_for, expected) in [(Some(Duration::from_secs(3600)), 1), (Some(Duration::from_secs(60)), 3), (None, 3)] {
+    for (valid_for, expected) in [(Some(Duration::from_hours(1)), 1), (Some(Duration::from_mins(1)), 3), (None, 3)] {
         let (service, seen) = service(move |_, _| stored());
         let tokens = tokens(valid_for, 0);
         let credential = Credential::Token(tokens.clone());

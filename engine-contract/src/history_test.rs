@@ -90,7 +90,7 @@ impl Client for EngineClient {
             from: query.is_continued.then(|| Position::new(partition, &query.from)),
             filter,
             limit: query.limit,
-            ..Scan::all(Instant::now() + Duration::from_secs(60))
+            ..Scan::all(Instant::now() + Duration::from_mins(1))
         };
         let (found, end) =
             self.engine.scan(&self.table, scan, Entities::default()).await.map_err(|_| NoAnswer::Failed)?;

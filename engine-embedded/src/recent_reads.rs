@@ -285,7 +285,7 @@ mod tests {
         assert!(early.seconds(4, || FAST), "the period is not over");
         assert!(Sequence::moved().seconds(60, || SLOW), "still slow");
         let mut quiet = Sequence::moved();
-        assert!(!quiet.read(Duration::from_secs(3600), SLOW), "the last slow read was long ago");
+        assert!(!quiet.read(Duration::from_hours(1), SLOW), "the last slow read was long ago");
         let mut rare = Sequence::moved();
         assert!(!rare.reads(10, Duration::from_secs(1), |_| SLOW), "rarely anything is loaded");
     }

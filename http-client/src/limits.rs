@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The timeout for a request, which includes receiving the body of the response.
-pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
+pub const REQUEST_TIME_MAX: Duration = Duration::from_mins(1);
 /// The timeout for opening a connection.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
 /// The maximum size of a response body, in bytes: 64 MiB.

@@ -23,7 +23,7 @@ const THREADS: usize = 2;
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(10);
 /// No attempt is made after this time.
-const RETRY_TIME_MAX: Duration = Duration::from_secs(3 * 60);
+const RETRY_TIME_MAX: Duration = Duration::from_mins(3);
 const RETRIES_MAX: usize = 100;
 const IMPATIENT_RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 const IMPATIENT_RETRIES_MAX: usize = 2;

@@ -22,8 +22,8 @@ Examples:
 
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// How long before its creation the certificate becomes valid, because clocks differ.
-const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60 * 60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const CLOCK_DIFFERENCE: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
 
 /// The options of `certificate`.
 #[derive(Debug, Args)]

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The timeout of a test for an event that must happen. Only a test that hangs reaches it.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns a number from the environment that makes a run longer or repeats it.
 pub fn setting(name: &str) -> Option<u64> {

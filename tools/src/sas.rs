@@ -369,7 +369,7 @@ mod tests {
     }
 
     fn now() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_931_256_000)
+        SystemTime::UNIX_EPOCH + Duration::from_hours(536_460)
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The time after which a test counts as hanging.
-const TEST_TIME_MAX: Duration = Duration::from_secs(600);
+const TEST_TIME_MAX: Duration = Duration::from_mins(10);
 
 /// The interval at which the times of running tests are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -190,7 +190,8 @@ impl Report {
     }
 
     fn times(&self) -> String {
-        self.times.iter().map(|(test, time)| format!("{time:.3} {test}\n")).collect()
+        let lines: Vec<_> = self.times.iter().map(|(test, time)| format!("{time:.3} {test}")).collect();
+        lines.join("\n")
     }
 }
 

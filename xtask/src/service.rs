@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The time in which a server must be ready.
-const START_TIME: Duration = Duration::from_secs(60);
+const START_TIME: Duration = Duration::from_mins(1);
 
 /// The path of the account in the server's URL.
 const ACCOUNT: &str = "devstoreaccount1";

@@ -132,13 +132,13 @@ pub(crate) enum Count {
     Closing,
     /// Lines of Rust's test runner.
     Rust,
-    /// A report in the format of JUnit, or a folder of such reports, relative to the repository.
+    /// A report in the format of `JUnit`, or a folder of such reports, relative to the repository.
     Junit(&'static str),
     /// Verbose output of `go test`.
     Go,
 }
 
-/// The report that a step writes in the format of JUnit.
+/// The report that a step writes in the format of `JUnit`.
 pub(crate) const JUNIT: Count = Count::Junit("{results}/{name}.xml");
 
 impl Step {

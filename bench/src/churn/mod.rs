@@ -37,7 +37,7 @@ use std::time::Duration;
 pub(crate) const CACHE_MIB: u64 = 256;
 pub(crate) const QUIET_SECONDS: u64 = 10;
 const CONNECTIONS: usize = 16;
-const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+const WRITING_TIME_MAX: Duration = Duration::from_hours(4);
 /// The warm-up executes at least one operation.
 const WARM_UP: Duration = Duration::from_millis(1);
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const TABLE: &str = "Curve";
-const LOAD_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+const LOAD_TIME_MAX: Duration = Duration::from_hours(24);
 
 /// The measurements after a load, in the order in which they run.
 const OPERATIONS: [(Workload, Reach); 5] = [

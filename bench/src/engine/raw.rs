@@ -242,7 +242,7 @@ fn page() -> Scan {
 }
 
 fn whole_table() -> Scan {
-    Scan::all(Instant::now() + Duration::from_secs(600))
+    Scan::all(Instant::now() + Duration::from_mins(10))
 }
 
 struct Ignore;

@@ -28,7 +28,7 @@ const IDLE_MILLISECONDS: u64 = 30_000;
 /// Maximum number of connections opened concurrently, so that the accept queue of the server's socket does not
 /// overflow.
 const OPENED_AT_A_TIME: usize = 64;
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
+const CONNECT_TIME_MAX: Duration = Duration::from_mins(1);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// With the pause that follows, a slow reader reads 80 KiB per second.
 const SLOW_READ_BYTES: usize = 4 * 1024;

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn odd_rates_do_not_drift() {
         let began = Instant::now();
-        let pace = Pace::new(3, began, began + Duration::from_secs(3600));
+        let pace = Pace::new(3, began, began + Duration::from_hours(1));
         let last = (0..3 * 3600).map(|_| pace.take(began)).last();
         assert_eq!(last, Some(Turn::At(began + Duration::from_nanos(3_599_666_666_666))));
         assert_eq!(pace.take(began), Turn::Over);

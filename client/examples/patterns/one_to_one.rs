@@ -50,7 +50,7 @@ pub(crate) async fn run() -> Result {
     assert_eq!(parts, [Part::Account(account), Part::Profile(profile)]);
 
     // Anyone with this signature can read only this entity, whatever the query.
-    let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600));
+    let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_hours(1));
     let signature = TableSas::new(Permissions::READ, expiry);
     let signature = signature.from_entity("ada", "account").to_entity("ada", "account");
     let guest = pattern.guest(&users, &signature)?;

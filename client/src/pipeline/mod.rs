@@ -39,7 +39,7 @@ use wire::signing::Scheme;
 /// The scope for which bearer tokens are requested.
 const TOKEN_SCOPE: &str = "https://storage.azure.com/.default";
 /// The minimum remaining validity of a cached token. A token that expires sooner is replaced.
-const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
+const TOKEN_TIME_MIN: Duration = Duration::from_mins(5);
 
 /// The endpoint of a replicated account from which entities are read. Writes always go to the primary.
 ///

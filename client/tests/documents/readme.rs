@@ -41,7 +41,7 @@ async fn the_package_for_tests() -> Outcome {
 
     let server = rowhouse_testing::TestServer::start().await?;
     let connection_string = server.connection_string(); // for any client library
-    server.clock().advance(Duration::from_secs(86_400)); // moves Timestamps and expiry to tomorrow
+    server.clock().advance(Duration::from_hours(24)); // moves Timestamps and expiry to tomorrow
     println!("{:?}", server.costs()); // requests, and entities examined, returned and written
     assert!(!connection_string.is_empty());
     Ok(())

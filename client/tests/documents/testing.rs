@@ -8,7 +8,7 @@ async fn the_program_reads_no_entities() -> Result<(), Error> {
     let server = TestServer::start().await?;
     let _connection_string = server.connection_string(); // for any client library
 
-    server.clock().advance(Duration::from_secs(86_400)); // moves Timestamps and the expiry of signatures to tomorrow
+    server.clock().advance(Duration::from_hours(24)); // moves Timestamps and the expiry of signatures to tomorrow
 
     let before = server.costs();
     // … the program under test …
@@ -22,7 +22,7 @@ async fn the_program_reads_no_entities() -> Result<(), Error> {
 async fn the_installed_program() -> Result<(), Error> {
     let server = TestServer::program().argument("--seed").argument("fixtures").start().await?;
     let account = server.new_account()?; // an empty account for this test, with its own connection string
-    server.clock().advance(Duration::from_secs(86_400))?;
+    server.clock().advance(Duration::from_hours(24))?;
     let snapshot = server.snapshot()?;
     server.restore(&snapshot)?;
     drop(account);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn changes() -> Outcome {
-    let server = TestServer::builder().keep_log(Duration::from_secs(60)).start().await?;
+    let server = TestServer::builder().keep_log(Duration::from_mins(1)).start().await?;
     let customers = TableService::from_connection_string(&server.connection_string())?.table("customers");
     customers.create().await?;
     customers.insert(&ada()).await?;

@@ -58,7 +58,7 @@ async fn retries() -> Outcome {
     let connection_string = server.connection_string();
     {
         let service = TableService::builder_from_connection_string(&connection_string)?
-            .retry(RetryPolicy::exponential().attempts(8).budget(Duration::from_secs(60)))
+            .retry(RetryPolicy::exponential().attempts(8).budget(Duration::from_mins(1)))
             .timeout(Duration::from_secs(10))
             .build()?;
         let impatient = service.table("customers").with_retry(RetryPolicy::none()).with_timeout(Duration::from_secs(2));
@@ -85,7 +85,7 @@ async fn signatures() -> Outcome {
     let (_server, service) = with_customers().await;
     let customers = service.table("customers");
     {
-        let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600));
+        let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_hours(1));
         let sas = TableSas::new(Permissions::READ, expiry).from_partition("Turin").to_partition("Turin");
         let text = customers.sas(&sas)?; // for a URL, or for another program
 
@@ -98,7 +98,7 @@ async fn signatures() -> Outcome {
     {
         let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
         readers.permissions = Some(Permissions::READ);
-        readers.expiry = Some(DateTime::from_system_time(SystemTime::now() + Duration::from_secs(86_400)));
+        readers.expiry = Some(DateTime::from_system_time(SystemTime::now() + Duration::from_hours(24)));
         let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies, or a duplicate id")?;
         customers.set_policies(&policies).await?;
         let text = customers.sas(&TableSas::with_policy("readers"))?;
@@ -183,7 +183,7 @@ mod tests {
         customers.insert(&ada()).await?;
         customers.insert(&Customer { city: "Berlin".into(), ..ada() }).await?;
 
-        server.clock().advance(Duration::from_secs(86_400));
+        server.clock().advance(Duration::from_hours(24));
         let before = server.costs();
         let found = customers.query::<Customer>().partition("Turin").collect().await?;
         let costs = server.costs() - before;

@@ -9,7 +9,7 @@ use rowhouse_client::{
 use rowhouse_testing::{Fault, TestServer};
 use std::time::Duration;
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 async fn server() -> (TestServer, TableService) {
     let server = TestServer::builder().keep_log(HOUR).start().await.unwrap();

@@ -6,7 +6,7 @@ use rowhouse_client::{
 use std::time::{Duration, SystemTime};
 
 fn in_an_hour() -> DateTime {
-    DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600))
+    DateTime::from_system_time(SystemTime::now() + Duration::from_hours(1))
 }
 
 fn guest(service: &TableService, table: &Table, sas: &str) -> Table {
@@ -29,7 +29,7 @@ async fn a_signature_allows_what_it_says() {
     let error = reader.insert(&customer("Turin", "06", 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     assert!(!format!("{error} {error:?}").contains("sig="));
-    let past = DateTime::from_system_time(SystemTime::now() - Duration::from_secs(3600));
+    let past = DateTime::from_system_time(SystemTime::now() - Duration::from_hours(1));
     let expired = table.sas(&TableSas::new(Permissions::READ, past)).unwrap();
     let error = guest(&account.service, &table, &expired).get::<Customer>("Turin", "05").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const SECOND: i64 = 10_000_000;
-const BOUNDS: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 40 };
+const BOUNDS: KeepChanges = KeepChanges { age: Duration::from_hours(1), bytes: 1 << 40 };
 
 fn open(folder: &Path, kept_log: KeptLog, clock: &ManualClock) -> (Embedded, Option<Arc<dyn ChangeLog>>) {
     let engine =

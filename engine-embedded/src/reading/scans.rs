@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    const LONG: Duration = Duration::from_secs(3600);
+    const LONG: Duration = Duration::from_hours(1);
 
     #[tokio::test]
     async fn a_scan_that_begins_waits_for_no_more_of_those_that_continue_than_there_are_places() {

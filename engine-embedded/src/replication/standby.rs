@@ -301,7 +301,7 @@ mod tests {
     async fn a_failed_write_does_not_come_back_in_a_later_epoch() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+        let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 });
         let options = EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() };
         let first = Embedded::open(&path("first"), &options, ManualClock::at(START_TICKS)).unwrap();
         let replication = first.replication().unwrap();

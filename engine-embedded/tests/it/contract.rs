@@ -24,7 +24,7 @@ type Log = Arc<dyn ChangeLog>;
 
 fn open_with_log(clock: ManualClock) -> Option<(Embedded, Log, TempDir)> {
     let folder = tempfile::tempdir().ok()?;
-    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 });
     let options = EmbeddedOptions { kept_log, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, clock).unwrap();
     let log = engine.change_log()?;

@@ -16,7 +16,7 @@ const NEW_MARKER: &str = "rowhouse.format.new";
 const CHILD_FOLDER: &str = "ROWHOUSE_TEST_CHILD_FOLDER";
 
 /// An interval after which nothing is synced while a test runs.
-const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+const NEVER: Duration = Duration::from_hours(24);
 
 fn open(folder: &Path) -> Result<Embedded, OpenError> {
     Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS))

@@ -144,7 +144,7 @@ async fn folders_of_the_former_program_are_migrated_with_everything_as_it_was() 
         // The purge continues after the migration, until nothing is left.
         let began = Instant::now();
         while engine.figures().purge_backlog != Some(0) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{name}: the purge does not end");
+            assert!(began.elapsed() < Duration::from_mins(1), "{name}: the purge does not end");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         engine.close().await.unwrap();

@@ -21,7 +21,7 @@ const STEPS: &str = "ROWHOUSE_REPLICATION_STEPS";
 const YEAR_2027: i64 = 134_432_352_000_000_000;
 
 fn options() -> EmbeddedOptions {
-    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 });
+    let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 });
     EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() }
 }
 

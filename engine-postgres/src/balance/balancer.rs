@@ -37,7 +37,7 @@ use tokio_postgres::{Client, Error};
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The number of successive observations that must ask for a step.
 const OBSERVATIONS: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(3600);
+const PAUSE: Duration = Duration::from_hours(1);
 const READ_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum number of times that a function is called if it ends in deadlocks.
 const ATTEMPTS: u32 = 10;

@@ -41,7 +41,7 @@ const POLL_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum time in which nodes are marked.
 const MARK_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum time for which a change may wait until its node is known to have the partition.
-const UNKNOWN_MAX: Duration = Duration::from_secs(60);
+const UNKNOWN_MAX: Duration = Duration::from_mins(1);
 /// The time after which it is logged that transactions wait for those of other nodes.
 const STALL: Duration = Duration::from_secs(10);
 /// The interval at which it is measured how much has not been decoded yet.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-const CHECK_INTERVAL: Duration = Duration::from_secs(300);
+const CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Returns a row if there is a change log.
 const LOG_TABLE: &str = "SELECT 1 FROM pg_class WHERE oid = to_regclass('rowhouse_change_log')";

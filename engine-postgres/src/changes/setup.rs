@@ -22,7 +22,7 @@ use tokio_postgres::error::SqlState;
 /// The first version of PostgreSQL whose output plugin sends binary values and messages of sessions.
 const VERSION_MIN: i32 = 140_000;
 /// The maximum time to wait for the transactions that were running when a log began.
-const SLOT_TIME_MAX: Duration = Duration::from_secs(60);
+const SLOT_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Acquires a lock whose number must not be used for anything else.
 pub(crate) const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse change log', 0))";

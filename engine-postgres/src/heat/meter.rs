@@ -198,7 +198,7 @@ mod tests {
         let [(partition, cost)] = &measured.hottest[..] else { panic!("{:?}", measured.hottest) };
         assert_eq!(partition, b"partition");
         assert!((cost / total.cost() - 1.0).abs() < 1e-6, "{cost} {total:?}");
-        assert!(meter.measure(Duration::from_secs(3600)).hottest.len() == 1);
+        assert!(meter.measure(Duration::from_hours(1)).hottest.len() == 1);
         assert!(meter.measure(Duration::from_secs(5)).buckets.iter().all(|load| load.cost() < 1e-9));
     }
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 pub(crate) type Server = Postgres;
 pub(crate) type Log = Arc<dyn ChangeLog>;
 
-pub(crate) const DAY: KeepChanges = KeepChanges { age: Duration::from_secs(86_400), bytes: 1 << 30 };
+pub(crate) const DAY: KeepChanges = KeepChanges { age: Duration::from_hours(24), bytes: 1 << 30 };
 const READER: &str =
     "SELECT pid FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE datname = current_database()";
 

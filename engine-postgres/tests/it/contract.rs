@@ -31,7 +31,7 @@ fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres, Arc<dyn Chan
 }
 
 fn open_with_changes(url: String, distribute: bool, clock: ManualClock) -> (Postgres, Arc<dyn ChangeLog>, ()) {
-    let keep_changes = Some(KeepChanges { age: Duration::from_secs(86400), bytes: 1 << 30 });
+    let keep_changes = Some(KeepChanges { age: Duration::from_hours(24), bytes: 1 << 30 });
     let options = PostgresOptions { keep_changes, distribute, ..PostgresOptions::new(url, 8) };
     let open = Postgres::open(&options, clock);
     let engine = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap();

@@ -206,7 +206,7 @@ mod tests {
     use model::{EntityKey, Mutation, RecordBuilder, TableName, Transaction};
     use std::time::Duration;
 
-    const ALL: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
+    const ALL: KeepChanges = KeepChanges { age: Duration::from_hours(1), bytes: u64::MAX };
 
     fn table(account: &str, name: &str) -> TableKey {
         TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(name).unwrap() }

@@ -205,7 +205,7 @@ mod tests {
     fn the_deadline_is_checked_after_64_small_entities_or_64_kib() {
         for (bytes, examined) in [(1, 65), (1024, 33), (10_000, 8), (64 * 1024, 2)] {
             let (cancellation, record) = (Cancellation::default(), record(bytes));
-            let deadline = Instant::now() + Duration::from_secs(3600);
+            let deadline = Instant::now() + Duration::from_hours(1);
             let scan = Scan { limit: 1000, ..Scan::all(deadline) };
             let mut page = PageBuilder::new(scan, Expiry::NEVER, Counting, vec![cancellation.clone()]);
             let key = EntityKey::new("p", "r").unwrap().encode();

@@ -18,7 +18,7 @@ fn open(clock: ManualClock) -> Option<(Memory, ())> {
 type Log = Arc<dyn ChangeLog>;
 
 fn open_with_log(clock: ManualClock) -> Option<(Memory, Log, ())> {
-    let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
+    let keep = KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 };
     let engine = Memory::new(clock).keep_changes(keep);
     let log = engine.change_log()?;
     Some((engine, log, ()))

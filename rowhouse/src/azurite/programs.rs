@@ -29,7 +29,7 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 /// output are ignored. The code has no spaces, because a space would end the option.
 const STOP_WITH_STDIN_OPTION: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
     process.stdin.on('end',()=>process.emit('SIGTERM')||process.exit()).resume()";
-const START_TIME_MAX: Duration = Duration::from_secs(120);
+const START_TIME_MAX: Duration = Duration::from_mins(2);
 /// The timeout for the programs to stop; then they are killed.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 

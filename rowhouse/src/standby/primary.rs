@@ -20,7 +20,7 @@ use tracing::{info, warn};
 /// The time after which a standby that asks for nothing counts as disconnected.
 const CONNECTED: Duration = Duration::from_secs(10);
 /// The time after which a base copy that is not continued is given up. Until then, the files that it needs are kept.
-const COPY_IDLE_MAX: Duration = Duration::from_secs(120);
+const COPY_IDLE_MAX: Duration = Duration::from_mins(2);
 
 pub(crate) struct PrimaryService {
     replication: Replication,

@@ -72,7 +72,7 @@ mod tests {
     use std::convert::Infallible;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    const HEAD_TIME: Duration = Duration::from_secs(60);
+    const HEAD_TIME: Duration = Duration::from_mins(1);
     const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
     async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {

@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-const IDLE_TIME: Duration = Duration::from_secs(120);
+const IDLE_TIME: Duration = Duration::from_mins(2);
 /// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);

@@ -437,7 +437,7 @@ mod tests {
         let busy = open(&registry).await;
         let request = busy.begin_request(clock::instant()).unwrap();
         let (_next, ()) = tokio::join!(open(&registry), async {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             assert!(!is_closed(&busy));
             drop(request);
         });

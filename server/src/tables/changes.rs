@@ -222,7 +222,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn log_of_other_tables_counts_for_throttling() {
-        let keep = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
+        let keep = KeepChanges { age: Duration::from_hours(1), bytes: u64::MAX };
         let (engine, account) = (Memory::new(SystemClock).keep_changes(keep), AccountName::new("orchard").unwrap());
         for number in 0..300 {
             let name = TableName::new(&format!("table{number}")).unwrap();

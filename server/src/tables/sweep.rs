@@ -170,7 +170,7 @@ mod tests {
 
     async fn stored(engine: &dyn Engine) -> (u64, u64) {
         let count = async |visible| {
-            let scan = Scan { visible, ..Scan::all(clock::instant() + Duration::from_secs(60)) };
+            let scan = Scan { visible, ..Scan::all(clock::instant() + Duration::from_mins(1)) };
             engine.scan(&table(), scan, Counter(0)).await.unwrap().0.0
         };
         (count(Visibility::Live).await, count(Visibility::Expired).await)

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn times_are_written_and_read() {
         let july = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_940_630_400_123_456_700);
-        let early = SystemTime::UNIX_EPOCH - Duration::from_secs(3600);
+        let early = SystemTime::UNIX_EPOCH - Duration::from_hours(1);
         for (time, text) in [(july, "2031-07-01T00:00:00.1234567Z"), (early, "1969-12-31T23:00:00.0000000Z")] {
             assert_eq!(to_text(time).as_deref(), Some(text));
             assert_eq!(from_text(text), Some(time));

@@ -4,7 +4,7 @@ use test_support::{ACCOUNT, KEY};
 use wire::sas::Fields;
 use wire::signing::AccountKey;
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 fn tree(row: &str) -> Value {
     json!({ "PartitionKey": "north", "RowKey": row })
@@ -103,7 +103,7 @@ fn a_clock_runs_on_or_stands_still_as_before() {
     let clock = rowhouse_testing::TestClock::new();
     clock.advance(HOUR);
     let first = clock.now();
-    assert!(first >= SystemTime::now() + HOUR - Duration::from_secs(60));
+    assert!(first >= SystemTime::now() + HOUR - Duration::from_mins(1));
     while clock.now() == first {}
     clock.set(july(3));
     clock.advance(HOUR);

@@ -122,7 +122,7 @@ impl Place {
     }
 
     fn start(&mut self) {
-        let keep = KeepChanges { age: Duration::from_secs(3600), bytes: 1 << 30 };
+        let keep = KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 };
         let (kept_log, durability) = (KeptLog::Within(keep), self.durability);
         let options = EmbeddedOptions { kept_log, durability, ..EmbeddedOptions::default() };
         let engine = Embedded::open(&self.data(), &options, SystemClock).unwrap();
@@ -370,7 +370,7 @@ fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() 
     std::fs::remove_dir_all(place.data()).unwrap();
     std::fs::create_dir(place.data()).unwrap();
     // Keeps only the last transaction.
-    let engine = Memory::new(SystemClock).keep_changes(KeepChanges { age: Duration::from_secs(3600), bytes: 1 });
+    let engine = Memory::new(SystemClock).keep_changes(KeepChanges { age: Duration::from_hours(1), bytes: 1 });
     let guard = place.runtime.enter();
     place.control = Some(ControlSocket::start(&place.data(), engine.snapshots(), engine.dated_change_log()).unwrap());
     drop(guard);

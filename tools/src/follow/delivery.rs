@@ -15,7 +15,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The time that the reader of standard output has to read a delivery in progress after a stop signal.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 /// The maximum pause that a webhook can request.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 #[derive(Debug)]
 pub(super) struct Delivery {
@@ -137,7 +137,7 @@ mod tests {
     /// Delivers seven changes to a command, and returns the result and the recorded positions.
     #[cfg(unix)]
     async fn deliver(line: String, is_stopped: bool) -> (anyhow::Result<Delivered>, Vec<u64>) {
-        let target = Target::Command { line, time_max: Duration::from_secs(60) };
+        let target = Target::Command { line, time_max: Duration::from_mins(1) };
         let (_stopping, stopped) = watch::channel(is_stopped);
         let delivery = Delivery { target, attempts_max: 1, dead_letters: None, stopped };
         let change = |number: u64| JsonChange { position: ChangePosition::start_of(number), json: number.to_string() };

@@ -165,7 +165,7 @@ mod tests {
     use client::ChangePosition;
 
     #[cfg(unix)]
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     fn change(json: &str) -> JsonChange {
         JsonChange { position: ChangePosition::start_of(1), json: json.to_owned() }

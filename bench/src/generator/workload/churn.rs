@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::uri::write_entity_address;
 
-const CREATION_TIME_MAX: Duration = Duration::from_secs(120);
+const CREATION_TIME_MAX: Duration = Duration::from_mins(2);
 const CREATION_PAUSE: Duration = Duration::from_millis(10);
 /// A prime that is greater than any number of entities. Its multiples, modulo the number of entities, visit each entity
 /// once.

@@ -33,7 +33,7 @@ const DELETION_ENTITIES: u64 = 50_000;
 /// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
 const FILL_ATTEMPTS: u32 = 3;
 /// The timeout after which a request counts as an error and its connection is closed.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(120);
+const REQUEST_TIME_MAX: Duration = Duration::from_mins(2);
 const SHOWN_BYTES_MAX: usize = 400;
 const NUMBER_BYTES_MAX: usize = 20;
 

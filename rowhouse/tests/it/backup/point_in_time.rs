@@ -12,7 +12,7 @@ use test_support::command::{endpoint, interrupt_and_wait};
 use test_support::content::{create_table, exact_snapshot, fill, fill_with_everything, put, snapshot};
 
 const ROUNDS: u64 = 10;
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn serve(place: &Place) -> Server {
     PROGRAM.start(&["--data", &place.data, "--keep-log", "1h"])

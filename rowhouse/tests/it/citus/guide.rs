@@ -25,7 +25,7 @@ const TABLE: &str = "Written";
 const WRITERS: usize = 8;
 const ROWS: u64 = 40;
 /// The time in which the servers move a shard to a new worker. A busy machine needs several steps of ten seconds.
-const MOVE_TIME_MAX: Duration = Duration::from_secs(240);
+const MOVE_TIME_MAX: Duration = Duration::from_mins(4);
 
 fn blocks<const N: usize>(heading: &str) -> [String; N] {
     printed_commands::blocks("from-one-machine-to-a-cluster.md", heading, "sh")

@@ -27,7 +27,7 @@ const LOSSES_PER_RUN: usize = 24;
 const FULL_SEGMENTS_PER_RUN: usize = 3;
 /// The time within which everything is flushed and merged and the log is retired, once the disk works again. After a
 /// failed flush or merge, the engine waits for thirty seconds before it tries again.
-const QUIET_TIME_MAX: Duration = Duration::from_secs(180);
+const QUIET_TIME_MAX: Duration = Duration::from_mins(3);
 /// The number of the first writer to a server that was started after a kill.
 const LATE_WRITERS: u64 = 100;
 

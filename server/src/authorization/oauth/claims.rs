@@ -152,7 +152,7 @@ mod tests {
     fn rules() -> ClaimRules {
         ClaimRules {
             audiences: Audiences::new(&[]),
-            leeway: Duration::from_secs(300),
+            leeway: Duration::from_mins(5),
             lifetime_max: None,
             directories: Vec::new(),
             clients: Vec::new(),
@@ -204,7 +204,7 @@ mod tests {
         ] {
             assert_eq!(check(&rules(), change.clone()).err(), expected, "{change}");
         }
-        let short = ClaimRules { lifetime_max: Some(Duration::from_secs(3600)), ..rules() };
+        let short = ClaimRules { lifetime_max: Some(Duration::from_hours(1)), ..rules() };
         assert_eq!(check(&short, json!({})).err(), Some(TokenError::LivesTooLong));
         assert_eq!(check(&short, json!({ "exp": NOW + 3600 })).err(), None);
         assert_eq!(

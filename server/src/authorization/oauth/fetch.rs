@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(to(""), None);
         let age =
             |value: &'static str| max_age(&HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static(value))]));
-        assert_eq!(age("public, max-age=600, must-revalidate"), Some(Duration::from_secs(600)));
+        assert_eq!(age("public, max-age=600, must-revalidate"), Some(Duration::from_mins(10)));
         assert_eq!(age("no-store"), None);
         assert_eq!(age("max-age=soon"), None);
     }

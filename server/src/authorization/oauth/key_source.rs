@@ -24,18 +24,18 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 /// The minimum interval between fetches caused by requests with an unknown key (09 §6).
-const DEMAND_INTERVAL_MIN: Duration = Duration::from_secs(60);
+const DEMAND_INTERVAL_MIN: Duration = Duration::from_mins(1);
 /// The maximum age of keys that cannot be refreshed (09 §6).
-const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+const STALE_TIME_MAX: Duration = Duration::from_hours(24);
 /// The interval between refreshes if the issuer specifies none, and the bounds of an interval that it specifies (09
 /// §6).
-const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
-const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
-const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
+const REFRESH_TIME_DEFAULT: Duration = Duration::from_hours(1);
+const REFRESH_TIME_MIN: Duration = Duration::from_mins(5);
+const REFRESH_TIME_MAX: Duration = Duration::from_hours(24);
+const FILE_REFRESH_TIME: Duration = Duration::from_mins(1);
 /// The pause before the first retry after a failure. It doubles with each retry, up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
-const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
+const RETRY_TIME_MAX: Duration = Duration::from_mins(1);
 /// The maximum size of a key file, in bytes: 1 MiB, as for fetched documents.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 

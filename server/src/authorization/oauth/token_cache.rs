@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The maximum time until a token is checked again (09 §6).
-const CACHE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+const CACHE_TIME_MAX: Duration = Duration::from_mins(5);
 const TOKENS_MAX: usize = 10_000;
 
 #[derive(Debug, Clone)]

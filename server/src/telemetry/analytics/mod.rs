@@ -35,7 +35,7 @@ use writer::WriteError;
 /// The delay after a full minute, or after a test moved the clock, before metrics are written. It ensures that they
 /// include the requests of the last moment.
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub(crate) struct Analytics {

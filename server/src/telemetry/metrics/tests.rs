@@ -312,9 +312,9 @@ fn tables_come_with_a_success_and_go_with_their_deletion_or_with_age() {
     count("trees", OperationKind::QueryEntity, failed(ErrorCode::TableNotFound));
     assert_eq!(lines(&metrics, "orchard"), ["orchard 7"], "deleted by another server");
     count("trees", OperationKind::InsertEntity, DONE);
-    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_secs(23 * 3600));
+    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_hours(23));
     assert_eq!(lines(&metrics, "orchard/"), ["orchard/trees 1"]);
-    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_secs(25 * 3600));
+    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_hours(25));
     assert_eq!(lines(&metrics, "orchard"), ["orchard 8"]);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use test_support::{Client, Random, Response, transact};
 
 const MINUTE: &str = "20310314T0815";
-const ALL: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
+const ALL: KeepChanges = KeepChanges { age: Duration::from_hours(1), bytes: u64::MAX };
 
 fn server() -> Server {
     Server::with_changes(ALL, |settings| settings.extensions = true)
@@ -211,7 +211,7 @@ fn every_page_size_gives_every_change_once_and_in_order() {
 fn a_position_that_was_dropped_is_an_error() {
     let server = Server::with_changes(KeepChanges { age: Duration::from_secs(90), ..ALL }, |_| {});
     server.create(&["cars", "boats"]);
-    server.clock.advance(Duration::from_secs(60));
+    server.clock.advance(Duration::from_mins(1));
     insert(&server, "cars", "p", "a");
     let expired = |path: &str| get(path).answers(410, "PositionExpired");
     let of_minute = |path: &str, expected: &[&str]| {
@@ -225,7 +225,7 @@ fn a_position_that_was_dropped_is_an_error() {
     of_minute("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0815'", &[&at(1), &at(2), &at(3)]);
     let first = get("/$Changes()?$top=1").send(&mut server.client());
     let continued = next("/$Changes()?$top=1", &first).unwrap();
-    server.clock.advance(Duration::from_secs(60));
+    server.clock.advance(Duration::from_mins(1));
     insert(&server, "cars", "p", "b");
     check(
         &server,
@@ -253,7 +253,7 @@ fn a_position_that_was_dropped_is_an_error() {
     let both = "PartitionKey%20ge%20'20310314T0817'%20and%20RowKey%20gt%20'00000000000000000001-000'";
     of_minute(&format!("/$Changes()?$filter={both}"), &[&at(4)]);
     // A reader that has read everything continues after any time.
-    server.clock.advance(Duration::from_secs(600));
+    server.clock.advance(Duration::from_mins(10));
     of_minute("/$Changes()?$filter=RowKey%20gt%20'00000000000000000004-000'", &[]);
 }
 

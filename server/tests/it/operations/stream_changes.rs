@@ -10,7 +10,7 @@ use std::time::Duration;
 use test_support::{Account, eventually};
 
 const DATE: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
-const KEEP: KeepChanges = KeepChanges { age: Duration::from_secs(3600), bytes: u64::MAX };
+const KEEP: KeepChanges = KeepChanges { age: Duration::from_hours(1), bytes: u64::MAX };
 
 fn server() -> Server {
     let server = Server::with_changes(KEEP, |settings| settings.change_streams_max = 4);
@@ -38,7 +38,7 @@ impl Events {
     fn open(server: &Server, path: &str, headers: &[(&str, &str)]) -> Self {
         let headers = [&[("Accept", "text/event-stream"), ("x-ms-date", DATE)], headers].concat();
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         let mut head = Account::development().head("GET", path, &headers);
         if path.contains("sig=") {
             head =
@@ -180,7 +180,7 @@ fn a_stream_ends_at_the_upper_bound_of_its_filter() {
     let minute = "/$Changes()?$filter=PartitionKey%20eq%20'20310314T0815'%20and%20Operation%20eq%20'Put'";
     let mut events = Events::begin(&server, minute, &[]);
     assert_eq!(events.event(), event(3, "Put cars a"));
-    server.clock.advance(Duration::from_secs(60));
+    server.clock.advance(Duration::from_mins(1));
     insert(&server, "cars", "b");
     assert_eq!(events.next().unwrap(), ": heartbeat\nid: 00000000000000000004-000");
     assert_eq!(events.next(), None);

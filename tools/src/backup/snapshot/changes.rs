@@ -25,7 +25,7 @@ const TRANSACTIONS_BYTES: usize = 256 * 1024;
 /// A frame may exceed `TRANSACTIONS_BYTES` by one transaction.
 const FRAME_BYTES_MAX: usize = TRANSACTIONS_BYTES + TRANSACTION_BYTES_MAX + 8;
 /// The maximum time until a transaction that a snapshot contains is on disk.
-const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+const SYNC_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The change log of a data folder, as a server offers it to commands.
 #[derive(Clone)]

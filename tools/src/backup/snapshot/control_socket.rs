@@ -45,7 +45,7 @@ const REFUSALS_MAX: usize = 16;
 /// The size of each write, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// The interval at which a thread that waits for a client checks whether it must stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 

@@ -21,10 +21,10 @@ use uuid::Uuid;
 
 const FOLDER: &str = "locks";
 /// A lock of a process that has crashed counts for this long.
-const LEASE_TIME: Duration = Duration::from_secs(5 * 60);
+const LEASE_TIME: Duration = Duration::from_mins(5);
 const CONFIRMED_TIME: Duration = Duration::from_secs(4 * 60 + 30);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(60);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Before the next attempt, a process waits for a random time between this and the double.
 const ATTEMPT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_time_since_a_write_includes_suspension_and_ignores_a_clock_that_was_set_back() {
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let suspended = Moment { monotonic: Instant::now(), clock: SystemTime::now() - hour };
         assert!(suspended.elapsed() >= hour);
         let set_back = Moment { monotonic: Instant::now(), clock: SystemTime::now() + hour };

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const LOCK: &str = "rowhouse.lock";
-const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The threads mostly wait for the disk.
 const WRITERS: usize = 4;
