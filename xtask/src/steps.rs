@@ -201,7 +201,8 @@ fn lints() -> Vec<Step> {
             .lock(CARGO)
             .on_one_processor()
             .count(Count::Rust)
-            .run("cargo test --quiet --locked --workspace --doc"),
+            // With --doc, Cargo ignores that a crate has `doctest = false`: the client tests the examples of its macro.
+            .run("cargo test --quiet --locked --workspace --exclude rowhouse-client-derive --doc"),
     ]
 }
 
