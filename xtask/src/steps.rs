@@ -295,17 +295,23 @@ fn recordings() -> Vec<Step> {
     ]
 }
 
-const NODE_TESTS: &str = "node --test --test-reporter=spec --test-reporter-destination=stdout --test-reporter=junit \
-                          --test-reporter-destination={results}/{name}.xml";
-const NODE_TESTS_IN_PAIRS: &str = "node --test --test-concurrency=2 --test-reporter=spec \
-                                   --test-reporter-destination=stdout --test-reporter=junit \
-                                   --test-reporter-destination={results}/{name}.xml";
-const EXPLORER_CASES: &str = "node --test --test-concurrency=2 --test-reporter=spec \
-                              --test-reporter-destination=stdout --test-reporter=junit \
-                              --test-reporter-destination={results}/{name}.xml cases/*.test.js";
-const NODE_UNIT_TESTS: &str = "node --test --test-concurrency=2 --test-reporter=spec \
-                               --test-reporter-destination=stdout --test-reporter=junit \
-                               --test-reporter-destination={results}/{name}.xml unit/*.test.js";
+/// The command line of Node.js's test runner, with options and files.
+macro_rules! node_tests {
+    ($options:literal, $files:literal) => {
+        concat!(
+            "node --test",
+            $options,
+            " --test-reporter=spec --test-reporter-destination=stdout",
+            " --test-reporter=junit --test-reporter-destination={results}/{name}.xml",
+            $files
+        )
+    };
+}
+
+const NODE_TESTS: &str = node_tests!("", "");
+const NODE_TESTS_IN_PAIRS: &str = node_tests!(" --test-concurrency=2", "");
+const EXPLORER_CASES: &str = node_tests!(" --test-concurrency=2", " cases/*.test.js");
+const NODE_UNIT_TESTS: &str = node_tests!(" --test-concurrency=2", " unit/*.test.js");
 
 fn node_suite(name: &'static str, title: &'static str, folder: &'static str) -> Step {
     Step::new(name, title).needs(&[NODE, NPM]).install(Install::Npm(folder)).on_one_processor().count(JUNIT)
