@@ -1,12 +1,13 @@
 """Golden exchanges: for each operation, format and version class, one request and its response, stored in `../golden`.
 
-A file contains the bytes of a request and, after a separator line, the bytes of the response. Names in braces replace
-values that differ between runs, including the signature and the date of the request. Header names of a response are in
-lower case and sorted, and the headers that frame a body are omitted, because the framing belongs to the transport.
+`../golden/README.md` describes the files. Names in braces replace values that differ between runs, including the
+signature and the date of the request. Header names of a response are in lower case and sorted, and the headers that
+frame a body are omitted, because the framing belongs to the transport.
 
 GOLDEN=write writes the endpoint's responses into the files. Check every changed line against the specification.
 """
 
+import collections
 import http.client
 import io
 import os
@@ -21,7 +22,6 @@ from wire import now_text
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "golden"
 ANSWER = b"\n=== answer ===\n"
-CASES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.http"))
 FRAMING = {"content-length", "transfer-encoding", "connection", "keep-alive"}
 
 # An entity with a property of every type, and one with few.
@@ -51,6 +51,44 @@ VARIABLE = [
     (rb"(batchresponse|changesetresponse)_[0-9a-f-]{36}", rb"\1_{guid}"),
     (rb"<LastSyncTime>[^<]+<", b"<LastSyncTime>{date}<"),
 ]
+
+
+def version_line(version):
+    return b"x-ms-version: " + version.encode("ascii") + b"\r\n"
+
+
+def stored_exchanges():
+    """Returns the exchanges, each as its operation, its name with `*` for the version, and the version, by case."""
+    exchanges = {}
+    for path in sorted(FOLDER.glob("*.http")):
+        parts = re.split(rb"(?m)^=== (\S+): (.+) ===\n", path.read_bytes())[1:]
+        for name, versions, text in zip(parts[::3], parts[1::3], parts[2::3]):
+            name = name.decode("ascii")
+            for version in versions.decode("ascii").split(" "):
+                case = f"{path.stem}/{name.replace('*', version)}"
+                assert case not in exchanges, f"{case} is there twice"
+                exchanges[case] = path.stem, name, version, text[:-1].replace(version_line("{version}"), version_line(version))
+    return exchanges
+
+
+EXCHANGES = stored_exchanges()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def written():
+    """With GOLDEN=write, writes all exchanges at the end. Versions with the same exchange share an entry of a file."""
+    yield
+    if os.environ.get("GOLDEN") != "write":
+        return
+    entries = collections.defaultdict(list)
+    for operation, name, version, text in EXCHANGES.values():
+        entries[operation, name, text.replace(version_line(version), version_line("{version}"))].append(version)
+    files = collections.defaultdict(list)
+    for (operation, name, text), versions in entries.items():
+        files[operation].append((name, " ".join(sorted(versions)), text))
+    for operation, parts in files.items():
+        texts = [f"=== {name}: {versions} ===\n".encode("ascii") + text + b"\n" for name, versions, text in sorted(parts)]
+        (FOLDER / f"{operation}.http").write_bytes(b"".join(texts))
 
 
 @pytest.fixture
@@ -132,12 +170,12 @@ def answered(wire, places, data, method):
     return text
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EXCHANGES)
 def test_exchange(wire, places, account_state, case):
-    path = FOLDER / case
-    stored, separator, expected = path.read_bytes().partition(ANSWER)
+    *place, text = EXCHANGES[case]
+    stored, separator, expected = text.partition(ANSWER)
     assert separator or os.environ.get("GOLDEN") == "write", f"{case} has no answer"
-    if case.startswith("get_table_acl/") and not case.endswith(".none.http"):
+    if case.startswith("get_table_acl/") and not case.endswith(".none"):
         answer = wire.send("PUT", f"/{places['table']}?comp=acl", POLICIES)
         assert answer.status == 204, answer
     request = stored
@@ -148,7 +186,7 @@ def test_exchange(wire, places, account_state, case):
     method = request.split(b" ", 1)[0].decode("ascii")
     got = answered(wire, places, wire.talk(signed(wire, request)), method)
     if os.environ.get("GOLDEN") == "write":
-        path.write_bytes(stored + ANSWER + got)
+        EXCHANGES[case] = (*place, stored + ANSWER + got)
         return
     if b"\r\nx-ms-error-code:" not in got:
         # The service sends this header only with some errors.
@@ -174,4 +212,4 @@ def test_there_is_an_exchange_of_every_operation_format_and_class():
     wanted |= {f"batch/{name}.transaction" for name in FORMATS}
     wanted |= {f"{operation}/xml.{version}" for operation in XML_OPERATIONS for version in ("2012-02-12", "2014-02-14", "2019-02-02")}
     wanted |= {"get_service_stats/xml.2019-02-02", "preflight/2019-02-02.allowed"}
-    assert wanted - {case.removesuffix(".http") for case in CASES} == set()
+    assert wanted - set(EXCHANGES) == set()
