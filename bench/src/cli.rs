@@ -1,16 +1,11 @@
 //! The command line.
 
-use crate::child::ServerArgs;
-use crate::churn::ChurnArgs;
-use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
 use crate::curve::CurveArgs;
-use crate::engine::raw::RawArgs;
-use crate::generator::background::BackgroundLoad;
 use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::generator::workload::Workload;
 use crate::process::Node;
-use crate::size_args::{SizeArgs, connections, entities, thousands};
+use crate::size_args::{SizeArgs, connections};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -19,8 +14,7 @@ use std::path::PathBuf;
 /// Measure Table services and references to compare them with
 ///
 /// Figures from different machines are not comparable, so every figure has a reference that is measured on the same
-/// machine: a minimal HTTP server (`floor`) and the storage engine without a server (`raw`). `compare` runs all of
-/// them.
+/// machine: a minimal HTTP server (`floor`). `compare` measures both.
 #[derive(Debug, Parser)]
 #[command(name = "rowhouse-bench", version, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -42,25 +36,11 @@ pub(crate) enum Command {
     /// It accepts every request that `run` sends. It prints `listening on http://ADDR:PORT` and runs until it is
     /// stopped.
     Floor(FloorArgs),
-    /// Measure the embedded engine without HTTP
-    Raw(RawArgs),
-    /// Measure a Rowhouse server and its references in alternation, and print the ratios with their budgets
+    /// Measure a Rowhouse server and the floor in alternation, and print the ratios with their budgets
     ///
     /// Everything runs in child processes with temporary folders and free ports, and is removed afterwards. The figures
     /// are medians over the rounds.
     Compare(CompareArgs),
-    /// Measure the startup time of a Rowhouse server after a clean shutdown and after a kill, and the disk space of
-    /// repeatedly overwritten entities
-    Recovery(RecoveryArgs),
-    /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at increasing table sizes
-    ///
-    /// Only one temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it
-    /// is filled.
-    ///
-    /// For every size, the table is filled through the engine, once in many partitions and once in a single one, and
-    /// compared with a server that stores nothing. Reads are measured on a working set that fits into the cache, where
-    /// the cost may at most double, and on all entities.
-    Growth(GrowthArgs),
     /// Measure the load of a large table through a Rowhouse server, and the server at increasing sizes of the table
     ///
     /// The table is loaded in transactions of 100 entities. At each size, the command measures gets, pages, a filter
@@ -69,18 +49,6 @@ pub(crate) enum Command {
     /// and about 45 bytes in the backup, which is removed before the next load.
     #[command(after_long_help = CURVE_EXAMPLES)]
     Curve(CurveArgs),
-    /// Measure scans, memory and disk usage of a Rowhouse server after histories that leave old versions and tombstones
-    ///
-    /// In the histories, a table is overwritten and then entities are inserted and deleted in it, a partition is used
-    /// as a queue, and a table is deleted. Each history is measured immediately and after a quiet period, and one of
-    /// them also after a restart. Ratios refer to the same reads of the newly filled table. `compare` includes these
-    /// histories.
-    Churn(ChurnArgs),
-    /// Measure the client library: processor time of get and insert compared with a bare HTTP client, and a bulk load
-    ///
-    /// All figures refer to the client; the server is a child process with a temporary folder. For the bulk load, the
-    /// final memory is compared with the memory after a tenth of the load.
-    Client(ClientArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -91,9 +59,7 @@ Examples:
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000 --json
       a filter over a million entities, with the result as JSON
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload upsert --rate 5000 --seconds 180
-      steady writes: the longest latency shows pauses, and errors show operations that were never begun
-  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 1000 --idle 10000 --pid $!
-      a thousand busy connections beside ten thousand idle ones, with the memory before and after";
+      steady writes: the longest latency shows pauses, and errors show operations that were never begun";
 
 const CURVE_EXAMPLES: &str = "\
 Examples:
@@ -139,8 +105,11 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 16, value_parser = connections())]
     pub(crate) connections: usize,
 
-    #[command(flatten)]
-    pub(crate) pressure: PressureArgs,
+    /// Operations per second over all connections [default: each connection starts the next operation after the
+    /// previous response]. If no connection is free, the latency of an operation counts from the time at which it was
+    /// due, so pauses of the server are measured
+    #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
+    pub(crate) rate: Option<u64>,
 
     /// Process ID of the server on this machine, to report its processor time and memory. Repeat the option for several
     /// servers; the sums are reported
@@ -155,19 +124,6 @@ pub(crate) struct RunArgs {
     /// Allow a server on another machine
     #[arg(long)]
     pub(crate) allow_remote: bool,
-}
-
-/// Load in addition to the workload.
-#[derive(Debug, Args)]
-pub(crate) struct PressureArgs {
-    /// Operations per second over all connections [default: each connection starts the next operation after the
-    /// previous response]. If no connection is free, the latency of an operation counts from the time at which it was
-    /// due, so pauses of the server are measured
-    #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
-    pub(crate) rate: Option<u64>,
-
-    #[command(flatten)]
-    pub(crate) background: BackgroundLoad,
 }
 
 /// The reference server.
@@ -185,64 +141,6 @@ pub(crate) struct FloorArgs {
     /// is overwritten. The file must be on the file system to measure
     #[arg(long, value_name = "FILE")]
     pub(crate) durable: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RecoveryArgs {
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Number of entities on the server whose startup is measured
-    #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
-    pub(crate) entities: u64,
-
-    /// Number of startups of each kind
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
-    pub(crate) starts: u64,
-
-    /// Number of entities that are overwritten repeatedly
-    #[arg(long, default_value_t = 100_000, value_parser = entities())]
-    pub(crate) overwritten: u64,
-
-    /// Number of times that each of these entities is overwritten
-    #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
-    pub(crate) rounds: u64,
-}
-
-/// The sizes and durations of the measurements.
-#[derive(Debug, Args)]
-pub(crate) struct GrowthArgs {
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-
-    /// Numbers of entities in the table, in ascending order and separated by commas; multiples of 1,000
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = thousands,
-          default_values_t = [10_000, 100_000, 1_000_000, 10_000_000])]
-    pub(crate) sizes: Vec<u64>,
-
-    /// Largest table that is also measured as one partition
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
-    pub(crate) one_partition_max: u64,
-
-    /// Duration of each measurement, in seconds
-    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
-    pub(crate) seconds: u64,
-
-    /// Number of repetitions of each measurement; medians are reported
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
-    pub(crate) rounds: u64,
-
-    /// Number of concurrent connections
-    #[arg(long, default_value_t = 16, value_parser = connections())]
-    pub(crate) connections: usize,
-
-    /// Size of the server's cache, in MiB
-    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
-    pub(crate) cache_mib: u64,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[cfg(test)]
@@ -265,7 +163,7 @@ mod tests {
             "",
             "--entities 1000000 --per-partition 1000000",
             "--seconds 1 --connections 256 --json --pid 1",
-            "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
+            "--rate 5000",
             "--one-table --seconds 0.2",
             "--hot 3,17",
             "--database-pid 1 --pid 2 --pid 3 --endpoint http://127.0.0.1:2",
@@ -284,21 +182,5 @@ mod tests {
         ] {
             assert!(run(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn sizes_of_growth() {
-        let sizes = |list: &str| match Cli::try_parse_from(["rowhouse-bench", "growth", "--sizes", list]) {
-            Ok(Cli { command: Command::Growth(args) }) => Some(args.sizes),
-            _ => None,
-        };
-        assert_eq!(sizes("10000,3000000"), Some(vec![10_000, 3_000_000]));
-        for bad in ["", "0", "1500", "x", "10000,", "2000000000"] {
-            assert_eq!(sizes(bad), None, "{bad}");
-        }
-        assert!(matches!(
-            Cli::parse_from(["rowhouse-bench", "growth"]).command,
-            Command::Growth(args) if args.sizes == [10_000, 100_000, 1_000_000, 10_000_000]
-        ));
     }
 }

@@ -1,24 +1,19 @@
 //! `rowhouse-bench`: the load generator and its references.
 //!
 //! A figure is meaningful only in comparison with another figure from the same machine and the same minute. The
-//! generator (`run`), a minimal server (`floor`) and the engine without a server (`raw`) are therefore one program, and
-//! `compare` measures them and the server alternately.
+//! generator (`run`) and a minimal server (`floor`) are therefore one program, and `compare` measures the floor and the
+//! server alternately.
 //!
-//! This crate must not depend on how a server or an engine works internally.
+//! This crate must not depend on how a server works internally.
 
 mod child;
-mod churn;
 mod cli;
-mod client_library;
 mod compare;
 mod curve;
 mod dataset;
-mod engine;
 mod floor;
 mod generator;
-mod growth;
 mod process;
-mod recovery;
 mod report;
 mod run;
 mod size_args;
@@ -27,7 +22,6 @@ use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
-use engine::raw::{self, RawArgs};
 use generator::endpoint::Endpoint;
 use generator::request::DEVELOPMENT_KEY;
 use process::Process;
@@ -45,13 +39,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run_workload(&args),
         Command::Floor(args) => serve_floor(args),
-        Command::Raw(args) => measure_raw(&args),
         Command::Compare(args) => compare::run(&args),
-        Command::Recovery(args) => recovery::run(&args),
-        Command::Churn(args) => churn::run(&args),
-        Command::Growth(args) => growth::run(&args),
         Command::Curve(args) => curve::run(&args),
-        Command::Client(args) => client_library::run(&args),
     };
     match result {
         Ok(code) => code,
@@ -82,8 +71,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let measurement = Measurement {
         per_partition: args.size.per_partition,
         entity_size: args.size.entity_bytes,
-        rate: args.pressure.rate,
-        background: args.pressure.background,
+        rate: args.rate,
         hot: args.hot.clone(),
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
@@ -98,10 +86,6 @@ fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
     let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
     runtime()?.block_on(floor.serve(args.listen))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
-    print(&runtime()?.block_on(raw::measure(args))?, args.size.json)
 }
 
 /// The references use the same kind of runtime as the server.

@@ -78,37 +78,23 @@ impl Process {
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
 
-    /// Excludes threads named like the program, and threads whose name starts with `prefix`.
-    pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
-        Ok(self.other_threads(prefix)?.iter().filter_map(|(_, stat)| parse_cpu(stat)).sum())
-    }
-
-    /// Returns the number of bytes that the same threads have written to files so far. Linux also counts the bytes that
-    /// a process sends to the disk, but if the file system caches files in large folios, it counts up to a megabyte for
-    /// each small write.
+    /// Returns the number of bytes that the process has written to files so far. Excludes threads named like the
+    /// program, and threads whose name starts with `prefix`. Linux also counts the bytes that a process sends to the
+    /// disk, but if the file system caches files in large folios, it counts up to a megabyte for each small write.
     pub(crate) fn written_by_other_threads(self, prefix: &str) -> anyhow::Result<u64> {
-        let threads = self.other_threads(prefix)?;
-        let written = threads.iter().filter_map(|(thread, _)| self.read(&format!("task/{thread}/io")).ok());
-        let written = written.map(|text| {
-            parse_written(&text).with_context(|| format!("/proc/{}/task/TID/io has an unknown format", self.id))
-        });
-        written.sum()
-    }
-
-    /// Returns the IDs and the `stat` files.
-    fn other_threads(self, prefix: &str) -> anyhow::Result<Vec<(String, String)>> {
         let tasks = format!("/proc/{}/task", self.id);
-        let mut threads = Vec::new();
+        let mut written = 0;
         for entry in std::fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))? {
             let thread = entry?.file_name().to_string_lossy().into_owned();
             // A thread may exit at any time.
-            let Ok(stat) = self.read(&format!("task/{thread}/stat")) else { continue };
-            let is_main = thread == self.id.to_string();
-            if !is_main && thread_name(&stat).is_some_and(|name| !name.starts_with(prefix)) {
-                threads.push((thread, stat));
+            let files = ["comm", "io"].map(|file| self.read(&format!("task/{thread}/{file}")));
+            let [Ok(name), Ok(io)] = files else { continue };
+            if thread != self.id.to_string() && !name.starts_with(prefix) {
+                written += parse_written(&io)
+                    .with_context(|| format!("/proc/{}/task/TID/io has an unknown format", self.id))?;
             }
         }
-        Ok(threads)
+        Ok(written)
     }
 
     fn read(self, file: &str) -> anyhow::Result<String> {
@@ -125,11 +111,6 @@ fn parse_cpu(stat: &str) -> Option<Duration> {
     let user: u32 = fields.next()?.parse().ok()?;
     let system: u32 = fields.next()?.parse().ok()?;
     Some(TICK * user + TICK * system)
-}
-
-/// Parses the name of a thread from `/proc/PID/task/TID/stat`.
-fn thread_name(stat: &str) -> Option<&str> {
-    Some(stat.split_once('(')?.1.rsplit_once(')')?.0)
 }
 
 /// Parses `/proc/PID/task/TID/io`.
@@ -188,21 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn threads_by_name_and_written_bytes() {
-        assert_eq!(thread_name("4321 (odd ) name) S 1 4321"), Some("odd ) name"));
+    fn written_bytes() {
         let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
         assert_eq!(parse_written(io), Some(3988));
         assert_eq!(parse_written("write_bytes: 3988\n"), None);
-        // The time of the thread counts unless its name is excluded. A test runs on its own thread, which has the name
-        // of the test.
-        let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
-            let process = Process::current();
-            let mut number = 0u64;
-            while process.cpu_of_other_threads("no such name").unwrap() < TICK {
-                number = std::hint::black_box(number.wrapping_add(1));
-            }
-        });
-        own.unwrap().join().unwrap();
     }
 
     #[test]

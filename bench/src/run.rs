@@ -1,13 +1,12 @@
 //! `run`: measures a workload against a server.
 
 use crate::dataset::{Dataset, EntitySize, PER_PARTITION_DEFAULT, Usage};
-use crate::generator::background::{self, BackgroundConnections, BackgroundLoad, BackgroundReport};
 use crate::generator::endpoint::Endpoint;
 use crate::generator::load::Load;
 use crate::generator::request::Signer;
 use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
 use crate::process::{Node, Process};
-use crate::report::{self, Gauge, Report, mebibytes};
+use crate::report::{Gauge, Report};
 use anyhow::{Context, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -41,7 +40,6 @@ pub(crate) struct Measurement {
     /// The rate at which operations become due, per second over all connections. If it is `None`, each connection sends
     /// its next operation as soon as it has the response to the previous one.
     pub(crate) rate: Option<u64>,
-    pub(crate) background: BackgroundLoad,
     pub(crate) usage: Usage,
     /// The number of entities that are read. `None` means all.
     pub(crate) working_set: Option<u64>,
@@ -60,7 +58,6 @@ impl Measurement {
             connections,
             time,
             rate: None,
-            background: BackgroundLoad::default(),
             usage: workload.usage(),
             working_set: None,
             hot: Vec::new(),
@@ -75,34 +72,22 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
 /// Like [`measure`], but distributes the connections among servers that share a database with the given nodes.
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
     let target = targets.first().context("no server was given")?;
-    let Measurement { workload, connections, time, rate, background, .. } = *measurement;
+    let Measurement { workload, time, .. } = *measurement;
     let is_load = workload == Workload::Load;
-    background::allow_connections(connections + background.connections())?;
     if is_load {
         create_table(target, &plan(measurement, 0))?;
     } else {
         fill(target, measurement)?;
     }
     let plan = plan(measurement, 0);
-    let processes = targets.iter().filter_map(|target| target.process).collect::<Vec<_>>();
-    let resident = || anyhow::Ok(report::resident(&processes)?.map(|resident| mebibytes(resident.now)));
-    let before = resident()?;
-    let connections_in_background = (background != BackgroundLoad::default())
-        .then(|| BackgroundConnections::open(background, &plan.table, &signer(target)));
-    let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     // These workloads run only once, so they are measured from their beginning.
     let warm_up = (!is_load && workload != Workload::DeleteFilter).then(|| time / WARM_UP_SHARE);
     let report = measure_plan(targets, database, measurement, &plan, warm_up)?;
-    let background = connections_in_background.map(|connections_in_background| BackgroundReport {
-        resident_mib_before: before,
-        resident_mib_with: with,
-        ..connections_in_background.report()
-    });
-    Ok(Report { rate, background, ..report })
+    Ok(Report { rate: measurement.rate, ..report })
 }
 
 /// Like [`measure_all`], but on the table of the plan, which must exist and contain the entities that the workload
-/// needs. Without background load.
+/// needs.
 pub(crate) fn measure_plan(
     targets: &[Target],
     database: &[Node],

@@ -4,24 +4,23 @@
 //!
 //! 1. Each round measures the reference and the server of a line one after the other, so that a change in machine load
 //!    affects both. The results are medians over the rounds.
-//! 2. The servers and the engine run in separate processes, so their processor times are separate.
+//! 2. The servers run in separate processes, so their processor times are separate.
 
 pub(crate) mod args;
 mod line;
 
 use crate::child::{self, Server, serve, serve_floors};
-use crate::churn::{CACHE_MIB, Churn, QUIET_SECONDS};
 use crate::generator::workload::Workload;
 use crate::process::Process;
 use crate::report::budget::{Budget, median};
 use crate::report::row::{Row, Table};
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use args::CompareArgs;
 use line::{Line, Reference, lines};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -31,7 +30,6 @@ const START_MILLISECONDS_MAX: f64 = 100.0;
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
 
 struct Comparison {
-    program: PathBuf,
     binary: PathBuf,
     floor: Server,
     durable_floor: Server,
@@ -40,7 +38,6 @@ struct Comparison {
     entities: u64,
     time: Duration,
     rounds: u64,
-    quiet: Duration,
     // Dropped last, so that the folder is not removed while a server uses it.
     folder: TempDir,
 }
@@ -54,7 +51,6 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
             table.add(comparison.line(&line))?;
         }
     }
-    table.add(comparison.churn(args.only.as_deref()))?;
     table.finish()?;
     let is_complete = table.rows.iter().all(|row| row.note.is_none());
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -70,13 +66,11 @@ impl Comparison {
             durable_floor,
             server: serve(&binary, &folder.path().join("server"), &[])?,
             other: args.other.as_ref().map(|url| child::target(url, other_process)).transpose()?,
-            program: std::env::current_exe().context("locating this program")?,
             binary,
             folder,
             entities: if args.quick { 10_000 } else { args.entities },
             time: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
             rounds: if args.quick { 1 } else { args.rounds },
-            quiet: Duration::from_secs(if args.quick { 2 } else { QUIET_SECONDS }),
         })
     }
 
@@ -130,29 +124,6 @@ impl Comparison {
         rows.collect()
     }
 
-    fn churn(&self, only: Option<&str>) -> Vec<Row> {
-        let churn = Churn {
-            binary: self.binary.clone(),
-            folder: self.folder.path().join("churn"),
-            entities: self.entities,
-            time: self.time,
-            quiet: self.quiet,
-            cache_mib: CACHE_MIB,
-        };
-        let mut rows = Vec::new();
-        let measured = churn.measure(only, &mut |stages| {
-            let of_stage = stages.last().map(|stage| stage.rows(stages, CACHE_MIB));
-            let is_wanted = |row: &Row| only.is_none_or(|text| row.line.contains(text));
-            rows.extend(of_stage.into_iter().flatten().filter(is_wanted));
-            Ok(())
-        });
-        if let Err(error) = measured {
-            let missing = Row::new(("churn", "", ""), (None, None), Budget::None);
-            rows.push(Row { note: Some(format!("{error:#}")), ..missing });
-        }
-        rows
-    }
-
     /// The description names the server that exited, if any.
     fn explain(&mut self, error: &anyhow::Error) -> String {
         let servers = [
@@ -172,34 +143,11 @@ impl Comparison {
         match line.reference {
             Reference::Floor => run::measure(&self.floor.target, &self.measurement(line)),
             Reference::DurableFloor => run::measure(&self.durable_floor.target, &self.measurement(line)),
-            Reference::FloorAndRawGet => self.floor_and_raw(line, &["get"]),
-            Reference::FloorAndRawWrite => self.floor_and_raw(line, &["group64"]),
-            Reference::FloorAndRawMerge => self.floor_and_raw(line, &["get", "group64"]),
-            Reference::RawBatch => self.raw("batch100", line.connections),
             Reference::SingleInserts => {
                 let single = Line { workload: Workload::Insert, connections: 1, ..line.clone() };
                 run::measure(&self.server.target, &self.measurement(&single))
             }
-            Reference::RawIterate => self.raw("iterate", 1),
-            Reference::RawScan => self.raw("scan", 1),
         }
-    }
-
-    fn floor_and_raw(&self, line: &Line, workloads: &[&str]) -> anyhow::Result<Report> {
-        let floor = run::measure(&self.floor.target, &self.measurement(line))?;
-        workloads.iter().try_fold(floor, |sum, workload| Ok(sum.followed_by(&self.raw(workload, line.connections)?)))
-    }
-
-    fn raw(&self, workload: &str, tasks: usize) -> anyhow::Result<Report> {
-        let output = Command::new(&self.program)
-            .args(["raw", "--json", "--workload", workload, "--tasks", &tasks.to_string()])
-            .args(["--entities", &self.entities.to_string(), "--seconds", &self.time.as_secs().to_string()])
-            .arg("--data")
-            .arg(self.folder.path().join(format!("raw-{workload}")))
-            .output()
-            .context("starting this program")?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-        serde_json::from_slice(&output.stdout).context("reading the report")
     }
 }
 

@@ -1,5 +1,4 @@
 use crate::child::ServerArgs;
-use crate::churn::CACHE_MIB;
 use crate::dataset::EntitySize;
 use crate::process::Node;
 use crate::size_args::{connections, thousands};
@@ -43,7 +42,7 @@ pub(crate) struct CurveArgs {
     pub(crate) connections: usize,
 
     /// Size of the server's cache, in MiB
-    #[arg(long, default_value_t = CACHE_MIB, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
 
     /// Print JSON

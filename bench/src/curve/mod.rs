@@ -8,11 +8,11 @@
 //! 3. The processor time of a load does not include background work that continues after it; its duration is reported.
 
 mod args;
+mod disk_space;
 mod point;
 
 use crate::child::{self, REQUEST_THREADS, Server};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
-use crate::engine::filling::{disk_space, quiet_disk_space};
 use crate::generator::reach::Reach;
 use crate::generator::workload::{Plan, Workload};
 use crate::process::{Node, Process};
@@ -21,6 +21,7 @@ use crate::report::{Report, as_f64, mebibytes};
 use crate::run::{self, Measurement, Target};
 use anyhow::{Context, ensure};
 pub(crate) use args::CurveArgs;
+use disk_space::{disk_space, quiet_disk_space};
 use point::{Operation, State};
 use serde::Serialize;
 use std::io::Write;

@@ -88,11 +88,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Use it for a connection that is about to be idle.
-    pub(crate) fn release_memory(&mut self) {
-        self.buffer = Vec::new();
-    }
-
     async fn read_more(&mut self) -> Result<()> {
         self.buffer.reserve(READ_BYTES);
         match self.stream.read_buf(&mut self.buffer).await? {

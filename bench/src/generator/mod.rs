@@ -2,7 +2,6 @@
 //!
 //! Code in this folder must not depend on which server receives the requests or on how results are shown.
 
-pub(crate) mod background;
 mod batch;
 mod connection;
 pub(crate) mod endpoint;

@@ -56,6 +56,7 @@ impl Signer {
     }
 
     /// Replaces the contents of the buffer.
+    #[cfg(test)]
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         self.write_head(out, request);
         out.extend_from_slice(request.body);

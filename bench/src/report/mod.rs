@@ -3,7 +3,6 @@
 pub(crate) mod budget;
 pub(crate) mod row;
 
-use crate::generator::background::BackgroundReport;
 use crate::generator::load::Tally;
 use crate::process::{Node, Process, ResidentMemory};
 use serde::{Deserialize, Serialize};
@@ -45,27 +44,6 @@ pub(crate) struct Report {
     /// each operation was due.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
-    #[serde(default, rename = "crowd")]
-    pub(crate) background: Option<BackgroundReport>,
-}
-
-impl Report {
-    /// Returns the report that would result if each operation were followed by an operation of another measurement on
-    /// the same processors. Times are added. Quantiles of latencies cannot be added, so the quantiles of the first
-    /// measurement are kept.
-    pub(crate) fn followed_by(mut self, then: &Self) -> Self {
-        let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
-        self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
-        self.entities_per_second = together(self.entities_per_second, then.entities_per_second);
-        self.cpu = self.cpu.zip(then.cpu.as_ref()).map(|(first, second)| Cpu {
-            us_per_operation: first.us_per_operation + second.us_per_operation,
-            us_per_entity: first.us_per_entity + second.us_per_entity,
-            cores_busy: first.cores_busy.max(second.cores_busy),
-        });
-        self.errors.extend(then.errors.clone());
-        self.first_error = self.first_error.or_else(|| then.first_error.clone());
-        self
-    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -179,7 +157,6 @@ impl Gauge {
             resident_mib: resident.map(|resident| mebibytes(resident.now)),
             peak_resident_mib: resident.map(|resident| mebibytes(resident.peak)),
             rate: None,
-            background: None,
         })
     }
 }
@@ -242,9 +219,6 @@ impl fmt::Display for Report {
         if let (Some(now), Some(peak)) = (self.resident_mib, self.peak_resident_mib) {
             writeln!(f, "  resident    {now:.1} MiB, peak {peak:.1} MiB")?;
         }
-        if let Some(background) = &self.background {
-            write!(f, "{background}")?;
-        }
         for (kind, count) in &self.errors {
             writeln!(f, "  errors      {kind}: {count}")?;
         }
@@ -277,25 +251,6 @@ mod tests {
         let json = serde_json::to_string(&report).unwrap();
         let back: Report = serde_json::from_str(&json).unwrap();
         assert_eq!((back.operations, back.errors.len()), (2, 1));
-    }
-
-    #[test]
-    fn times_of_two_measurements_add_up() {
-        let report = |operations: u64| {
-            let mut tally = Tally::default();
-            (0..operations).for_each(|_| tally.count_success(1, Duration::from_micros(1)));
-            let gauge = Gauge::start(&[Process::current()], None).unwrap();
-            let mut report = gauge.report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap();
-            report.cpu = Some(Cpu { us_per_operation: 2.0, us_per_entity: 1.0, cores_busy: 1.0 });
-            report
-        };
-        let both = report(300).followed_by(&report(600));
-        assert!((both.operations_per_second - 200.0).abs() < 1e-9);
-        let cpu = both.cpu.unwrap();
-        assert!((cpu.us_per_operation - 4.0).abs() < 1e-9 && (cpu.us_per_entity - 2.0).abs() < 1e-9);
-        let mut unknown = report(600);
-        unknown.cpu = None;
-        assert!(report(300).followed_by(&unknown).cpu.is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The rows of the table that `compare` and `churn` print.
+//! The rows of the table that `compare` prints.
 
 use crate::report::budget::Budget;
 use serde::Serialize;

@@ -3,13 +3,10 @@
 //! An operation is a single request, except that a filtered query with all its pages is one operation. A response with
 //! unexpected content counts as an error, so that a wrong result never looks fast.
 
-mod churn;
-
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
 use crate::generator::batch::{BODIES, BatchBody, BatchKeys};
 use crate::generator::connection::Connection;
 use crate::generator::request::{Request, Signer, continuation, filter_query};
-pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
 use memchr::memmem;
@@ -85,7 +82,6 @@ impl Workload {
 pub(crate) enum Task {
     Workload(Workload),
     Fill { in_batches: bool },
-    Churn(Churn),
 }
 
 #[derive(Debug)]
@@ -171,16 +167,14 @@ pub(crate) struct Client {
     path: Vec<u8>,
     body: Vec<u8>,
     batches: VecDeque<BatchBody>,
-    /// The paths of entities that the client will delete.
-    inserted: VecDeque<Vec<u8>>,
 }
 
 impl Client {
     /// The client connects on its first operation.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
-        let (connection, page, paged, request, path, body, batches, inserted) = Default::default();
+        let (connection, page, paged, request, path, body, batches) = Default::default();
         let random = Rng::with_seed(seed);
-        Self { plan, signer, random, connection, page, paged, request, path, body, batches, inserted }
+        Self { plan, signer, random, connection, page, paged, request, path, body, batches }
     }
 
     /// Returns the number of entities read or written, or `None` if no work is left.
@@ -189,7 +183,6 @@ impl Client {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
             Task::Workload(Workload::Load) => return self.fill(true).await,
             Task::Workload(Workload::DeleteFilter) => return self.delete_filter().await,
-            Task::Churn(churn) => return self.churn(churn).await,
             Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
                 80..95 => Workload::Upsert,
