@@ -34,10 +34,11 @@ umask 022
 content=$scratch/content
 documents=$content/usr/share/doc/rowhouse-tables
 mkdir -p "$folder" "$content/DEBIAN" "$content/etc/rowhouse" "$documents/examples" \
-    "$content"/usr/{bin,lib/systemd/system,share/lintian/overrides,share/man} \
+    "$content"/usr/{bin,lib/systemd/system,lib/sysusers.d,share/lintian/overrides,share/man} \
     "$content"/usr/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
 install -m 755 "$program" "$content/usr/bin/rowhouse"
 install -m 644 "$root"/deploy/systemd/*.{service,timer} "$content/usr/lib/systemd/system/"
+install -m 644 "$root/deploy/systemd/rowhouse.sysusers" "$content/usr/lib/sysusers.d/rowhouse.conf"
 install -m 644 "$root"/deploy/systemd/*.conf "$root/deploy/accounts.toml" "$documents/examples/"
 install -m 640 "$root/packages/deb/environment" "$content/etc/rowhouse/environment"
 install -m 644 "$root/packages/deb/copyright" "$root/README.md" "$documents/"

@@ -455,8 +455,8 @@ deb_installs_and_runs() {
     private_dpkg --install "$scratch"/deb/*.deb
     expect 0 'install ok installed' private_dpkg --status rowhouse-tables
     expect 0 "^rowhouse $version\$" "$system/usr/bin/rowhouse" --version
-    for file in usr/lib/systemd/system/rowhouse{,-backup}.service usr/lib/systemd/system/rowhouse-backup.timer \
-        usr/share/doc/rowhouse-tables/{copyright,changelog.gz,examples/live-accounts.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
+    for file in usr/lib/systemd/system/rowhouse{,-backup}.service usr/lib/systemd/system/rowhouse-backup.timer usr/lib/sysusers.d/rowhouse.conf \
+        usr/share/doc/rowhouse-tables/{copyright,changelog.gz,examples/privileged-port.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
         usr/share/bash-completion/completions/rowhouse usr/share/zsh/vendor-completions/_rowhouse \
         usr/share/fish/vendor_completions.d/rowhouse.fish; do
         [ -s "$system/$file" ] || fail "missing: $file"
@@ -474,8 +474,10 @@ deb_installs_and_runs() {
 deb_has_units_that_systemd_takes() {
     # Add units and programs of other packages to which the units refer, because they are not in the private root.
     as_root cp -r --no-clobber /usr/lib/systemd/system "$scratch/system/usr/lib/systemd/" 2>/dev/null || true
-    as_root install -D -m 755 "$(type -P true)" "$scratch/system/bin/kill"
-    local output unit
+    local output unit name
+    for name in kill chgrp chmod; do
+        as_root install -D -m 755 "$(type -P true)" "$scratch/system/bin/$name"
+    done
     for unit in rowhouse.service rowhouse-backup.service rowhouse-backup.timer; do
         output=$(systemd-analyze verify --man=no --root="$scratch/system" "$unit" 2>&1) || fail "$unit: $output"
         if grep rowhouse <<<"$output"; then fail "systemd-analyze reports a problem with $unit"; fi

@@ -130,8 +130,9 @@ fn list(args: &ListArgs) -> anyhow::Result<String> {
     Ok(accounts.into_iter().map(line).collect())
 }
 
-const RELOAD_HINT: &str =
-    "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP";
+const RELOAD_HINT: &str = "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP; \
+     a server that has a copy of it, such as a systemd credential or a single file mounted into a container, uses the \
+     old content until it is restarted";
 
 fn random_key() -> anyhow::Result<String> {
     server::random_key().context("the system's random number generator failed")

@@ -221,3 +221,21 @@ fn the_nodes_of_the_compose_file_are_those_that_the_servers_name() {
         services.contains_key("rowhouse") && aliases == ["rowhouse"] && proxy.contains(" rowhouse 3 rowhouse:10002 ")
     );
 }
+
+#[test]
+fn no_guide_mounts_a_file_that_a_command_replaces() {
+    let mut count = 0;
+    for page in super::files(".md").iter().filter(|page| page.starts_with("docs/")) {
+        let text = read(page).replace("\\\n", " ");
+        for command in text.lines().filter(|line| line.starts_with("docker run")) {
+            let words: Vec<_> = command.split_whitespace().collect();
+            for mount in words.windows(2).filter(|pair| pair[0] == "-v").map(|pair| pair[1]) {
+                // A mount of a single file keeps showing the old file after a rename has replaced it.
+                let source = Path::new(mount.split(':').next().unwrap());
+                assert_eq!(source.extension(), None, "{page}: {command}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 3, "{count}");
+}

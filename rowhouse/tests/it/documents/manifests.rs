@@ -153,6 +153,8 @@ fn the_containers_find_the_files_that_they_name() {
                 for mount in &mounts {
                     let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
                     let volume = volume.unwrap_or_else(|| panic!("{folder}: {mount}"));
+                    // Kubernetes never updates a file that is mounted alone.
+                    assert!(volume.get("secret").is_none() || mount.get("subPath").is_none(), "{folder}: {mount}");
                     if let Some(map) = volume.get("configMap") {
                         let (_, members) = maps.iter().find(|(name, _)| map["name"] == **name).unwrap();
                         let is_member = |file: &Value| members.iter().any(|(name, _)| *file == **name);

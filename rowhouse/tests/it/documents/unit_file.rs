@@ -16,7 +16,7 @@ fn values(file: &str, name: &str) -> Vec<String> {
 
 /// Expands a line as systemd does, with test paths for its files.
 fn expanded(line: &str) -> String {
-    line.replace("%S", "/var/lib").replace("%d", "/run/credentials/rowhouse.service")
+    line.replace("%S", "/var/lib")
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn the_command_lines_of_units_are_ones_that_start() {
             count += 1;
         }
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 2);
 }
 
 #[test]
@@ -44,11 +44,23 @@ fn what_the_command_line_names_is_what_the_unit_provides() {
     let line = values(UNIT, "ExecStart").remove(0);
     let state = values(UNIT, "StateDirectory").remove(0);
     assert!(line.contains(&format!("--data %S/{state}")), "{line}");
-    let credential = values(UNIT, "LoadCredential").remove(0);
-    assert!(line.contains(&format!("--accounts %d/{}", credential.split(':').next().unwrap())), "{line}");
     assert_eq!(values(UNIT, "Type"), ["notify"], "the server reports when it is ready");
     // The server reports this through a socket of this family.
     assert!(values(UNIT, "RestrictAddressFamilies")[0].contains("AF_UNIX"));
+}
+
+#[test]
+fn a_replaced_key_is_refused_because_the_server_reads_the_file_itself() {
+    let line = values(UNIT, "ExecStart").remove(0);
+    assert!(line.contains("--accounts /etc/rowhouse/"), "{line}");
+    assert!(values(UNIT, "LoadCredential").is_empty(), "a credential is a copy that is made at startup");
+    let group = values(UNIT, "SupplementaryGroups").remove(0);
+    assert!(read("deploy/systemd/rowhouse.sysusers").lines().any(|line| line == format!("g {group} -")));
+    for when in ["ExecStartPre", "ExecReload"] {
+        let commands = values(UNIT, when);
+        assert_eq!(commands[0], format!("-+/bin/chgrp -R {group} /etc/rowhouse"), "{when}");
+        assert_eq!(commands[1], "-+/bin/chmod -R g+rX /etc/rowhouse", "{when}");
+    }
 }
 
 /// Returns a copy of a unit that can be verified here, with an existing program and the given additions.
@@ -79,7 +91,6 @@ fn systemd_takes_the_unit_and_finds_it_little_exposed() {
     };
     for (name, additions) in [
         ("rowhouse.service", &[][..]),
-        ("rowhouse.service", &["live-accounts.conf"]),
         ("rowhouse.service", &["privileged-port.conf"]),
         ("rowhouse-backup.service", &[]),
     ] {
