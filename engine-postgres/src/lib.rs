@@ -39,6 +39,7 @@ mod tests;
 
 pub use balance::balancer::{Balance, take_step};
 pub use balance::report::read_load;
+pub use connections::login::Password;
 pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
@@ -69,7 +70,7 @@ pub struct PostgresOptions {
     /// `sslrootcert`.
     pub url: String,
     /// The password, if the URL contains none.
-    pub password: Option<String>,
+    pub password: Option<Password>,
     /// The maximum number of concurrent connections to the database. Requests wait while all connections are in use.
     pub connections_max: usize,
     /// Whether to distribute the entities over the Citus workers.
@@ -120,7 +121,7 @@ impl Postgres {
 
     fn open_with_clock(options: &PostgresOptions, clock: Arc<dyn Clock>) -> BoxFuture<'_, Result<Self, StoreError>> {
         Box::pin(async move {
-            let settings = Settings::new(&options.url, options.password.as_deref())?;
+            let settings = Settings::new(&options.url, options.password.as_ref())?;
             let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
             if options.keep_changes.is_some() {
                 if dialect == Dialect::YugabyteDb {

@@ -2,13 +2,12 @@
 
 use crate::StoreUrl;
 use crate::runtime::{block_on, stop_signal, until_stopped};
-use crate::store_url::read_password;
 use crate::terminal::{escaped, print};
 use anyhow::ensure;
 use clap::{ArgGroup, Args};
 use engine::LoadReport;
 use engine::load::{LoadRates, StepResult};
-use engine_postgres::{read_load, take_step};
+use engine_postgres::{Password, read_load, take_step};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,7 +48,7 @@ pub struct BalanceArgs {
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true)]
     store: StoreUrl,
 
-    /// File with the password for the --store database
+    /// File with the password for the --store database; each new connection to the database reads it again
     #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
     store_password_file: Option<PathBuf>,
 
@@ -60,8 +59,8 @@ pub struct BalanceArgs {
 
 /// Runs `rowhouse balance`.
 pub fn run(args: &BalanceArgs) -> anyhow::Result<ExitCode> {
-    let password = args.store_password_file.as_deref().map(read_password).transpose()?;
-    let (url, password) = (args.store.0.as_str(), password.as_deref());
+    let password = args.store_password_file.as_deref().map(Password::in_file).transpose()?;
+    let (url, password) = (args.store.0.as_str(), password.as_ref());
     block_on(async {
         let stop = stop_signal()?;
         until_stopped(stop, async {

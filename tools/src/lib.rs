@@ -29,5 +29,5 @@ mod terminal;
 pub use duration::parse_duration;
 pub use names::parse_account;
 pub use runtime::stop_signal;
-pub use store_url::{StoreUrl, read_password, shows_password};
+pub use store_url::{StoreUrl, shows_password};
 pub use terminal::{print, report_error};

@@ -19,6 +19,7 @@ use crate::balance::reading::{PastStep, read_steps};
 use crate::balance::report::read_report;
 use crate::balance::stalled::wait_until_stalled;
 use crate::connections::attempt::{AttemptError, describe, jittered};
+use crate::connections::login::Password;
 use crate::connections::settings::Settings;
 use crate::schema::opening::on_coordinator;
 use crate::slot::BALANCE_LEASE;
@@ -185,7 +186,11 @@ impl PostgresState {
 }
 
 /// Takes a step, and waits until it is completed.
-pub fn take_step<'a>(step: &'a Step, url: &'a str, password: Option<&'a str>) -> BoxFuture<'a, Result<(), StoreError>> {
+pub fn take_step<'a>(
+    step: &'a Step,
+    url: &'a str,
+    password: Option<&'a Password>,
+) -> BoxFuture<'a, Result<(), StoreError>> {
     Box::pin(async move {
         match take(&Settings::new(url, password)?, step, None).await? {
             Taken::Completed => Ok(()),

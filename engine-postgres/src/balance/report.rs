@@ -5,6 +5,7 @@ use crate::balance::cluster::ClusterLoad;
 use crate::balance::plan::advise;
 use crate::balance::reading::{PastStep, read_cluster, read_steps};
 use crate::connections::dialect::Dialect;
+use crate::connections::login::Password;
 use crate::connections::settings::Settings;
 use crate::heat::load::Load;
 use crate::schema::opening::Session;
@@ -21,11 +22,11 @@ const PARTITIONS_MAX: usize = 100;
 const TABLES: &str = "SELECT id, convert_from(account, 'UTF8'), name FROM rowhouse_tables WHERE id = ANY($1)";
 
 /// Reads the load of a cluster from its database.
-pub fn read_load<'a>(url: &'a str, password: Option<&'a str>) -> BoxFuture<'a, Result<LoadReport, StoreError>> {
+pub fn read_load<'a>(url: &'a str, password: Option<&'a Password>) -> BoxFuture<'a, Result<LoadReport, StoreError>> {
     Box::pin(async move {
         let settings = Settings::new(url, password)?;
         let place = &settings.place;
-        let session = Session::open(&settings, &settings.config).await?;
+        let session = Session::open(&settings, &settings.login).await?;
         if Dialect::detect(&session.client, place).await? != Dialect::Citus {
             return Err(StoreError::new(format!(
                 "the database {place} has no nodes to balance: it is not a Citus cluster"

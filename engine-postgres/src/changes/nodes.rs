@@ -73,7 +73,7 @@ impl LogNode {
     }
 
     pub(crate) async fn session(&self) -> Result<Session, StoreError> {
-        Session::open(&self.settings, &self.settings.config).await
+        Session::open(&self.settings, &self.settings.login).await
     }
 
     /// Returns whether the slot exists and has lost nothing. Ends the process that reads it if `is_mine`.

@@ -51,7 +51,7 @@ pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Sett
 /// otherwise keep a node's own log forever.
 async fn remove_if_unused(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.config).await?;
+    let session = Session::open(settings, &settings.login).await?;
     let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
     session.close().await;
     let session = LogNode::home(&nodes, settings)?.session().await?;

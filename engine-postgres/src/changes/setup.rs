@@ -78,7 +78,7 @@ const BEGIN_LOG: &str = "WITH tables AS (INSERT INTO rowhouse_change_tables (id,
 /// Makes sure that there is a log whose slots have lost nothing. Servers take turns.
 pub(crate) async fn prepare(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.config).await?;
+    let session = Session::open(settings, &settings.login).await?;
     let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
     let is_usable = is_usable(&session.client, &nodes, is_distributed).await.map_err(error)?;
     session.close().await;

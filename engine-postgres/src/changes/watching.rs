@@ -75,7 +75,7 @@ async fn listen(
     changed: &Notify,
     is_listening: &AtomicBool,
 ) -> Result<(), tokio_postgres::Error> {
-    let connecting = timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone()));
+    let connecting = timeout(settings.connect_time_max, settings.login.connect(settings.tls.clone()));
     let Ok(connected) = connecting.await else { return Ok(()) };
     let (client, mut connection) = connected?;
     let receive = async {

@@ -6,6 +6,7 @@
 pub(crate) mod attempt;
 pub(crate) mod counts;
 pub(crate) mod dialect;
+pub(crate) mod login;
 pub(crate) mod node;
 pub(crate) mod open_error;
 pub(crate) mod pool;

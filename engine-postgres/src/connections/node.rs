@@ -11,6 +11,7 @@
 use crate::connections::attempt::{AttemptError, STATEMENT_TIME_MAX, describe, jittered};
 use crate::connections::counts::{NodeCounts, RetryReason};
 use crate::connections::dialect::Dialect;
+use crate::connections::login::PoolConnect;
 use crate::connections::settings::{NodeSettings, Settings};
 use crate::connections::shard_map::OWN_GROUP;
 use crate::connections::tls::Tls;
@@ -64,8 +65,9 @@ pub(crate) struct Node {
 impl Node {
     /// Connections are opened as needed.
     pub(crate) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
+        let connect = PoolConnect { login: node.login.clone(), tls: settings.tls.clone() };
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(node.config.clone(), settings.tls.clone(), config);
+        let manager = Manager::from_connect(node.login.without_password().clone(), connect, config);
         let session = session(dialect);
         let group = Arc::new(AtomicI32::new(NO_GROUP));
         let found = Arc::clone(&group);
@@ -194,7 +196,7 @@ impl Node {
     }
 
     async fn connect(&self) -> Result<i32, tokio_postgres::Error> {
-        let (client, connection) = self.settings.config.connect(self.tls.clone()).await?;
+        let (client, connection) = self.settings.login.connect(self.tls.clone()).await?;
         let asked = async move {
             match self.dialect {
                 Dialect::Citus => group_of(&client).await,

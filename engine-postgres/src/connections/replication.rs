@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 
@@ -74,13 +75,14 @@ pub(crate) struct Replication {
 impl Replication {
     /// Connects to the host that accepts writes.
     pub(crate) async fn open(settings: &Settings) -> Result<Self, ReplicationError> {
-        let (hosts, addresses) = (settings.config.get_hosts(), settings.config.get_hostaddrs());
-        let ports = settings.config.get_ports();
+        let config = settings.login.current().await;
+        let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+        let ports = config.get_ports();
         let mut last = ReplicationError::Broken("the database URL contains no host".to_owned());
         for index in 0..hosts.len().max(addresses.len()) {
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
             let address = addresses.get(index).map(ToString::to_string);
-            let connecting = Self::connect(settings, hosts.get(index), address, port);
+            let connecting = Self::connect((settings, &config), hosts.get(index), address, port);
             match timeout(settings.connect_time_max, connecting).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(error)) => last = error,
@@ -91,7 +93,7 @@ impl Replication {
     }
 
     async fn connect(
-        settings: &Settings,
+        (settings, config): (&Settings, &Config),
         host: Option<&Host>,
         address: Option<String>,
         port: u16,
@@ -112,7 +114,7 @@ impl Replication {
             (None, None) => return Err(ReplicationError::Broken("the database URL contains no host".to_owned())),
         };
         let mut connection = Self { stream, received: BytesMut::with_capacity(64 * 1024) };
-        connection.log_in(settings).await?;
+        connection.log_in(config).await?;
         let rows = connection.query("SHOW transaction_read_only").await?;
         if rows.first().and_then(|row| row.first()).map(String::as_str) != Some("off") {
             return Err(ReplicationError::Broken("the database does not accept writes".to_owned()));
@@ -120,8 +122,7 @@ impl Replication {
         Ok(connection)
     }
 
-    async fn log_in(&mut self, settings: &Settings) -> Result<(), ReplicationError> {
-        let config = &settings.config;
+    async fn log_in(&mut self, config: &Config) -> Result<(), ReplicationError> {
         let user = config.get_user().unwrap_or_default();
         let mut parameters = vec![("user", user), ("client_encoding", "UTF8"), ("replication", "database")];
         parameters.extend(config.get_dbname().map(|name| ("database", name)));
@@ -318,7 +319,7 @@ async fn encrypted(
     host: &str,
 ) -> Result<Box<dyn Stream>, ReplicationError> {
     stream.set_nodelay(true)?;
-    let mode = settings.config.get_ssl_mode();
+    let mode = settings.login.without_password().get_ssl_mode();
     if mode == SslMode::Disable {
         return Ok(Box::new(stream));
     }

@@ -3,6 +3,7 @@
 //! The library supports `sslmode` only up to `require`, and does not support `sslrootcert`. Both are parsed here.
 
 use crate::StoreError;
+use crate::connections::login::{Login, Password};
 use crate::connections::tls::{Tls, Verification};
 use percent_encoding::percent_decode_str;
 use std::fmt::Write;
@@ -25,8 +26,8 @@ const PASSWORD_OPTION: &str = "password=";
 
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// The settings with all hosts. A connection uses the first host that responds.
-    pub(crate) config: Config,
+    /// The login at all hosts. A connection uses the first host that responds.
+    pub(crate) login: Login,
     pub(crate) tls: Tls,
     /// The maximum duration of connecting, if all hosts but the last are unresponsive.
     pub(crate) connect_time_max: Duration,
@@ -43,13 +44,13 @@ pub(crate) struct NodeSettings {
     /// Host and port. If the node is whichever of several hosts accepts writes, the name contains all of them,
     /// separated by commas.
     pub(crate) name: String,
-    pub(crate) config: Config,
+    pub(crate) login: Login,
     pub(crate) connect_time_max: Duration,
 }
 
 impl Settings {
     /// `password` is used if the URL contains no password.
-    pub(crate) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &str, password: Option<&Password>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut root, mut is_any) = (String::new(), None, None, true);
@@ -77,9 +78,6 @@ impl Settings {
                 StoreError::address(crate::connections::attempt::describe(&error))
             }
         })?;
-        if let (None, Some(password)) = (config.get_password(), password) {
-            config.password(password);
-        }
         let verification = verification(mode.as_deref(), root.is_some(), &mut config)?;
         let root = root.filter(|root| root != "system");
         let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
@@ -101,44 +99,51 @@ impl Settings {
         }
         let place = place(&config);
         let has_equal_nodes = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
+        let login = Login::new(config, password.cloned());
         let nodes = if has_equal_nodes {
-            nodes(&config, each + LOGIN_TIME_MAX)?
+            nodes(&login, each + LOGIN_TIME_MAX)?
         } else {
-            vec![NodeSettings { name: names(&config).join(","), config: config.clone(), connect_time_max }]
+            vec![NodeSettings {
+                name: names(login.without_password()).join(","),
+                login: login.clone(),
+                connect_time_max,
+            }]
         };
-        Ok(Self { config, tls, connect_time_max, place, nodes, has_equal_nodes })
+        Ok(Self { login, tls, connect_time_max, place, nodes, has_equal_nodes })
     }
 }
 
 impl Settings {
-    pub(crate) fn at(&self, host: &str, port: u16) -> Config {
-        let mut node = without_hosts(&self.config);
+    pub(crate) fn at(&self, host: &str, port: u16) -> Login {
+        let mut node = without_hosts(self.login.without_password());
         node.host(host).port(port);
-        node
+        self.login.with(node)
     }
 
     /// Returns the settings for connections to one node of a cluster.
     pub(crate) fn of_node(&self, host: &str, port: u16) -> Self {
         let node = self.node_at(host, port);
         Self {
-            config: node.config.clone(),
+            login: node.login.clone(),
             tls: self.tls.clone(),
             connect_time_max: node.connect_time_max,
-            place: place(&node.config),
+            place: place(node.login.without_password()),
             nodes: vec![node],
             has_equal_nodes: false,
         }
     }
 
     pub(crate) fn node_at(&self, host: &str, port: u16) -> NodeSettings {
-        let config = self.at(host, port);
+        let login = self.at(host, port);
+        let config = login.without_password();
         let connect_time_max = *config.get_connect_timeout().unwrap_or(&CONNECT_TIME_MAX) + LOGIN_TIME_MAX;
-        NodeSettings { name: names(&config).join(","), config, connect_time_max }
+        NodeSettings { name: names(config).join(","), login, connect_time_max }
     }
 }
 
 /// A connection that leads to a replica is rejected, as it is for hosts that are tried in turn.
-fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
+fn nodes(login: &Login, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
+    let config = login.without_password();
     let names = names(config);
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() && addresses.len() != names.len() {
@@ -161,7 +166,7 @@ fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings
             node.hostaddr(*address);
         }
         node.port(port(config, index));
-        nodes.push(NodeSettings { name, config: node, connect_time_max });
+        nodes.push(NodeSettings { name, login: login.with(node), connect_time_max });
     }
     if nodes.is_empty() {
         return Err(StoreError::address("with load_balance_hosts=random, it must contain host names"));
@@ -279,14 +284,16 @@ fn port(config: &Config, index: usize) -> u16 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_password_is_taken_from_beside_and_never_shown() {
-        let settings = Settings::new("postgres://me@db.example:7/tables?application_name=x", Some("secret")).unwrap();
-        assert_eq!(settings.config.get_password(), Some(&b"secret"[..]));
-        assert_eq!(settings.config.get_application_name(), Some("x"));
+    #[tokio::test]
+    async fn a_password_is_taken_from_beside_and_never_shown() {
+        let settings =
+            Settings::new("postgres://me@db.example:7/tables?application_name=x", Some(&"secret".to_owned().into()))
+                .unwrap();
+        assert_eq!(settings.login.current().await.get_password(), Some(&b"secret"[..]));
+        assert_eq!(settings.login.without_password().get_application_name(), Some("x"));
         assert_eq!(settings.place, "'tables' at db.example:7");
-        let settings = Settings::new("postgresql://me:inside@a,b/t", Some("secret")).unwrap();
-        assert_eq!(settings.config.get_password(), Some(&b"inside"[..]));
+        let settings = Settings::new("postgresql://me:inside@a,b/t", Some(&"secret".to_owned().into())).unwrap();
+        assert_eq!(settings.login.current().await.get_password(), Some(&b"inside"[..]));
         assert!(has_password("postgres://me:inside@a/t?sslmode=verify-full"));
         assert!(!has_password("postgres://me@a/t") && !has_password("nonsense"));
         for url in [
@@ -336,12 +343,12 @@ mod tests {
     fn the_one_that_writes_is_meant_and_every_host_gets_its_time() {
         let settings = |url| Settings::new(url, None).unwrap();
         let one = settings("postgres://me@a/t");
-        assert_eq!(one.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(one.login.without_password().get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert_eq!(one.connect_time_max, CONNECT_TIME_MAX + LOGIN_TIME_MAX);
         let three = settings("postgres://me@a,b:7,c/t?target_session_attrs=any");
-        assert_eq!(three.config.get_target_session_attrs(), TargetSessionAttrs::Any);
+        assert_eq!(three.login.without_password().get_target_session_attrs(), TargetSessionAttrs::Any);
         assert_eq!(three.connect_time_max, 3 * CONNECT_TIME_OF_SEVERAL_MAX + LOGIN_TIME_MAX);
-        assert_eq!(three.config.get_connect_timeout(), Some(&CONNECT_TIME_OF_SEVERAL_MAX));
+        assert_eq!(three.login.without_password().get_connect_timeout(), Some(&CONNECT_TIME_OF_SEVERAL_MAX));
         let patient = settings("postgres://me@a,b/t?connect_timeout=4");
         assert_eq!(patient.connect_time_max, Duration::from_secs(8) + LOGIN_TIME_MAX);
     }
@@ -358,10 +365,13 @@ mod tests {
         assert_eq!(names(&balanced), ["a:5432", "b:7", "c:5432"]);
         for node in &balanced.nodes {
             assert_eq!(node.connect_time_max, Duration::from_secs(2) + LOGIN_TIME_MAX);
-            let mut expected = settings(&url.replace("a,b:7,c", &node.name).replace("random", "disable")).config;
-            expected.load_balance_hosts(node.config.get_load_balance_hosts());
-            assert_eq!(node.config, expected, "a node keeps every other option of the address");
-            assert_eq!(node.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+            let mut expected = settings(&url.replace("a,b:7,c", &node.name).replace("random", "disable"))
+                .login
+                .without_password()
+                .clone();
+            expected.load_balance_hosts(node.login.without_password().get_load_balance_hosts());
+            assert_eq!(*node.login.without_password(), expected, "a node keeps every other option of the address");
+            assert_eq!(node.login.without_password().get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         }
         for bad in [
             "postgres://me@a,a:5432/t?load_balance_hosts=random",
@@ -376,7 +386,7 @@ mod tests {
     fn the_modes_of_tls() {
         let mode = |query: &str| {
             let settings = Settings::new(&format!("postgres://me@a/t{query}"), None)?;
-            Ok::<_, StoreError>((settings.config.get_ssl_mode(), settings.tls.verification()))
+            Ok::<_, StoreError>((settings.login.without_password().get_ssl_mode(), settings.tls.verification()))
         };
         assert_eq!(mode("").unwrap(), (SslMode::Prefer, Verification::None));
         assert_eq!(mode("?sslmode=disable").unwrap(), (SslMode::Disable, Verification::None));

@@ -6,13 +6,14 @@
 
 use crate::StoreError;
 use crate::connections::dialect::Dialect;
+use crate::connections::login::Login;
 use crate::connections::settings::Settings;
 use crate::schema::migration;
 use crate::schema::names::Names;
 use engine::parts::monotonic;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 const OPEN_WAIT: Duration = Duration::from_millis(500);
@@ -46,7 +47,7 @@ pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
 async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let place = &settings.place;
     let error = |error| StoreError::from_postgres(place, &error);
-    let session = Session::open(settings, &settings.config).await?;
+    let session = Session::open(settings, &settings.login).await?;
     let client = &session.client;
     let dialect = Dialect::detect(client, place).await?;
     if distribute && dialect != Dialect::Citus {
@@ -105,7 +106,7 @@ async fn coordinator_of(worker: &Client, settings: &Settings) -> Result<Session,
 /// Connects to the coordinator of a Citus cluster, whichever nodes the URL contains.
 pub(crate) async fn on_coordinator(settings: &Settings) -> Result<Session, StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.config).await?;
+    let session = Session::open(settings, &settings.login).await?;
     let group: i32 = session.client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
     if group == 0 {
         return Ok(session);
@@ -147,8 +148,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
-        let connected = tokio::time::timeout(settings.connect_time_max, config.connect(settings.tls.clone())).await;
+    pub(crate) async fn open(settings: &Settings, login: &Login) -> Result<Self, StoreError> {
+        let connected = tokio::time::timeout(settings.connect_time_max, login.connect(settings.tls.clone())).await;
         let (client, connection) = connected
             .map_err(|_| StoreError::unreachable(&settings.place, "no response in time"))?
             .map_err(|error| StoreError::from_postgres(&settings.place, &error))?;

@@ -235,7 +235,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub store: Option<StoreUrl>,
 
-    /// File with the password for the --store database
+    /// File with the password for the --store database; each new connection to the database reads it again
     #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
 

@@ -47,8 +47,17 @@ fn an_unusable_database_is_refused_with_advice() {
     std::fs::write(&file, "right\n").unwrap();
     let server = PROGRAM.start(&["--store", &guarded, "--store-password-file", file.to_str().unwrap()]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    // The password is rotated, and all connections are lost afterwards.
+    cluster.sql(name, "ALTER ROLE guarded PASSWORD 'later'");
+    std::fs::write(&file, "later\n").unwrap();
+    cluster.sql(name, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'");
+    eventually("a connection with the new password", || {
+        (server.client().request("GET", "/Tables", &[], b"").status == 200).then_some(())
+    });
+    server.signal("HUP");
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     let (status, log) = server.stop();
-    assert!(status.success() && !log.iter().any(|line| line.contains("right")), "{log:?}");
+    assert!(status.success() && !log.iter().any(|line| line.contains("right") || line.contains("later")), "{log:?}");
 
     cluster.sql(name, "UPDATE rowhouse_meta SET value = 99 WHERE name = 'schema-version'");
     let newer = refusal(&["--store", &database], "");

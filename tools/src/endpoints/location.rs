@@ -2,6 +2,7 @@
 
 use anyhow::{Context, anyhow, bail, ensure};
 use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use engine_postgres::Password;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ pub(crate) enum Location {
     /// An absolute path.
     Folder(PathBuf),
     /// A database that speaks the PostgreSQL protocol.
-    Database { url: String, password: Option<String> },
+    Database { url: String, password: Option<Password> },
     /// An account of a service.
     Service { endpoint: client::Endpoint, credential: Box<Credential> },
 }
@@ -75,7 +76,7 @@ impl Location {
             }
             Some(("postgres" | "postgresql", _)) => {
                 engine_postgres::check_address(text).with_context(|| format!("reading {option}"))?;
-                let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
+                let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned().into());
                 Ok(Self::Database { url: text.to_owned(), password })
             }
             Some((scheme, _)) => bail!(

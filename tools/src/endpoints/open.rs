@@ -5,7 +5,7 @@ use crate::store_url::shows_password;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::{RetryPolicy, TableService};
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
-use engine_postgres::{Postgres, PostgresOptions};
+use engine_postgres::{Password, Postgres, PostgresOptions};
 use model::AccountName;
 use model::clock::SystemClock;
 use std::fs::File;
@@ -82,7 +82,11 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
             option.key_file_option()
         );
     }
-    Location::parse(option, text, secret.as_deref())
+    let mut location = Location::parse(option, text, secret.as_deref())?;
+    if let (Location::Database { password, .. }, Some(path)) = (&mut location, key_file) {
+        *password = Some(Password::in_file(path)?);
+    }
+    Ok(location)
 }
 
 fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
