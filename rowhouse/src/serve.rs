@@ -13,6 +13,7 @@ use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
 use engine_postgres::{Postgres, PostgresOptions};
 use model::clock::SystemClock;
 use platform::files::exposure_warning;
+use platform::signals::Hangups;
 use server::{LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -89,6 +90,7 @@ pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::
 }
 
 async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
+    outlive_hangups(&config)?;
     let listener = bind(config.exposure.listen, server_host.listen_option()).await?;
     // Started before the data is opened, which may take a while.
     let admin = match config.process.admin {
@@ -157,6 +159,21 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             serve(listener, config, observers, (Arc::new(engine), changes), None, (input, server_host)).await
         }
     }
+}
+
+/// Keeps SIGHUP from terminating the process, even while the server starts, and if no file is reloaded.
+fn outlive_hangups(config: &Config) -> anyhow::Result<()> {
+    let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
+    let has_files = config.access.account_file.is_some() || config.access.tls.is_some();
+    tokio::spawn(async move {
+        loop {
+            hangups.next().await;
+            if !has_files {
+                info!("SIGHUP: this server has no account file and no certificate to reload");
+            }
+        }
+    });
+    Ok(())
 }
 
 type Opened = (Embedded, Option<Arc<dyn Replicated>>);

@@ -122,7 +122,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     Ok(())
 }
 
-/// Logs each SIGHUP; without this, the signal would terminate the process.
+/// Logs at each SIGHUP that nothing is reloaded.
 pub(crate) fn ignore_changes<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(files);

@@ -140,6 +140,19 @@ fn ctrl_c_stops_in_order_too() {
 }
 
 #[test]
+fn a_server_with_nothing_to_reload_survives_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in [&["--in-memory"][..], &["--data", folder.path().to_str().unwrap()]] {
+        let server = PROGRAM.start(place);
+        server.signal("HUP");
+        server.wait_for_log("no account file");
+        create_table(&mut server.client());
+        let (status, log) = server.stop();
+        assert!(status.success(), "{place:?}: {log:?}");
+    }
+}
+
+#[test]
 fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
     let mut server = PROGRAM.start_with(&["--in-memory", "--stop-with-stdin"], |command| {
         command.stdin(Stdio::piped());
