@@ -370,9 +370,10 @@ impl From<EndpointError> for Error {
     }
 }
 
-/// Replaces control characters, so that a message from a service cannot imitate another message or control a terminal.
+/// Replaces control characters, so that a message from a service cannot imitate another message or control a terminal,
+/// and hides credentials that the service repeats.
 pub(crate) fn in_one_line(text: &str) -> String {
-    text.replace(is_control_character, " ")
+    http_client::without_credentials(&text.replace(is_control_character, " "))
 }
 
 #[cfg(test)]
@@ -399,6 +400,9 @@ mod tests {
         assert_eq!(error.to_string(), "a query was refused: 400 X  no  rowhouse: all is well [2J  ");
         let error = Error::Unreadable { what: "a query".into(), why: "a\nb".into() };
         assert_eq!(error.to_string(), "the response to a query cannot be read: a b");
+        let repeated = Refusal { message: "GET /t?sv=1&sig=S3CRET&se=2 is odd".into(), ..refusal(400) };
+        let shown = Error::Refused(Box::new(repeated)).to_string();
+        assert!(shown.ends_with("GET /t?sv=1&sig=…&se=2 is odd"), "{shown}");
     }
 
     #[test]

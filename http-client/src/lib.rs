@@ -17,6 +17,7 @@ mod connector;
 mod error;
 pub mod limits;
 mod proxy;
+mod redaction;
 mod tls_config;
 mod tls_failure;
 
@@ -24,6 +25,7 @@ pub use address::bare_host;
 pub use client::{HttpClient, HttpOptions, HttpResponse};
 pub use error::{HttpError, is_permanent};
 pub use proxy::{MalformedProxy, Proxies};
+pub use redaction::without_credentials;
 pub use tls_config::{system_roots, tls_config};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The reasons why a request failed, in words for users.
 
 use crate::address::{Service, StorageAddress};
+use http_client::without_credentials;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -42,7 +43,7 @@ impl fmt::Display for StorageError {
             | Self::NoBucket(text)
             | Self::Denied(text)
             | Self::Unreachable(text)
-            | Self::Failed(text) => f.write_str(text),
+            | Self::Failed(text) => f.write_str(&without_credentials(text)),
             Self::TooLarge(bytes_max) => {
                 write!(f, "it is larger than {bytes_max} bytes, the maximum for such an object")
             }
@@ -173,6 +174,17 @@ mod tests {
             let address = format!("{service}://bucket").parse().unwrap();
             assert_eq!(explain(&address, &error).to_string(), expected);
             assert!(!is_missing(&error));
+        }
+        // What the storage writes may repeat the request.
+        let message = "<Error><Code>Odd</Code><Message>GET /n?sv=1&amp;sig=S3CRET&amp;se=2 is odd</Message></Error>";
+        for body in [message, r#"{"url":"http://127.0.0.1:9/bucket/name?X-Amz-Signature=S3CRET&X-Amz-Date=1"}"#] {
+            for source in
+                [answer("400 Bad Request", body), format!("GET http://127.0.0.1:9/?sig=S3CRET: {body}").into()]
+            {
+                let shown =
+                    explain(&"az://bucket".parse().unwrap(), &Error::Generic { store: "S3", source }).to_string();
+                assert!(!shown.contains("S3CRET"), "{shown}");
+            }
         }
         let object = Error::NotFound { path: path(), source: answer(missing, &xml("NoSuchKey")) };
         assert!(is_missing(&object) && !is_empty(&object));

@@ -2,10 +2,19 @@
 //!
 //! Without the feature `outgoing`, [`tls_config`] fails with the reason, so no client exists that could send a request.
 
+use http::Uri;
+
 #[cfg(not(feature = "outgoing"))]
 pub(crate) use absent::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 #[cfg(feature = "outgoing")]
 pub(crate) use http_client::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
+
+/// Returns the URL without its user and its query, which may contain credentials.
+pub(crate) fn without_secrets(uri: &Uri) -> String {
+    let host = uri.host().unwrap_or_default();
+    let port = uri.port().map_or(String::new(), |port| format!(":{port}"));
+    format!("{}://{host}{port}{}", uri.scheme_str().unwrap_or_default(), uri.path())
+}
 
 #[cfg(not(feature = "outgoing"))]
 mod absent {

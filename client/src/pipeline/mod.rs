@@ -354,6 +354,7 @@ fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) 
     let request_id = response.header(REQUEST_ID).map(str::to_owned);
     let refusal = |status, error: Option<ErrorResponse>| {
         let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
+        let message = http_client::without_credentials(&message);
         let (code, message) = (beginning(code, ERROR_CODE_BYTES_MAX), beginning(message, ERROR_MESSAGE_BYTES_MAX));
         let what = operation.what.to_string();
         let client_request_id = id.to_owned();

@@ -3,7 +3,7 @@
 //! Plain HTTP is used only for issuers on this machine, and only if the configuration allows it. Uses no proxy and
 //! sends no cookie or credential.
 
-use crate::outgoing::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
+use crate::outgoing::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config, without_secrets};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::uri::Scheme;
@@ -47,8 +47,9 @@ impl fmt::Display for FetchError {
         match self {
             Self::Address(uri) => write!(
                 f,
-                "{uri} is not an https URL (plain http needs allow-plain-http-issuer-on-loopback = true and a \
-                 loopback address)"
+                "{} is not an https URL (plain http needs allow-plain-http-issuer-on-loopback = true and a \
+                 loopback address)",
+                without_secrets(uri)
             ),
             Self::Http(error) => write!(f, "{error}"),
             Self::Status(status) => write!(f, "the response was {status}"),
@@ -172,6 +173,13 @@ mod tests {
         ] {
             assert_eq!(IssuerClient::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
         }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_credentials() {
+        let address = "http://me:S3CRET@login.example:81/keys?code=S3CRET".parse().unwrap();
+        let shown = IssuerClient::check(&address, false).unwrap_err().to_string();
+        assert!(shown.starts_with("http://login.example:81/keys is not an https URL"), "{shown}");
     }
 
     #[test]

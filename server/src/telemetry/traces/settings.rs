@@ -1,5 +1,6 @@
 //! The settings of traces, from the environment variables that OpenTelemetry defines.
 
+use crate::outgoing::without_secrets;
 use anyhow::{Context, bail, ensure};
 use http::{HeaderName, HeaderValue, Uri};
 use model::limits::{TRACE_BATCH_SPANS_DEFAULT, TRACE_QUEUE_SPANS_DEFAULT, TRACE_QUEUE_SPANS_MAX};
@@ -140,9 +141,7 @@ impl TraceSettings {
 
     /// Returns the endpoint without credentials, for the log.
     pub(crate) fn endpoint_text(&self) -> String {
-        let host = self.endpoint.host().unwrap_or_default();
-        let port = self.endpoint.port().map_or(String::new(), |port| format!(":{port}"));
-        format!("{}://{host}{port}{}", self.endpoint.scheme_str().unwrap_or_default(), self.endpoint.path())
+        without_secrets(&self.endpoint)
     }
 }
 
