@@ -316,15 +316,6 @@ impl Embedded {
         self.queue.push(request).map_err(|_| Fault::Closed)
     }
 
-    fn no_response_fault(&self) -> Fault {
-        match self.shared.check_open() {
-            Err(closed) => closed,
-            Ok(()) => {
-                Fault::Storage("the committer failed while it processed the request; see the log for the reason".into())
-            }
-        }
-    }
-
     /// The closure may wait for the disk, which must not block other tasks.
     async fn on_blocking_thread<T: Send + 'static>(
         &self,
@@ -368,7 +359,7 @@ impl Embedded {
         let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
         let (answer, answered) = oneshot::channel();
         self.request(Request::Catalog(change(answer), memory)).map_err(CatalogError::Fault)?;
-        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_response_fault())))
+        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(no_response_fault())))
     }
 }
 
@@ -480,7 +471,7 @@ impl Engine for Embedded {
         let (answer, answered) = oneshot::channel();
         let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
         self.request(Request::Commit(request)).map_err(CommitError::Fault)?;
-        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_response_fault())))
+        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(no_response_fault())))
     }
 
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
@@ -501,7 +492,7 @@ impl Engine for Embedded {
         let (answer, answered) = oneshot::channel();
         let change = CatalogChange::UpdateProperties(account.clone(), Box::new(update), answer);
         self.request(Request::Catalog(change, memory))?;
-        answered.await.unwrap_or_else(|_| Err(self.no_response_fault()))
+        answered.await.unwrap_or_else(|_| Err(no_response_fault()))
     }
 
     fn figures(&self) -> Figures {
@@ -584,6 +575,11 @@ fn prepare(
 }
 
 struct CancelOnDrop(Cancellation);
+
+/// Returns the fault of a write whose response was lost: the committer panicked, perhaps after it had written.
+fn no_response_fault() -> Fault {
+    Fault::Unknown("the committer failed while it processed the request; see the log for the reason".into())
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -259,8 +259,8 @@ async fn a_panic_of_the_committer_leaves_no_caller_waiting() {
     fill(&engine, 10).await;
     clock.0.1.store(true, Ordering::SeqCst);
     let (first, second) = tokio::join!(commit(&engine, upsert(1)), commit(&engine, upsert(2)));
-    assert!(matches!(first, Err(CommitError::Fault(Fault::Storage(_)))));
-    assert!(matches!(second, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert!(matches!(first, Err(CommitError::Fault(Fault::Unknown(_)))));
+    assert!(matches!(second, Err(CommitError::Fault(Fault::Unknown(_)))));
     assert_eq!(count(&engine).await.unwrap(), 10, "reads continue");
     clock.0.1.store(false, Ordering::SeqCst);
     commit(&engine, upsert(11)).await.unwrap();

@@ -48,12 +48,12 @@ pub struct TableKey {
 pub enum Fault {
     /// Stored data cannot be read. Damage is reported and never returned as data.
     Damaged(String),
-    /// The storage failed. It is not known whether the operation took effect.
+    /// The storage could not be read, or it refused a write.
     Storage(Box<dyn std::error::Error + Send + Sync>),
     /// The storage is unreachable or too busy. Nothing happened, and a retry may succeed.
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
-    /// The write failed for all requests in its group, and the reason is logged once. It is not known whether the
-    /// operation took effect.
+    /// As [`Unknown`](Self::Unknown). The write failed for all requests in its group, so the engine has logged the
+    /// reason once.
     Interrupted,
     /// The storage failed earlier and has not recovered yet. The operation did not take effect; a retry may succeed.
     Suspended,

@@ -110,9 +110,9 @@ impl From<Fault> for Failure {
                 let code = ErrorCode::InsufficientAccountPermissions;
                 Self::service(ServiceError::new(code, reason))
             }
-            // The engine has already logged the error of the write, because many requests share it.
-            Fault::Interrupted => Self::service(ErrorCode::InternalError),
-            // The write may have been executed, and clients that receive this code expect that.
+            // The write may have been executed, and clients that receive this code expect that (02 §9). The engine has
+            // already logged the error of an interrupted write, because many requests share it.
+            Fault::Interrupted => Self::service(ErrorCode::OperationTimedOut),
             Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
@@ -205,5 +205,33 @@ pub(crate) fn refusal_code(refusal: MutationError) -> ErrorCode {
         MutationError::EntityTooLarge => ErrorCode::EntityTooLarge,
         MutationError::ValueTooLarge => ErrorCode::PropertyValueTooLarge,
         MutationError::DamagedRecord => ErrorCode::InternalError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_outcome_has_the_code_that_clients_expect_and_a_certain_one_has_not() {
+        let io = || "the disk".into();
+        for (fault, code) in [
+            (Fault::Interrupted, ErrorCode::OperationTimedOut),
+            (Fault::Unknown(io()), ErrorCode::OperationTimedOut),
+            (Fault::Suspended, ErrorCode::ServerBusy),
+            (Fault::Full, ErrorCode::ServerBusy),
+            (Fault::Busy, ErrorCode::ServerBusy),
+            (Fault::Closed, ErrorCode::ServerBusy),
+            (Fault::Unavailable(io()), ErrorCode::ServerBusy),
+            (Fault::ReadOnly("a standby"), ErrorCode::InsufficientAccountPermissions),
+            (Fault::Storage(io()), ErrorCode::InternalError),
+            (Fault::Damaged(String::new()), ErrorCode::InternalError),
+        ] {
+            let name = format!("{fault:?}");
+            let is_certain = fault.is_without_effect();
+            let failure = Failure::from(fault);
+            assert_eq!(failure.error.code, code, "{name}");
+            assert!(!is_certain || code != ErrorCode::OperationTimedOut, "{name}");
+        }
     }
 }

@@ -44,6 +44,11 @@ impl StorageError {
         }
     }
 
+    /// Returns whether the write was refused before anything was written.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.0, Cause::Fenced | Cause::Interrupted | Cause::NoRoom)
+    }
+
     /// Returns the error of the operating system, if it is the reason.
     pub(crate) fn io(&self) -> Option<&io::Error> {
         match &self.0 {

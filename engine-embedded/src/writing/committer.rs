@@ -184,7 +184,7 @@ impl Committer {
     /// Returns the fault to report to the callers whose write failed.
     fn write_failed(&mut self, error: &StorageError) -> Fault {
         self.begin_outage(error);
-        Fault::Interrupted
+        if error.is_refusal() { Fault::Suspended } else { Fault::Interrupted }
     }
 
     fn begin_outage(&mut self, reason: &dyn Display) {
@@ -291,15 +291,19 @@ impl Committer {
         let transactions = outcomes.iter().filter(|(_, result)| result.is_ok()).count();
         let (entities, stored_bytes) = (group.entities(), group.stored_bytes());
         timer.end(counts, Phase::Apply);
-        let written = group.write(self.stamps.last()).map_err(|error| self.write_failed(&error));
+        let failed = group.write(self.stamps.last()).map_err(|error| self.write_failed(&error)).err();
         let write_time = timer.end(counts, Phase::Write);
-        if written.is_ok() && transactions > 0 {
+        if failed.is_none() && transactions > 0 {
             self.count(transactions, entities, stored_bytes, write_time);
         }
         for (answer, result) in outcomes {
-            let result = match &written {
-                Ok(()) => result,
-                Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
+            let result = match (&failed, result) {
+                (None, result) => result,
+                // These failed before the write.
+                (Some(_), Err(CommitError::Fault(fault))) => Err(CommitError::Fault(fault)),
+                (Some(Fault::Suspended), _) => Err(CommitError::Fault(Fault::Suspended)),
+                // A refusal may be due to an earlier transaction of the group.
+                (Some(_), _) => Err(CommitError::Fault(Fault::Interrupted)),
             };
             drop(answer.send(result));
         }

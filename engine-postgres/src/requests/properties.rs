@@ -12,7 +12,7 @@ use crate::statements;
 use engine::Fault;
 use engine::parts::properties::AccountProperties;
 use engine::parts::properties_value;
-use model::{AccountName, ServicePropertiesUpdate};
+use model::{AccountName, ServiceProperties, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,15 +60,19 @@ impl PostgresState {
         account: &AccountName,
         update: ServicePropertiesUpdate,
     ) -> Result<(), Fault> {
-        self.persist(async || self.try_update_properties(account, update.clone()).await).await?;
-        self.refresh_properties().await
+        let updated = self.persist(async || self.try_update_properties(account, update.clone()).await).await?;
+        // The update is committed, so a failure to read it again is no failure of the update.
+        if self.refresh_properties().await.is_err() {
+            self.properties_mut().insert(account, updated);
+        }
+        Ok(())
     }
 
     async fn try_update_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
-    ) -> Result<(), AttemptError> {
+    ) -> Result<ServiceProperties, AttemptError> {
         let account = account.as_str().as_bytes();
         let lease = self.pool.take().await?;
         control(&lease, "BEGIN").await?;
@@ -84,7 +88,7 @@ impl PostgresState {
         read(&lease, statements::SET_PROPERTIES, &[&account, &properties_value::encode(&after)]).await?;
         end(&lease).await?;
         lease.return_to_pool();
-        Ok(())
+        Ok(after)
     }
 }
 

@@ -160,7 +160,7 @@ fn write(callers: &Callers, disk: &Disk, is_sync: bool, name: &str) -> bool {
             assert!(!is_sync || is_on_disk(disk, name), "an acknowledged write is not on disk");
             true
         }
-        Err(CommitError::Fault(Fault::Interrupted | Fault::Suspended | Fault::Storage(_))) => false,
+        Err(CommitError::Fault(Fault::Interrupted | Fault::Suspended | Fault::Unknown(_))) => false,
         Err(other) => panic!("{other:?}"),
     }
 }

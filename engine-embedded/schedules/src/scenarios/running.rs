@@ -259,7 +259,7 @@ impl Pending {
 }
 
 fn panicked() -> Fault {
-    Fault::Storage("the committer panicked".into())
+    Fault::Unknown("the committer panicked".into())
 }
 
 pub(super) fn table(account: usize) -> TableKey {
