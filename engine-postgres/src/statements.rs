@@ -58,6 +58,10 @@ pub(crate) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, ren
      WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '30 s') RETURNING reserved";
 pub(crate) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";
+/// Renews or takes the lease of a task that renews it every second while it works, so that another server continues
+/// soon after the holder has died.
+pub(crate) const HOLD_SHORT_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now() WHERE number = $1 \
+     AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '3 s') RETURNING reserved";
 /// Returns a lease. No stamp from `$3` on has been issued under it.
 pub(crate) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
@@ -122,7 +126,8 @@ pub(crate) const UNFINISHED_INDEXES: &str = "SELECT x.id, x.table_id, t.generati
      FROM rowhouse_indexes AS x JOIN rowhouse_tables AS t ON t.id = x.table_id WHERE NOT t.is_deleted \
      AND (x.removed < now() - interval '1 minute' OR x.removed IS NULL AND NOT x.is_ready) ORDER BY x.table_id, x.id";
 /// Records that all entities before `$2` have their entries.
-pub(crate) const SET_BUILT: &str = "UPDATE rowhouse_indexes SET built_before = $2 WHERE id = ANY($1)";
+pub(crate) const SET_BUILT: &str =
+    "UPDATE rowhouse_indexes SET built_before = $2 WHERE id = ANY($1) AND built_before < $2";
 pub(crate) const SET_READY: &str = "UPDATE rowhouse_indexes SET is_ready = true WHERE id = ANY($1)";
 /// Returns the entry before which an index has `$2` entries.
 pub(crate) const ENTRY_AT: &str = "SELECT value, partition, row FROM rowhouse_index_entries \

@@ -4,6 +4,7 @@
 use super::statements as sql;
 use super::{PostgresOptions, Settings};
 use crate::connections::attempt::AttemptError;
+use crate::slot::INDEX_LEASE;
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
 use model::{AccountName, Clock, Condition, DateTime, EntityKey, IndexedProperty, KeyText, Mutation};
@@ -84,6 +85,32 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     let beyond = DateTime::from_ticks(begins.ticks() + 1).unwrap();
     let refused = timeout(TIMEOUT, first.shared.stamp(beyond)).await.unwrap();
     assert!(refused.is_err(), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_for_indexes_outlives_a_long_step_but_not_its_holder() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions::new(cluster.database(), 4);
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let held_by_another = |seconds: f64| {
+        let sql = format!(
+            "UPDATE rowhouse_leases SET holder = 1, renewed = now() - interval '{seconds} s' WHERE number = {INDEX_LEASE}"
+        );
+        cluster.sql(&options.url, &sql);
+    };
+    // Far in the future, so that a slow machine does not let it expire.
+    held_by_another(-3600.0);
+    assert!(!engine.shared.hold_short_lease(INDEX_LEASE).await.unwrap(), "the holder lives");
+    held_by_another(4.0);
+    assert!(engine.shared.hold_short_lease(INDEX_LEASE).await.unwrap(), "the holder has died");
+    let renewed = format!("SELECT renewed FROM rowhouse_leases WHERE number = {INDEX_LEASE}");
+    let before = cluster.sql(&options.url, &renewed);
+    let long_step = async {
+        while cluster.sql(&options.url, &renewed) == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(TIMEOUT, engine.shared.while_renewing(INDEX_LEASE, long_step)).await.expect("the lease is renewed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ use crate::log_state::LogState;
 use crate::schema;
 use crate::slot::CHANGES_LEASE;
 use crate::state::PostgresState;
+use crate::statements;
 use engine::parts::monotonic;
 use engine::{Fault, KeptChanges};
 use futures_util::future::join_all;
@@ -49,8 +50,6 @@ const MEASUREMENT: Duration = Duration::from_secs(3);
 /// The approximate size of a row without its changes.
 pub(crate) const ROW_BYTES: i64 = 64;
 
-const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now() WHERE number = $1 \
-     AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '3 s') RETURNING number";
 const LEASE: &str = "SELECT 1 FROM rowhouse_leases WHERE number = $1";
 const LOG: &str = "SELECT name, next, time, last_table, placements FROM rowhouse_change_log WHERE is_ready";
 const DECODED: &str = "SELECT node, decoded FROM rowhouse_change_nodes";
@@ -130,7 +129,7 @@ impl Decoding {
     async fn decode_if_free(&self) -> Result<(), DecodeError> {
         let pool = &self.shared.pool;
         let lease: [&(dyn ToSql + Sync); 2] = [&CHANGES_LEASE, &self.shared.holder];
-        let is_taken = !pool.read(TAKE_LEASE, &lease).await?.is_empty();
+        let is_taken = !pool.read(statements::HOLD_SHORT_LEASE, &lease).await?.is_empty();
         if !is_taken && !pool.read(LEASE, &[&CHANGES_LEASE]).await?.is_empty() {
             return Ok(());
         }
@@ -165,7 +164,7 @@ impl Decoding {
         let lease: [&(dyn ToSql + Sync); 2] = [&CHANGES_LEASE, &self.shared.holder];
         loop {
             sleep(RENEWAL).await;
-            match timeout(LEASE_TIME_MAX, self.shared.pool.read(TAKE_LEASE, &lease)).await {
+            match timeout(LEASE_TIME_MAX, self.shared.pool.read(statements::HOLD_SHORT_LEASE, &lease)).await {
                 Ok(Ok(rows)) if rows.is_empty() => {
                     tracing::info!("another server decodes the change log now");
                     return;

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Only one server does this at a time: the holder of a lease. If this server dies, another one takes the lease and
-//!    continues. If both do it for a moment, no harm is done.
+//! 1. Only one server does this at a time: the holder of a lease. If this server dies, another one takes the lease
+//!    after three seconds, and continues. If both do it for a moment, no harm is done.
 //! 2. The entities are read when no commit that did not know the index can still be running (`settling`). An entity
 //!    that is changed later gets its entries with the change. All others get them here, in a call that locks the entity
 //!    and adds nothing if the entity has changed.
@@ -15,6 +15,7 @@ use crate::connections::pool::Lease;
 use crate::connections::rows::{column, no_response, read, write};
 use crate::layout::{Bounds, DatabaseTableId, key_bytes};
 use crate::requests::catalog::indexed_property;
+use crate::requests::leases::SHORT_RENEWAL;
 use crate::requests::settling::{Pace, Settling};
 use crate::schema::function::TABLE_CHANGED;
 use crate::slot::INDEX_LEASE;
@@ -80,7 +81,7 @@ impl PostgresState {
             seen.clear();
             return Ok(false);
         }
-        let finished = self.finish_indexes(&unfinished, seen).await;
+        let finished = self.while_renewing(INDEX_LEASE, self.finish_indexes(&unfinished, seen)).await;
         finished.map_err(|error| ("an index could not be built or removed", error))?;
         Ok(true)
     }
@@ -100,18 +101,26 @@ impl PostgresState {
         unfinished: &[Unfinished],
         seen: &mut BTreeMap<(i64, i64), Settling>,
     ) -> Result<(), Fault> {
-        if !self.persist(async || self.hold_lease(INDEX_LEASE).await).await? {
-            return Ok(());
-        }
         let now = self.persist(async || self.transactions().await).await?;
-        let mut failed = Ok(());
         seen.retain(|known, _| unfinished.iter().any(|table| (table.table.0, table.generation) == *known));
-        for table in unfinished {
+        // Servers without the lease wait for these transactions as well, so that they can take over without a delay.
+        let mut is_settled = |table: &&Unfinished| {
             // `now` was read after the indexes were seen.
             let settling = seen.entry((table.table.0, table.generation)).or_insert_with(|| Settling::new(&now));
-            if !settling.is_settled(&now) {
-                continue;
-            }
+            settling.is_settled(&now)
+        };
+        let settled: Vec<_> = unfinished.iter().filter(|table| is_settled(table)).collect();
+        if settled.is_empty() {
+            return Ok(());
+        }
+        if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
+            // The holder may have died.
+            sleep(SHORT_RENEWAL).await;
+            self.indexing.notify_one();
+            return Ok(());
+        }
+        let mut failed = Ok(());
+        for table in settled {
             match self.finish(table).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
@@ -135,7 +144,7 @@ impl PostgresState {
     /// Returns `false` if another server took the lease.
     async fn remove_index(&self, index: i64) -> Result<bool, Fault> {
         while self.persist(async || self.remove_entries(index).await).await? {
-            if !self.persist(async || self.hold_lease(INDEX_LEASE).await).await? {
+            if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
                 return Ok(false);
             }
         }
@@ -182,7 +191,8 @@ impl PostgresState {
             if step.is_multiple_of(STEPS_BETWEEN_SAVES) {
                 self.set_indexes(statements::SET_BUILT, &[&ids, &from]).await?;
             }
-            if !self.persist(async || self.hold_lease(INDEX_LEASE).await).await? {
+            if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
+                self.set_indexes(statements::SET_BUILT, &[&ids, &from]).await?;
                 return Ok(false);
             }
             sleep(began.elapsed()).await;

@@ -30,6 +30,8 @@ const RESERVED_TICKS: i64 = 100_000_000;
 /// The interval between renewals of a lease. After half a minute without one (`statements::TAKE_LEASE`), the server is
 /// presumed dead.
 const RENEWAL: Duration = Duration::from_secs(3);
+/// The interval between renewals of a lease that expires after three seconds (`statements::HOLD_SHORT_LEASE`).
+pub(crate) const SHORT_RENEWAL: Duration = Duration::from_secs(1);
 /// The timeout for a change to a lease. An unresponsive node must not use up the time for which stamps are reserved.
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
 /// The number of failed attempts to take a lease, because of database errors, after which the server gives up.
@@ -155,6 +157,27 @@ impl PostgresState {
             return Ok(true);
         }
         Ok(self.take_lease(number, 0, 0, i64::MAX).await?.is_some())
+    }
+
+    /// Like [`Self::hold_lease`], for a lease that expires after three seconds.
+    pub(crate) async fn hold_short_lease(&self, number: i16) -> Result<bool, AttemptError> {
+        Ok(self.change_lease(statements::HOLD_SHORT_LEASE, &[&number, &self.holder]).await?.is_some())
+    }
+
+    /// Renews a short lease during the work, which may consist of long steps, as long as this server holds the lease.
+    pub(crate) async fn while_renewing<T>(&self, number: i16, work: impl Future<Output = T>) -> T {
+        let renewing = async {
+            loop {
+                tokio::time::sleep(SHORT_RENEWAL).await;
+                if let Err(trouble) = self.renew_lease(number, 0).await {
+                    tracing::debug!(?trouble, number, "the lease of a task could not be renewed");
+                }
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            never = renewing => never,
+        }
     }
 
     /// Other servers can take returned leases immediately. Leases that cannot be returned expire.
