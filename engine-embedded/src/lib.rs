@@ -167,7 +167,7 @@ impl Embedded {
         match folder.lineage()?.map(|lineage| lineage.role) {
             None | Some(Role::Primary { .. }) => Self::open_folder(folder, options, Arc::new(clock), false),
             Some(Role::Standby { .. }) => Err(OpenError::Standby { folder: path.to_owned() }),
-            Some(Role::Fenced { by }) => Err(OpenError::Fenced { folder: path.to_owned(), by }),
+            Some(Role::Fenced { by, .. }) => Err(OpenError::Fenced { folder: path.to_owned(), by }),
         }
     }
 

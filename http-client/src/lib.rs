@@ -21,7 +21,7 @@ mod redaction;
 mod tls_config;
 mod tls_failure;
 
-pub use address::bare_host;
+pub use address::{bare_host, is_loopback, may_carry_token};
 pub use client::{HttpClient, HttpOptions, HttpResponse};
 pub use error::{HttpError, is_permanent};
 pub use proxy::{MalformedProxy, Proxies};

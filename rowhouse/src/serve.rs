@@ -187,7 +187,7 @@ fn open_primary(path: &Path, options: &EmbeddedOptions, standbys: Option<Token>)
 
 fn open_standby(path: &Path, options: &EmbeddedOptions, primary: FollowerSettings) -> anyhow::Result<Opened> {
     let (engine, log) = Embedded::open_standby(path, options, SystemClock)?;
-    let follower = Arc::new(Follower::new(log));
+    let follower = Arc::new(Follower::new(log, primary.token.clone()));
     let following = Arc::clone(&follower);
     // It only appends what the primary has, so it may be stopped at any time.
     tokio::spawn(async move {

@@ -12,7 +12,11 @@ pub const REPLICATION_PATH: &str = "/_rowhouse-replication";
 
 /// The replication of a primary or of a standby.
 pub trait Replicated: fmt::Debug + Send + Sync {
-    /// Responds to a request of another server, which has no body. Returns the status and the body of the response.
+    /// Returns whether a request has the token with which servers prove that they belong together.
+    fn accepts(&self, headers: &HeaderMap) -> bool;
+
+    /// Responds to a request of another server, which has the token and no body. Returns the status and the body of the
+    /// response.
     fn respond<'a>(&'a self, headers: &'a HeaderMap) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>>;
 
     /// Returns statistics.

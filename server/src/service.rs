@@ -20,9 +20,9 @@ use crate::reload::Live;
 use crate::replication::REPLICATION_PATH;
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
-    ConnectionInfo, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind, RequestContext,
-    ThrottleUnit, VirtualTable, accepts_events, effective_method, has_changes, is_of_front_end, joined_accept,
-    operation_headers, resolved, route, table_of,
+    ConnectionInfo, CredentialKind, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind,
+    RequestContext, ThrottleUnit, VirtualTable, accepts_events, effective_method, has_changes, is_of_front_end,
+    joined_accept, operation_headers, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -229,6 +229,18 @@ impl Service {
             && incoming.parts.uri.path() == REPLICATION_PATH
         {
             context.operation = OperationKind::Replication;
+            if incoming.head.authorization.is_some() {
+                context.credential = CredentialKind::Bearer;
+            }
+            if !replication.accepts(&incoming.parts.headers) {
+                let reason = format!(
+                    "{} sent a request of a standby without the right token (--standby-token-file)",
+                    incoming.connection.peer
+                );
+                let failure = Failure::at(Layer::Authentication, ErrorCode::AuthenticationNeeded);
+                return Err(failure.with_reason(reason).into());
+            }
+            context.is_authenticated = true;
             let (status, body) = replication.respond(&incoming.parts.headers).await;
             let content = Some(("application/octet-stream".into(), vec![body]));
             let response = OperationResponse { status, content, ..OperationResponse::default() };

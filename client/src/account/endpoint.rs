@@ -4,6 +4,7 @@ use super::development::DEVELOPMENT_ACCOUNT;
 use crate::http::bare_host;
 use http::Uri;
 use http::uri::Scheme;
+use http_client::{is_loopback, may_carry_token};
 use model::AccountName;
 use std::fmt;
 use std::net::IpAddr;
@@ -102,9 +103,11 @@ impl Endpoint {
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
-        let Ok(uri) = self.origin().parse::<Uri>() else { return false };
-        let host = bare_host(&uri);
-        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.origin().parse().is_ok_and(|uri| is_loopback(&uri))
+    }
+
+    pub(crate) fn may_carry_token(&self) -> bool {
+        self.origin().parse().is_ok_and(|uri| may_carry_token(&uri))
     }
 
     pub(crate) fn origin(&self) -> String {

@@ -277,7 +277,7 @@ impl Pipeline {
         endpoint: &Endpoint,
         now: SystemTime,
     ) -> Result<AccessToken, Error> {
-        if !endpoint.is_https() && !endpoint.is_loopback() {
+        if !endpoint.may_carry_token() {
             return Err(Error::Token(TokenError::from("plain HTTP to another machine is not allowed")));
         }
         let mut kept = self.shared.token.lock().await;

@@ -100,22 +100,32 @@ impl Folder {
 
     /// Takes ownership of the folder of a standby. Returns its identity too.
     pub(crate) fn acquire_standby(path: &Path) -> Result<(Self, Lineage, Identity), OpenError> {
-        let standby = || {
-            let lineage = lineage(path)?;
-            let standby = lineage.and_then(|lineage| match lineage.role {
-                Role::Standby { id, .. } => Some((lineage, id)),
-                Role::Primary { .. } | Role::Fenced { .. } => None,
-            });
-            standby.ok_or_else(|| OpenError::NotStandby { folder: path.to_owned() })
+        Self::acquire_in_role(path, |role| match role {
+            Role::Standby { id, .. } => Some(id),
+            Role::Primary { .. } | Role::Fenced { .. } => None,
+        })
+    }
+
+    /// Takes ownership of a folder that can be promoted: of a standby, or of a former primary.
+    pub(crate) fn acquire_to_promote(path: &Path) -> Result<(Self, Lineage), OpenError> {
+        let may_be_promoted = |role| (!matches!(role, Role::Primary { .. })).then_some(());
+        let (folder, lineage, ()) = Self::acquire_in_role(path, may_be_promoted)?;
+        Ok((folder, lineage))
+    }
+
+    fn acquire_in_role<T>(path: &Path, accept: impl Fn(Role) -> Option<T>) -> Result<(Self, Lineage, T), OpenError> {
+        let accepted = || {
+            let accepted = lineage(path)?.and_then(|lineage| Some((accept(lineage.role)?, lineage)));
+            accepted.ok_or_else(|| OpenError::NotStandby { folder: path.to_owned() })
         };
         if path.join(RESTORING).exists() {
             return Err(OpenError::Restoring { folder: path.to_owned() });
         }
         // Do not create a folder.
-        standby()?;
+        accepted()?;
         let folder = Self::acquire(path)?;
-        let (lineage, id) = standby()?;
-        Ok((folder, lineage, id))
+        let (accepted, lineage) = accepted()?;
+        Ok((folder, lineage, accepted))
     }
 
     /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or

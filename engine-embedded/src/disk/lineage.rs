@@ -65,10 +65,13 @@ pub enum Role {
         /// What the primary has last said.
         awaited: Awaited,
     },
-    /// The folder was a primary until a standby was promoted. It may never be written again.
+    /// The folder was a primary until a standby was promoted. It may not be written, unless it is promoted itself.
     Fenced {
         /// The number of the epoch that began with the promotion.
         by: u64,
+        /// The first transaction of that epoch, if it is known. The promoted folder has none of this folder's
+        /// transactions from this one on.
+        first: Option<u64>,
     },
 }
 
@@ -127,7 +130,8 @@ impl Lineage {
             Role::Standby { id, awaited: Awaited::None } => format!("standby {id}"),
             Role::Standby { id, awaited: Awaited::This } => format!("standby {id} awaited"),
             Role::Standby { id, awaited: Awaited::Other } => format!("standby {id} not-awaited"),
-            Role::Fenced { by } => format!("fenced {by}"),
+            Role::Fenced { by, first: None } => format!("fenced {by}"),
+            Role::Fenced { by, first: Some(first) } => format!("fenced {by} {first}"),
         };
         format!("{FIRST_LINE}\nlog {}\n{epochs}{role}\n", self.log)
     }
@@ -160,7 +164,10 @@ impl Lineage {
                 };
                 Role::Standby { id: Identity::parse(id)?, awaited }
             }
-            ("fenced", by) => Role::Fenced { by: by.parse().ok()? },
+            ("fenced", fence) => match fence.split_once(' ') {
+                None => Role::Fenced { by: fence.parse().ok()?, first: None },
+                Some((by, first)) => Role::Fenced { by: by.parse().ok()?, first: Some(first.parse().ok()?) },
+            },
             _ => return None,
         };
         (lines.next().is_none() && !epochs.is_empty()).then_some(Self { log, epochs, role })
@@ -188,7 +195,8 @@ mod tests {
             Role::Standby { id, awaited: Awaited::None },
             Role::Standby { id, awaited: Awaited::This },
             Role::Standby { id, awaited: Awaited::Other },
-            Role::Fenced { by: 4 },
+            Role::Fenced { by: 4, first: None },
+            Role::Fenced { by: 4, first: Some(41) },
         ];
         for role in roles {
             let written = lineage(role);
@@ -199,7 +207,7 @@ mod tests {
             }
             assert_eq!(Lineage::decode(&format!("{text}more\n")), None);
         }
-        let text = lineage(Role::Fenced { by: 4 }).encode();
+        let text = lineage(Role::Fenced { by: 4, first: None }).encode();
         let expected = "rowhouse replication 1\nlog 0000000000000000000000000000001f\n\
             epoch 1 1 0000000000000000000000000000002a\nepoch 3 40 0000000000000000000000000000002b\nfenced 4\n";
         assert_eq!(text, expected);
@@ -208,6 +216,7 @@ mod tests {
             ("1f", "+f"),
             ("fenced", "other"),
             ("fenced 4", "standby 4 other"),
+            ("fenced 4", "fenced 4 "),
             (" 40", " 0"),
             ("2b", "2"),
         ] {

@@ -146,8 +146,9 @@ impl fmt::Display for OpenError {
             ),
             Self::Fenced { folder, by } => write!(
                 f,
-                "the data folder {} must not be used any more: a standby was promoted in epoch {by}, and this folder may \
-                 lack what was written since; keep a copy, and begin a new standby in an empty folder",
+                "the data folder {} belongs to a former primary: a standby was promoted in epoch {by}, and this folder lacks \
+                 what was written since; begin a new standby in an empty folder. If no promoted server exists, or if it \
+                 is lost, `rowhouse promote --despite-loss` makes this folder the primary again",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(

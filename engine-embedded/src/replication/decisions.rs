@@ -54,6 +54,10 @@ pub(super) fn counts(primary: &Lineage, standby: Identity) -> bool {
     primary.role == Role::Primary { confirming: Some(standby) }
 }
 
+/// The maximum difference between the number of an epoch and of a later one that fences a server. No log has so many
+/// promotions; a number that is invented must not use up those that follow.
+const NEWER_EPOCHS_MAX: u64 = 1 << 20;
+
 /// Returns the lineage of a primary that hears of another epoch of its log, if that fences it. If `is_told` is true, an
 /// operator named the server as a former primary. Otherwise, a standby is in the epoch.
 ///
@@ -61,8 +65,10 @@ pub(super) fn counts(primary: &Lineage, standby: Identity) -> bool {
 pub(super) fn fencing(primary: &Lineage, epoch: &Epoch, is_told: bool) -> Option<Lineage> {
     let is_replaced = epoch.number > primary.epoch()
         || (is_told && epoch.number == primary.epoch() && !primary.epochs.contains(epoch));
+    let is_plausible = epoch.number.saturating_sub(primary.epoch()) <= NEWER_EPOCHS_MAX;
     let is_primary = matches!(primary.role, Role::Primary { .. });
-    (is_replaced && is_primary).then(|| Lineage { role: Role::Fenced { by: epoch.number }, ..primary.clone() })
+    let role = Role::Fenced { by: epoch.number, first: Some(epoch.first) };
+    (is_replaced && is_plausible && is_primary).then(|| Lineage { role, ..primary.clone() })
 }
 
 /// Returns the lineage of a standby that continues in the epochs of its primary; `None` if it is in them already. The
@@ -77,9 +83,14 @@ pub(super) fn adoption(standby: &Lineage, primary: &Lineage, synced: Sequence) -
     Ok(Some(Lineage { epochs: primary.epochs.clone(), ..standby.clone() }))
 }
 
-/// Returns the lineage of a promoted standby whose next transaction is `next`. `id` identifies the new epoch.
-pub(super) fn promotion(standby: &Lineage, next: Sequence, id: Identity) -> Lineage {
-    let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..standby.clone() };
-    promoted.epochs.push(Epoch { number: standby.epoch() + 1, first: next.get(), id });
+/// Returns the lineage of a promoted folder whose next transaction is `next`. `id` identifies the new epoch. The epoch
+/// of a former primary follows the one that fenced it, so the same news does not fence it again.
+pub(super) fn promotion(folder: &Lineage, next: Sequence, id: Identity) -> Lineage {
+    let newest = match folder.role {
+        Role::Fenced { by, .. } => by.max(folder.epoch()),
+        Role::Standby { .. } | Role::Primary { .. } => folder.epoch(),
+    };
+    let mut promoted = Lineage { role: Role::Primary { confirming: None }, ..folder.clone() };
+    promoted.epochs.push(Epoch { number: newest + 1, first: next.get(), id });
     promoted
 }

@@ -30,15 +30,20 @@ pub fn promote_folder(path: &Path) -> Result<Promotion, OpenError> {
     promote(path, false)
 }
 
-/// The same, but also promotes a standby that may lack acknowledged writes.
+/// The same, but also promotes a standby that may lack acknowledged writes, and a former primary, which ends its fence.
 pub fn promote_folder_despite_loss(path: &Path) -> Result<Promotion, OpenError> {
     promote(path, true)
 }
 
 fn promote(path: &Path, accepts_loss: bool) -> Result<Promotion, OpenError> {
-    let (mut folder, lineage, _) = Folder::acquire_standby(path)?;
-    if matches!(lineage.role, Role::Standby { awaited: Awaited::Other, .. }) && !accepts_loss {
-        return Err(OpenError::NotAwaited { folder: path.to_owned() });
+    let (mut folder, lineage) = Folder::acquire_to_promote(path)?;
+    match lineage.role {
+        _ if accepts_loss => {}
+        Role::Standby { awaited: Awaited::Other, .. } => {
+            return Err(OpenError::NotAwaited { folder: path.to_owned() });
+        }
+        Role::Fenced { by, .. } => return Err(OpenError::Fenced { folder: path.to_owned(), by }),
+        Role::Standby { .. } | Role::Primary { .. } => {}
     }
     let storage =
         opening::open(&mut folder, OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync })?;

@@ -6,9 +6,9 @@ use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_engine_embedded::{
-    AppendError, Awaited, Embedded, EmbeddedOptions, Identity, KeptLog, OpenError, RecordBatch, Refusal, Replication,
-    ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
-    promote_folder_despite_loss,
+    AppendError, Awaited, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal,
+    Replication, ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of,
+    promote_folder, promote_folder_despite_loss,
 };
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -348,7 +348,38 @@ async fn a_former_primary_that_is_told_refuses_writes_forever() {
     drop(first);
     let again = Embedded::open(&place.at("first"), &options(), ManualClock::at(START_TICKS)).map(drop);
     assert!(matches!(again, Err(OpenError::Fenced { by: 2, .. })), "{again:?}");
-    assert_eq!(lineage_of(&place.at("first")).unwrap().unwrap().role, Role::Fenced { by: 2 });
+    assert_eq!(lineage_of(&place.at("first")).unwrap().unwrap().role, Role::Fenced { by: 2, first: Some(later.first) });
+}
+
+#[tokio::test]
+async fn a_fence_can_be_ended_and_is_not_repeated() {
+    let place = Place::new();
+    let (first, second, behind) = primary_with_standbys(&place).await;
+    let (log, own) = (first.replication.lineage().log, first.replication.lineage().newest());
+    drop(second);
+    let promotion = promote_folder(&place.at("second")).unwrap();
+    let second = primary(&place.at("second"));
+    commit_one(&second.engine, &table("Cars"), insert("p", "there", 1)).await.unwrap();
+    commit_one(&first.engine, &table("Cars"), insert("p", "here", 1)).await.unwrap();
+    let invented = Epoch { number: u64::MAX, ..promotion.lineage.newest() };
+    assert!(!first.replication.fence(log, &invented).unwrap(), "no log has so many promotions");
+    assert!(first.replication.fence(log, &promotion.lineage.newest()).unwrap());
+    drop(first);
+    assert!(matches!(promote_folder(&place.at("first")), Err(OpenError::Fenced { by: 2, .. })));
+    let again = promote_folder_despite_loss(&place.at("first")).unwrap();
+    assert_eq!((again.lineage.epoch(), again.last), (3, promotion.last + 1));
+    let first = primary(&place.at("first"));
+    // A delayed or repeated request does not fence it again, but it fences the server that had replaced it.
+    assert!(!first.replication.fence(log, &promotion.lineage.newest()).unwrap());
+    assert!(!first.replication.fence(log, &own).unwrap());
+    assert!(second.replication.fence(log, &again.lineage.newest()).unwrap());
+    // A standby of the former epoch follows, one of the other server does not.
+    commit_one(&first.engine, &table("Cars"), insert("p", "later", 1)).await.unwrap();
+    catch_up(&first, &behind);
+    assert_eq!(names(&all(&behind.engine, &table("Cars")).await), ["p/both", "p/here", "p/later"]);
+    let other = StandbyPosition { log, epoch: promotion.lineage.newest(), last: promotion.last };
+    let refused = first.replication.admit(&StandbyHello { has: Some(other), ..new_hello(false) });
+    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 /// A connection.
@@ -160,7 +161,5 @@ fn expect(socket: &mut TcpStream, secret: &str) -> io::Result<()> {
     socket.set_read_timeout(Some(SECRET_TIMEOUT))?;
     socket.read_exact(&mut found)?;
     socket.set_read_timeout(None)?;
-    // Compare all bytes, so that the duration does not reveal the position of the first difference.
-    let differences = found.iter().zip(secret.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
-    if differences == 0 { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+    if found.ct_eq(secret.as_bytes()).into() { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn prepare_folder(path: &Path, settings: &FollowerSettings) -> 
     match lineage_of(path)?.map(|lineage| lineage.role) {
         Some(Role::Standby { .. }) => return Ok(()),
         Some(Role::Primary { .. }) => return Err(OpenError::NotStandby { folder: path.to_owned() }.into()),
-        Some(Role::Fenced { by }) => return Err(OpenError::Fenced { folder: path.to_owned(), by }.into()),
+        Some(Role::Fenced { by, .. }) => return Err(OpenError::Fenced { folder: path.to_owned(), by }.into()),
         None => {}
     }
     let link = Link::new(&settings.primary, settings.token.clone())?;
@@ -86,6 +86,7 @@ async fn ask(link: &Link, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
 /// The state of a standby, for clients and operators.
 pub(crate) struct Follower {
     log: Arc<StandbyLog>,
+    token: Token,
     progress: Mutex<Progress>,
 }
 
@@ -121,8 +122,8 @@ impl fmt::Debug for Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(log: StandbyLog) -> Self {
-        Self { log: Arc::new(log), progress: Mutex::default() }
+    pub(crate) fn new(log: StandbyLog, token: Token) -> Self {
+        Self { log: Arc::new(log), token, progress: Mutex::default() }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -193,6 +194,10 @@ impl Follower {
 }
 
 impl Replicated for Follower {
+    fn accepts(&self, headers: &HeaderMap) -> bool {
+        self.token.is_in(headers)
+    }
+
     fn respond<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
         let reason = "the server is a standby itself".to_owned();
         let answer = Answer::new(&self.log.lineage(), (0, 0), Content::Refused { reason, waits: None });

@@ -176,11 +176,12 @@ impl PrimaryService {
 }
 
 impl Replicated for PrimaryService {
+    fn accepts(&self, headers: &HeaderMap) -> bool {
+        self.token.is_in(headers)
+    }
+
     fn respond<'a>(&'a self, headers: &'a HeaderMap) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
         Box::pin(async move {
-            if !self.token.is_in(headers) {
-                return (401, Bytes::from_static(b"a token is required\n"));
-            }
             let served = match Ask::read(headers) {
                 Ok(ask) => self.serve(ask).await,
                 Err(error) => Err(error),

@@ -61,8 +61,22 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
             let promote = if despite_loss { promote_folder_despite_loss } else { promote_folder };
             let Promotion { lineage, last } = promote(&data)?;
             writeln!(report, "promoted: epoch {} begins after transaction {last}", lineage.epoch())?;
-            if !before.is_some_and(|before| matches!(before.role, Role::Standby { awaited: Awaited::This, .. })) {
-                writeln!(report, "the former primary did not wait for this standby: its last writes may be missing")?;
+            match before.map(|before| before.role) {
+                Some(Role::Standby { awaited: Awaited::This, .. }) => {}
+                Some(Role::Fenced { by, first }) => {
+                    writeln!(report, "what was written to the server that was promoted in epoch {by} is not here")?;
+                    match first {
+                        Some(first) if first <= last => writeln!(
+                            report,
+                            "the transactions from {first} to {last} are only here, unless a standby has them"
+                        )?,
+                        _ => {}
+                    }
+                }
+                _ => writeln!(
+                    report,
+                    "the former primary did not wait for this standby: its last writes may be missing"
+                )?,
             }
             lineage
         }

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
-use http_client::{HttpClient, HttpOptions, Proxies, system_roots, tls_config};
+use http_client::{HttpClient, HttpOptions, Proxies, may_carry_token, system_roots, tls_config};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
+use subtle::ConstantTimeEq;
 
 const ASK: HeaderName = HeaderName::from_static("x-rowhouse-ask");
 /// The minimum length of a token, in characters.
@@ -56,11 +57,8 @@ impl Token {
 
     /// Compares in a time that does not depend on where the tokens differ.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let expected = self.header();
-        let Some(given) = headers.get(AUTHORIZATION) else { return false };
-        let (given, expected) = (given.as_bytes(), expected.as_bytes());
-        let differs = given.iter().zip(expected).fold(0, |differs, (one, other)| differs | (one ^ other));
-        given.len() == expected.len() && differs == 0
+        let given = headers.get(AUTHORIZATION);
+        given.is_some_and(|given| given.as_bytes().ct_eq(self.header().as_bytes()).into())
     }
 }
 
@@ -215,6 +213,11 @@ impl Link {
         let uri: Uri = url.parse().with_context(|| format!("'{primary}' is not the address of a server"))?;
         let is_server = uri.scheme_str().is_some_and(|scheme| scheme == "http" || scheme == "https");
         ensure!(is_server, "'{primary}' is not the address of a server, such as https://tables.example.org:10002");
+        ensure!(
+            may_carry_token(&uri),
+            "plain HTTP to another machine would reveal the token, which gives access to all data: use the https address \
+             of '{primary}', or a tunnel to this machine"
+        );
         let options = HttpOptions {
             request_time_max: REQUEST_TIME_MAX,
             body_bytes_max: BODY_BYTES_MAX,

@@ -213,6 +213,75 @@ fn a_standby_that_was_replaced_is_not_promoted() {
     assert!(result.stdout.contains("its last writes may be missing"), "{result:?}");
 }
 
+/// Asks a server as another server does, with the token.
+fn ask_as_server(place: &Place, server: &Server, token: &str, ask: &serde_json::Value) -> u16 {
+    let token = std::fs::read_to_string(place.at(token)).unwrap();
+    let mut client = Client::connect(&server.address).unwrap();
+    let head = format!("Host: {}\r\nAuthorization: Bearer {}\r\nx-rowhouse-ask: {ask}", server.address, token.trim());
+    client.send(format!("GET /_rowhouse-replication HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).unwrap();
+    client.receive().unwrap().status
+}
+
+#[test]
+fn the_token_is_not_sent_in_clear_text_to_another_machine() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    drop(place.standby(&first, "second").stop());
+    let (data, token, new) = (place.at("second"), place.at("token"), place.at("new"));
+    // Names that resolve nowhere: a request would fail with a different message.
+    let of = "http://primary.invalid:10002";
+    for (command, arguments) in [
+        ("standby", ["--of", of, "--token-file", &token, "--data", &new, "--listen", "127.0.0.1:0"].as_slice()),
+        ("promote", &["--data", &data, "--former", of, "--token-file", &token]),
+    ] {
+        let result = PROGRAM.folder().run(command, arguments, &[]);
+        assert_eq!(result.code, Some(1), "{result:?}");
+        assert!(result.stderr.contains("plain HTTP to another machine would reveal the token"), "{result:?}");
+    }
+    // It is refused before anything is changed.
+    assert_eq!(place.promote("second", None).0, Some(0));
+}
+
+#[test]
+fn a_standby_answers_only_servers_with_the_token() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    let second = place.standby(&first, "second");
+    std::fs::write(place.at("other"), "another-token-which-is-wrong").unwrap();
+    let ask = serde_json::json!({ "ask": "begin", "standby": "0".repeat(32), "replaces": false });
+    assert_eq!(ask_as_server(&place, &second, "other", &ask), 401);
+    assert_eq!(ask_as_server(&place, &second, "token", &ask), 409);
+}
+
+#[test]
+fn a_primary_that_was_fenced_without_a_promotion_comes_back() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    create_table(&mut first.client(), "cars");
+    put(&mut first.client(), "cars", "p", "one", &serde_json::json!({}));
+    let before = exact_snapshot(&first);
+    let state = std::fs::read_to_string(format!("{}/rowhouse.replication", place.at("first"))).unwrap();
+    let log = state.lines().find_map(|line| line.strip_prefix("log ")).unwrap().to_owned();
+    // Whoever has the token can say that a standby was promoted.
+    let fence = |number: u64| serde_json::json!({ "ask": "fence", "log": log, "epoch": [number, 2, "0".repeat(32)] });
+    assert_eq!(ask_as_server(&place, &first, "token", &fence(9)), 200);
+    assert_eq!(code(&mut first.client(), "POST", "/cars", r#"{"PartitionKey":"a","RowKey":"b"}"#).0, 403);
+    assert!(first.stop().0.success());
+    let (status, report) = place.promote("first", None);
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("`rowhouse promote --despite-loss` makes this folder the primary again"), "{report}");
+    let result = PROGRAM.folder().run("promote", &["--data", &place.at("first"), "--despite-loss"], &[]);
+    assert_eq!(result.code, Some(0), "{result:?}");
+    for line in ["promoted: epoch 10", "promoted in epoch 9 is not here", "the transactions from 2 to "] {
+        assert!(result.stdout.contains(line), "{line}: {result:?}");
+    }
+    let first = place.primary("first", &[]);
+    assert!(exact_snapshot(&first) == before);
+    // The same request does not fence it again.
+    assert_eq!(ask_as_server(&place, &first, "token", &fence(9)), 200);
+    put(&mut first.client(), "cars", "p", "two", &serde_json::json!({}));
+}
+
 /// Writes `ca.pem`, the certificate of a private authority, and a certificate for `localhost` with its key.
 fn write_certificates(place: &Place) {
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -306,6 +375,15 @@ fn a_standby_needs_the_token_and_the_right_folder() {
     assert!(run("new", "other").contains("must contain one line with a token"));
     std::fs::write(place.at("other"), "another-token-which-is-wrong").unwrap();
     assert!(run("new", "other").contains("the primary does not accept the token"));
+    let line = first.wait_for_log("without the right token");
+    assert!(line.contains("127.0.0.1:") && !line.contains("another-token"), "{line}");
+    let (_, metrics) = ask_admin(&first, "/metrics");
+    for line in [
+        r#"rowhouse_authentication_failures_total{kind="bearer"} 1"#,
+        r#"rowhouse_requests_total{operation="Replication",status="401",code="InvalidAuthenticationInfo"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
     assert!(run("first", "token").contains("is not a standby"));
     let (status, report) = place.promote("first", None);
     assert_eq!(status, Some(1));

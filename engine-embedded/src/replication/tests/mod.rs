@@ -57,7 +57,7 @@ fn properties() -> Vec<Property<Takeovers>> {
         Property::always("nothing acknowledged is lost", nothing_is_lost),
         Property::always("one server acknowledges writes", one_server_acknowledges),
         Property::always("a primary serves only those whose log its own log begins with", logs_continue),
-        Property::always("a fenced server stays fenced", fenced_servers_stay_fenced),
+        Property::always("a fenced server stays fenced until it is promoted", fenced_servers_stay_fenced),
         Property::sometimes("a promoted server acknowledges a write", |_, state: &State| {
             state.newest != 0 && state.acknowledged.len() > 1
         }),

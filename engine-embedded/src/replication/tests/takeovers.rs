@@ -314,6 +314,7 @@ impl State {
             promoted.epochs.pop();
         }
         server.lineage = Some(promoted);
+        server.was_fenced = false;
         server.synced = server.log.len();
         (server.published, server.confirmed, server.exchange) = (server.log.len(), 0, Exchange::Idle);
         self.newest = here;
@@ -453,7 +454,13 @@ impl Takeovers {
             }
         }
         let id = standby_id(server);
-        if id.is_some_and(|id| self.may_promote(state, id)) && state.promotions < promotions {
+        // A careless operator also ends a fence.
+        let may_be_promoted = match role(server) {
+            Some(Role::Standby { id, .. }) => self.may_promote(state, id),
+            Some(Role::Fenced { .. }) => self.is_careless,
+            Some(Role::Primary { .. }) | None => false,
+        };
+        if may_be_promoted && state.promotions < promotions {
             steps.push(Step::Promote(here));
         }
         let is_given_up = match role(server) {
