@@ -152,15 +152,10 @@ impl Folder {
     /// the remains of an interrupted restore, which are deleted. Until [`Self::complete_restore`] is called, only
     /// another restore opens the folder.
     pub(crate) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
-        let check = || match kind(path) {
-            Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
-            Ok(Kind::Format1 | Kind::Migrating | Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
-            Err(error) => Err(error),
-        };
-        check()?;
+        check_restorable(path)?;
         create_private(path)?;
         let lock = lock(path)?;
-        check()?;
+        check_restorable(path)?;
         let prepared = || -> io::Result<()> {
             File::create(path.join(RESTORING))?.sync_all()?;
             sync_folder(path)?;
@@ -353,6 +348,15 @@ pub(crate) fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
             .ok_or_else(|| OpenError::damaged(&path, "it is not a state of the replication that Rowhouse wrote")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(OpenError::io("read the state of the replication", &path, error)),
+    }
+}
+
+/// Checks that a folder is missing, empty, or left by an interrupted restore or base copy.
+pub(crate) fn check_restorable(path: &Path) -> Result<(), OpenError> {
+    match kind(path) {
+        Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
+        Ok(Kind::Format1 | Kind::Migrating | Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
+        Err(error) => Err(error),
     }
 }
 

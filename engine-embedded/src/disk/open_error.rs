@@ -117,7 +117,7 @@ impl fmt::Display for OpenError {
             Self::Missing { folder } => write!(f, "there is no data folder at {}; check the path", folder.display()),
             Self::InUse { folder } => write!(
                 f,
-                "the data folder {} already contains data; restore into a missing or empty folder",
+                "the data folder {} already contains data; choose a missing or empty folder",
                 folder.display()
             ),
             Self::Restoring { folder } => write!(

@@ -2,7 +2,7 @@
 
 use super::frames::{FrameError, RecordBatch, take_entry};
 use super::{STANDBY, decisions};
-use crate::disk::folder::Folder;
+use crate::disk::folder::{Folder, check_restorable};
 use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
@@ -52,6 +52,12 @@ impl StandbyFolder {
         let lineage = Lineage { role, ..primary.clone() };
         let (sequence, applied) = (Sequence::new(sequence), Sequence::ZERO);
         Ok(Self { tree, sequence, applied, items: Vec::new(), item_bytes: 0, lineage, folder })
+    }
+
+    /// Checks, without a change, whether a folder can be filled: it is missing, empty, or left by an interrupted
+    /// attempt.
+    pub fn check(path: &Path) -> Result<(), OpenError> {
+        check_restorable(path)
     }
 
     /// Records what the primary said with the copy.

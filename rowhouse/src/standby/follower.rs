@@ -38,7 +38,7 @@ pub(crate) async fn prepare_folder(path: &Path, settings: &FollowerSettings) -> 
         Some(Role::Standby { .. }) => return Ok(()),
         Some(Role::Primary { .. }) => return Err(OpenError::NotStandby { folder: path.to_owned() }.into()),
         Some(Role::Fenced { by, .. }) => return Err(OpenError::Fenced { folder: path.to_owned(), by }.into()),
-        None => {}
+        None => StandbyFolder::check(path)?,
     }
     let link = Link::new(&settings.primary, settings.token.clone())?;
     let standby = Identity::random();

@@ -236,7 +236,10 @@ impl Link {
         match response.status.as_u16() {
             200 | 409 => Answer::decode(&body),
             401 => bail!("the primary does not accept the token"),
-            404 | 403 => bail!("the server offers nothing to standbys: start it with --standby-token-file"),
+            400 | 403 | 404 => bail!(
+                "the server offers nothing to standbys: check its address, and start it with --standby-token-file and \
+                 --keep-log"
+            ),
             status => bail!("the primary answered with the status {status}"),
         }
     }

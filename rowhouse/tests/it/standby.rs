@@ -365,13 +365,14 @@ fn a_standby_needs_the_token_and_the_right_folder() {
     let first = place.primary("first", &[]);
     std::fs::write(place.at("other"), "another token, which is wrong").unwrap();
     let of = format!("http://{}", first.address);
-    let run = |data: &str, token: &str| {
+    let run_with = |of: &str, data: &str, token: &str| {
         let (data, token) = (place.at(data), place.at(token));
-        let arguments = ["--of", &of, "--token-file", &token, "--data", &data, "--listen", "127.0.0.1:0"];
+        let arguments = ["--of", of, "--token-file", &token, "--data", &data, "--listen", "127.0.0.1:0"];
         let result = PROGRAM.folder().run("standby", &arguments, &[]);
         assert_eq!(result.code, Some(1), "{result:?}");
         result.stderr
     };
+    let run = |data: &str, token: &str| run_with(&of, data, token);
     assert!(run("new", "other").contains("must contain one line with a token"));
     std::fs::write(place.at("other"), "another-token-which-is-wrong").unwrap();
     assert!(run("new", "other").contains("the primary does not accept the token"));
@@ -385,6 +386,19 @@ fn a_standby_needs_the_token_and_the_right_folder() {
         assert!(metrics.contains(line), "{metrics}");
     }
     assert!(run("first", "token").contains("is not a standby"));
+    let closed = PROGRAM.start(&["--data", &place.at("closed")]);
+    let told = run_with(&format!("http://{}", closed.address), "new", "token");
+    assert!(told.contains("start it with --standby-token-file"), "{told}");
+    // A folder with contents is refused before a request is sent, which would fail here.
+    closed.stop();
+    std::fs::create_dir(place.at("foreign")).unwrap();
+    std::fs::write(place.at("foreign/file"), "content").unwrap();
+    for (data, reason) in
+        [("closed", "already contains data"), ("foreign", "contains files but is not a Rowhouse data folder")]
+    {
+        let told = run_with("https://primary.invalid", data, "token");
+        assert!(told.contains(reason), "{told}");
+    }
     let (status, report) = place.promote("first", None);
     assert_eq!(status, Some(1));
     assert!(report.contains("is not a standby"), "{report}");
