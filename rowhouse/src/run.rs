@@ -47,7 +47,11 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
         Command::Standby(args) => Config::of_standby(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
-        Command::Promote(args) => standby::promote(args).and_then(|text| printed(&text)),
+        Command::Promote(args) => {
+            let (report, code) = standby::promote(args)?;
+            print(&report)?;
+            Ok(code)
+        }
         Command::Azurite(args) => azurite::run(*args),
         Command::Sas(args) => create_sas(*args),
         Command::Accounts(args) => accounts::run(*args).and_then(|text| printed(&text)),

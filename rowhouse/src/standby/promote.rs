@@ -4,8 +4,9 @@ use super::protocol::{Ask, Content, Link, NamedEpoch, Token};
 use anyhow::{Context, bail};
 use clap::Args;
 use engine_embedded::{Awaited, Lineage, Promotion, Role, lineage_of, promote_folder, promote_folder_despite_loss};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// The examples at the end of the help of `promote`.
 pub(crate) const PROMOTE_EXAMPLES: &str = "\
@@ -16,13 +17,20 @@ Examples:
       the same, if the former primary cannot be reached; make sure that it is stopped
   rowhouse promote --data /var/lib/rowhouse-standby --despite-loss
       promotes a standby that may lack acknowledged writes, because its primary waited for another one that is lost
+  rowhouse promote --data /var/lib/rowhouse --despite-loss
+      makes a former primary the primary again, if the server that replaced it is lost or never existed
   rowhouse serve --data /var/lib/rowhouse-standby
       serves the promoted folder
 
 Stop the standby first. If the former primary is started again later, repeat the command with --former: it does not \
 change a folder that is promoted already.
 
-The exit code is 1 if the folder was not promoted, or if the former primary was not told.";
+The exit code is 0 if the folder is promoted and the former primary was told, or no --former was given; 1 if the folder \
+was not promoted; 2 if the command line is wrong; 3 if the folder is promoted and the former primary was not told, for \
+example because it is lost.";
+
+/// The exit code if the folder is promoted and the former primary was not told.
+const NOT_TOLD: u8 = 3;
 
 /// The options of `promote`.
 #[derive(Debug, Args)]
@@ -40,12 +48,13 @@ pub struct PromoteArgs {
     #[arg(long, env = "ROWHOUSE_STANDBY_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Promote the standby even if its primary waited for another one. Acknowledged writes may be lost
+    /// Promote a standby that may lack acknowledged writes, or a former primary that was told of a promotion
     #[arg(long)]
     despite_loss: bool,
 }
 
-pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
+/// Returns the report and the exit code.
+pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<(String, ExitCode)> {
     let PromoteArgs { data, former, token_file, despite_loss } = args;
     let link = match (&former, &token_file) {
         (Some(former), Some(file)) => Some(Link::new(former, Token::read(file)?)?),
@@ -59,37 +68,50 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<String> {
         }
         before => {
             let promote = if despite_loss { promote_folder_despite_loss } else { promote_folder };
-            let Promotion { lineage, last } = promote(&data)?;
-            writeln!(report, "promoted: epoch {} begins after transaction {last}", lineage.epoch())?;
-            match before.map(|before| before.role) {
-                Some(Role::Standby { awaited: Awaited::This, .. }) => {}
-                Some(Role::Fenced { by, first }) => {
-                    writeln!(report, "what was written to the server that was promoted in epoch {by} is not here")?;
-                    match first {
-                        Some(first) if first <= last => writeln!(
-                            report,
-                            "the transactions from {first} to {last} are only here, unless a standby has them"
-                        )?,
-                        _ => {}
-                    }
-                }
-                _ => writeln!(
-                    report,
-                    "the former primary did not wait for this standby: its last writes may be missing"
-                )?,
-            }
-            lineage
+            let promotion = promote(&data)?;
+            describe(&mut report, before.map(|before| before.role), &promotion)?;
+            promotion.lineage
         }
     };
-    match link.zip(former) {
-        None => writeln!(report, "the former primary was not told: make sure that it is stopped, or pass --former")?,
-        Some((link, former)) => {
-            tell(&link, &lineage)
-                .with_context(|| format!("{}the former primary {former} was not told", report.clone()))?;
+    let Some((link, former)) = link.zip(former) else {
+        writeln!(report, "the former primary was not told: make sure that it is stopped, or pass --former")?;
+        return Ok((report, ExitCode::SUCCESS));
+    };
+    match tell(&link, &lineage) {
+        Ok(()) => {
             writeln!(report, "the former primary {former} refuses writes from now on")?;
+            Ok((report, ExitCode::SUCCESS))
+        }
+        Err(error) => {
+            writeln!(
+                report,
+                "the former primary {former} was not told: {error:#}\n\
+                 the folder can be served; make sure that the former primary is stopped, and when it is started again, \
+                 repeat this command"
+            )?;
+            Ok((report, ExitCode::from(NOT_TOLD)))
         }
     }
-    Ok(report)
+}
+
+/// Says what the promoted folder contains, and what it may lack. `before` is its former role.
+fn describe(report: &mut String, before: Option<Role>, promotion: &Promotion) -> fmt::Result {
+    let Promotion { lineage, last } = promotion;
+    writeln!(report, "promoted: epoch {} begins after transaction {last}", lineage.epoch())?;
+    match before {
+        Some(Role::Standby { awaited: Awaited::This, .. }) => Ok(()),
+        Some(Role::Fenced { by, first }) => {
+            writeln!(report, "what was written to the server that was promoted in epoch {by} is not here")?;
+            match first.filter(|first| first <= last) {
+                Some(first) => writeln!(
+                    report,
+                    "the transactions from {first} to {last} are only here, unless another standby has them"
+                ),
+                None => Ok(()),
+            }
+        }
+        _ => writeln!(report, "the former primary did not wait for this standby: its last writes may be missing"),
+    }
 }
 
 fn tell(link: &Link, lineage: &Lineage) -> anyhow::Result<()> {

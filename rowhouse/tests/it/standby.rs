@@ -126,6 +126,7 @@ fn a_standby_follows_and_takes_over() {
 
     // The primary crashes. Its standby continues to serve, and its Last Sync Time no longer advances.
     let before = exact_snapshot(&first);
+    let former = format!("http://{}", first.address);
     drop(first.kill9());
     second.wait_for_log("cannot follow");
     let (status, state) = ask_admin(&second, "/readyz");
@@ -139,6 +140,13 @@ fn a_standby_follows_and_takes_over() {
     let (status, report) = place.promote("second", None);
     assert_eq!(status, Some(0), "{report}");
     assert!(report.contains("promoted: epoch 2"), "{report}");
+    // The usual case: the former primary is lost.
+    let (data, token) = (place.at("second"), place.at("token"));
+    let lost = PROGRAM.folder().run("promote", &["--data", &data, "--former", &former, "--token-file", &token], &[]);
+    assert_eq!((lost.code, lost.stderr.as_str()), (Some(3), ""), "{lost:?}");
+    for part in ["is promoted already", "was not told: ", "the folder can be served"] {
+        assert!(lost.stdout.contains(part), "{part}: {lost:?}");
+    }
     let second = place.primary("second", &[]);
     assert!(exact_snapshot(&second) == before);
     put(&mut second.client(), "late", "p", "new", &serde_json::json!({ "Number": 2 }));
@@ -157,7 +165,8 @@ fn a_standby_follows_and_takes_over() {
     assert!(again.stderr.contains("a standby was promoted in epoch 2"), "{}", again.stderr);
     // The promoted server is no former primary.
     let (status, report) = place.promote("second", Some(&second));
-    assert_eq!(status, Some(1), "{report}");
+    assert_eq!(status, Some(3), "{report}");
+    assert!(report.contains("it may be the promoted server itself"), "{report}");
 }
 
 #[test]
@@ -353,7 +362,7 @@ fn a_standby_checks_the_certificate_of_its_primary() {
         PROGRAM.folder().run("promote", &arguments, &[("SSL_CERT_FILE", &place.at(trusted))])
     };
     let result = promote("other.pem");
-    assert!(result.code == Some(1) && result.stderr.contains("does not trust the issuer"), "{result:?}");
+    assert!(result.code == Some(3) && result.stdout.contains("does not trust the issuer"), "{result:?}");
     let result = promote("ca.pem");
     assert_eq!(result.code, Some(0), "{result:?}");
     first.wait_for_log("nothing may be written to this server any more");
