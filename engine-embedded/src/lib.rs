@@ -180,7 +180,7 @@ impl Embedded {
         let (folder, lineage, id) = Folder::acquire_standby(path)?;
         let options = EmbeddedOptions { durability: Durability::Sync, confirmation_timeout: None, ..options.clone() };
         let engine = Self::open_folder(folder, &options, Arc::new(clock), true)?;
-        let log = StandbyLog::new(Arc::clone(&engine.shared), lineage, id);
+        let log = StandbyLog::new(Arc::clone(&engine.shared), engine.disk.clone(), (lineage, id));
         Ok((engine, log))
     }
 

@@ -99,6 +99,12 @@ impl Disk {
         self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
 
+    /// Returns whether the free space is below the reserve, even after all kept log was dropped.
+    pub(crate) fn is_full(&self) -> bool {
+        let is_low = || self.figures().is_some_and(|disk| disk.free_bytes < disk.reserve_bytes);
+        is_low() && (!self.drop_kept_log(0) || is_low())
+    }
+
     /// Waits until so much kept log is dropped that the given number of bytes can be written, or all of it. Returns
     /// false if no log is kept.
     pub(crate) fn drop_kept_log(&self, bytes: u64) -> bool {
@@ -161,6 +167,19 @@ mod tests {
         assert!(!FreeSpace::new(disk(1)).is_low());
         assert!(FreeSpace::new(disk(u64::MAX)).is_low());
         assert!(!FreeSpace::new(disk(0)).is_low());
+    }
+
+    #[test]
+    fn a_disk_is_full_as_long_as_its_space_is_below_the_reserve() {
+        let folder = tempfile::tempdir().unwrap();
+        bounded::limit(folder.path(), 2000);
+        let disk = Disk { folder: folder.path().to_owned(), reserve_bytes: 1000, keeper: None };
+        let before = disk.is_full();
+        std::fs::write(folder.path().join("large"), [0; 1500]).unwrap();
+        let between = disk.is_full();
+        std::fs::remove_file(folder.path().join("large")).unwrap();
+        // The folder itself takes no space here.
+        assert_eq!((before, between, disk.is_full()), (false, true, false));
     }
 
     #[test]

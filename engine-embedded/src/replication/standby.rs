@@ -6,6 +6,7 @@ use crate::disk::folder::{Folder, check_restorable};
 use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
+use crate::disk::space::Disk;
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
 use crate::disk::storage_error::StorageError;
 use crate::log::format::Record;
@@ -140,6 +141,8 @@ pub enum AppendError {
     Storage(StorageError),
     /// The folder could not be changed.
     Open(OpenError),
+    /// The disk has less free space than the reserve. Nothing was appended.
+    DiskFull,
     /// The engine is closed.
     Closed,
 }
@@ -174,6 +177,9 @@ impl fmt::Display for AppendError {
             Self::Frame(error) => error.fmt(f),
             Self::Storage(error) => error.fmt(f),
             Self::Open(error) => error.fmt(f),
+            Self::DiskFull => f.write_str(
+                "the disk has less free space than --min-free-space, so nothing is received; free some disk space",
+            ),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }
@@ -184,14 +190,15 @@ impl std::error::Error for AppendError {}
 /// The end of a standby's log. The methods block while they wait for the disk.
 pub struct StandbyLog {
     shared: Arc<EmbeddedState>,
+    disk: Disk,
     lineage: Mutex<Lineage>,
     id: Identity,
 }
 
 impl StandbyLog {
-    pub(crate) fn new(shared: Arc<EmbeddedState>, lineage: Lineage, id: Identity) -> Self {
+    pub(crate) fn new(shared: Arc<EmbeddedState>, disk: Disk, (lineage, id): (Lineage, Identity)) -> Self {
         let _is_set = shared.read_only.set(STANDBY);
-        Self { shared, lineage: Mutex::new(lineage), id }
+        Self { shared, disk, lineage: Mutex::new(lineage), id }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lineage> {
@@ -246,6 +253,9 @@ impl StandbyLog {
     /// contain a part of them; [`Self::synced`] tells which.
     pub fn append(&self, batch: &RecordBatch) -> Result<u64, AppendError> {
         self.shared.check_open().map_err(|_| AppendError::Closed)?;
+        if self.disk.is_full() {
+            return Err(AppendError::DiskFull);
+        }
         self.recover()?;
         let storage = &self.shared.storage;
         let next = storage.next_sequence().get();

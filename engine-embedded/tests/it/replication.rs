@@ -671,6 +671,28 @@ async fn what_the_primary_dropped_needs_a_new_copy() {
     }
 }
 
+#[tokio::test]
+async fn a_standby_appends_nothing_to_a_full_disk() {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    drop(begin_standby(&first, &place.at("second")));
+    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    let full = EmbeddedOptions { min_free_bytes: u64::MAX, ..options() };
+    let (engine, log) = Embedded::open_standby(&place.at("second"), &full, ManualClock::at(START_TICKS)).unwrap();
+    let synced = log.synced();
+    let batch = first.replication.read(synced + 1, 10_000).unwrap().unwrap();
+    for _ in 0..2 {
+        let refused = log.append(&batch);
+        assert!(matches!(refused, Err(AppendError::DiskFull)), "{refused:?}");
+    }
+    assert_eq!(log.synced(), synced);
+    drop((engine, log));
+    let second = standby(&place.at("second"));
+    catch_up(&first, &second);
+    assert_eq!(second.log.synced(), first.replication.synced());
+}
+
 /// Writes as much as a segment of the log contains.
 async fn fill_log(primary: &Primary) {
     let text = "x".repeat(32_000);

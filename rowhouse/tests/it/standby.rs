@@ -291,6 +291,26 @@ fn a_primary_that_was_fenced_without_a_promotion_comes_back() {
     put(&mut first.client(), "cars", "p", "two", &serde_json::json!({}));
 }
 
+#[test]
+fn a_standby_does_not_fill_its_disk() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    create_table(&mut first.client(), "cars");
+    drop(place.standby(&first, "second").stop());
+    // More than the size of any disk.
+    let second = place.standby_with(&first, "second", &["--min-free-space", "8000000000"]);
+    let before = exact_snapshot(&second);
+    put(&mut first.client(), "cars", "p", "later", &serde_json::json!({}));
+    second.wait_for_log("less free space than --min-free-space");
+    assert!(exact_snapshot(&second) == before);
+    let (status, state) = ask_admin(&second, "/readyz");
+    assert_eq!(status, 200, "what it has can be read");
+    assert_eq!(state, "ready, but: too little free space: this standby does not follow its primary\n");
+    assert!(second.stop().0.success());
+    let second = place.standby(&first, "second");
+    wait_until_same(&first, &second);
+}
+
 /// Writes `ca.pem`, the certificate of a private authority, and a certificate for `localhost` with its key.
 fn write_certificates(place: &Place) {
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();

@@ -90,7 +90,12 @@ impl ReadinessReport {
                 }
             };
             let is_full = refusal == Some(Refusal::DiskFull);
-            let disk_problem = is_full.then(|| "too little free space: only deletions are accepted".to_owned());
+            let replication = figures.as_ref().and_then(|(figures, _)| figures.replication);
+            let consequence = match replication {
+                Some(ReplicationFigures { standbys: None, .. }) => "this standby does not follow its primary",
+                _ => "only deletions are accepted",
+            };
+            let disk_problem = is_full.then(|| format!("too little free space: {consequence}"));
             checks.push(ReadinessCheck::new("storage", storage_problem));
             // Reads still work, and only deletions can make room, so the server must stay reachable.
             checks.push(ReadinessCheck { affects_readiness: false, ..ReadinessCheck::new("disk", disk_problem) });
