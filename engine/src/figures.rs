@@ -45,6 +45,8 @@ pub struct ReplicationFigures {
     pub lag_milliseconds: Option<u64>,
     /// Whether writes wait for a connected standby that has everything acknowledged; on a standby, for this one.
     pub is_awaited: bool,
+    /// Whether this standby can never follow its primary again.
+    pub is_cut_off: bool,
 }
 
 /// The change log.

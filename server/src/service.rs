@@ -17,7 +17,7 @@ use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
 use crate::reload::Live;
-use crate::replication::REPLICATION_PATH;
+use crate::replication::{REPLICATION_PATH, X_MS_ROWHOUSE_AGE};
 use crate::request::body::{self, BodyFailure};
 use crate::request::{
     ConnectionInfo, CredentialKind, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind,
@@ -156,6 +156,12 @@ impl Handler for Service {
         };
         let response = response.map(|mut response| {
             response.headers_mut().insert(http::header::DATE, response::date::header(self.clock.now()));
+            if context.is_authenticated
+                && context.operation.has_account()
+                && let Some(state) = self.settings.replication.as_ref().and_then(|replication| replication.standby())
+            {
+                response.headers_mut().insert(X_MS_ROWHOUSE_AGE, state.age(self.clock.now().to_system_time()));
+            }
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -84,6 +84,9 @@ pub enum Awaited {
     This,
     /// The primary waits, but not for this standby, or this standby does not have everything yet.
     Other,
+    /// The primary can never serve this standby again: it no longer has what the standby lacks, or the standby has what
+    /// the primary lacks.
+    CutOff,
 }
 
 /// The log in a folder, and the role of the folder.
@@ -130,6 +133,7 @@ impl Lineage {
             Role::Standby { id, awaited: Awaited::None } => format!("standby {id}"),
             Role::Standby { id, awaited: Awaited::This } => format!("standby {id} awaited"),
             Role::Standby { id, awaited: Awaited::Other } => format!("standby {id} not-awaited"),
+            Role::Standby { id, awaited: Awaited::CutOff } => format!("standby {id} cut-off"),
             Role::Fenced { by, first: None } => format!("fenced {by}"),
             Role::Fenced { by, first: Some(first) } => format!("fenced {by} {first}"),
         };
@@ -160,6 +164,7 @@ impl Lineage {
                     None => (standby, Awaited::None),
                     Some((id, "awaited")) => (id, Awaited::This),
                     Some((id, "not-awaited")) => (id, Awaited::Other),
+                    Some((id, "cut-off")) => (id, Awaited::CutOff),
                     Some(_) => return None,
                 };
                 Role::Standby { id: Identity::parse(id)?, awaited }
@@ -195,6 +200,7 @@ mod tests {
             Role::Standby { id, awaited: Awaited::None },
             Role::Standby { id, awaited: Awaited::This },
             Role::Standby { id, awaited: Awaited::Other },
+            Role::Standby { id, awaited: Awaited::CutOff },
             Role::Fenced { by: 4, first: None },
             Role::Fenced { by: 4, first: Some(41) },
         ];

@@ -2,6 +2,7 @@
 
 use crate::disk::layout::FORMAT;
 use crate::disk::storage_error::StorageError;
+use model::DateTime;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,15 @@ pub enum OpenError {
     NotAwaited {
         /// The data folder.
         folder: PathBuf,
+        /// The Timestamp of its last write.
+        last_stamp: DateTime,
+    },
+    /// The folder is a standby that its primary could not serve any more.
+    CutOff {
+        /// The data folder.
+        folder: PathBuf,
+        /// The Timestamp of its last write.
+        last_stamp: DateTime,
     },
     /// The folder was a primary until a standby was promoted.
     Fenced {
@@ -137,11 +147,18 @@ impl fmt::Display for OpenError {
                 "the data folder {} is not a standby; a standby begins with a missing or empty folder",
                 folder.display()
             ),
-            Self::NotAwaited { folder } => write!(
+            Self::NotAwaited { folder, last_stamp } => write!(
                 f,
                 "the standby in {} may lack writes that were acknowledged, because its primary waited for another \
-                 standby, or this one did not have everything yet; promote the other standby, or if there is none, \
-                 accept the loss with --despite-loss",
+                 standby, or this one did not have everything yet; its last write is of {last_stamp}; promote the other \
+                 standby, or if there is none, accept the loss with --despite-loss",
+                folder.display()
+            ),
+            Self::CutOff { folder, last_stamp } => write!(
+                f,
+                "the standby in {} lacks writes: it could not follow its primary any more, which no longer had the log \
+                 that the standby needed, or had different writes; its last write is of {last_stamp}; promote another \
+                 standby, or if there is none, accept the loss with --despite-loss",
                 folder.display()
             ),
             Self::Fenced { folder, by } => write!(

@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// The size at which entries of a base copy are applied, in bytes. It exceeds what a transaction can add, so that there
 /// are fewer batches than transactions.
@@ -241,6 +241,9 @@ impl StandbyLog {
                 Awaited::None => info!("the primary waits for no standby"),
                 Awaited::This => info!("the primary waits for this standby"),
                 Awaited::Other => warn!("the primary does not wait for this standby, so do not promote it"),
+                Awaited::CutOff => error!(
+                    "this standby can never follow its primary again; stop it, and begin again with an empty folder"
+                ),
             }
             let changed = Lineage { role, ..lineage.clone() };
             self.shared.folder().write_lineage(&changed)?;

@@ -559,14 +559,18 @@ async fn a_primary_does_not_wait_for_a_standby_that_is_behind() {
 async fn a_standby_that_does_not_count_is_promoted_only_despite_loss() {
     let place = Place::new();
     let first = primary(&place.at("first"));
-    for awaited in [Awaited::Other, Awaited::This, Awaited::None, Awaited::Other] {
+    for awaited in [Awaited::Other, Awaited::This, Awaited::None, Awaited::CutOff, Awaited::Other] {
         let second = begin_standby(&first, &place.at("second"));
         second.log.set_awaited(awaited).unwrap();
         drop(second);
         let promoted = promote_folder(&place.at("second"));
         match awaited {
-            Awaited::Other => {
-                assert!(matches!(promoted, Err(OpenError::NotAwaited { .. })), "{promoted:?}");
+            Awaited::Other | Awaited::CutOff => {
+                match promoted {
+                    Err(OpenError::NotAwaited { .. }) if awaited == Awaited::Other => {}
+                    Err(OpenError::CutOff { .. }) if awaited == Awaited::CutOff => {}
+                    other => panic!("{awaited:?}: {other:?}"),
+                }
                 assert_eq!(standby(&place.at("second")).log.lineage().epoch(), 1, "the folder is unchanged");
                 promote_folder_despite_loss(&place.at("second")).unwrap();
             }
@@ -691,6 +695,26 @@ async fn a_standby_appends_nothing_to_a_full_disk() {
     let second = standby(&place.at("second"));
     catch_up(&first, &second);
     assert_eq!(second.log.synced(), first.replication.synced());
+}
+
+#[tokio::test]
+async fn a_standby_that_is_cut_off_is_promoted_only_despite_the_loss() {
+    let place = Place::new();
+    let (first, second, _) = primary_with_standbys(&place).await;
+    let written = stamp(commit_one(&first.engine, &table("Cars"), insert("p", "last", 1)).await.unwrap());
+    catch_up(&first, &second);
+    second.log.set_awaited(Awaited::CutOff).unwrap();
+    drop(second);
+    let refused = promote_folder(&place.at("second"));
+    assert!(
+        matches!(&refused, Err(OpenError::CutOff { last_stamp, .. }) if *last_stamp == written),
+        "{refused:?}, {written}"
+    );
+    // A primary that serves it again ends that.
+    let second = standby(&place.at("second"));
+    second.log.set_awaited(Awaited::None).unwrap();
+    drop(second);
+    assert_eq!(promote_folder(&place.at("second")).unwrap().last_stamp, written);
 }
 
 /// Writes as much as a segment of the log contains.

@@ -211,6 +211,7 @@ impl Replicated for Follower {
         ReplicationFigures {
             epoch: lineage.epoch(),
             is_awaited: matches!(lineage.role, Role::Standby { awaited: Awaited::This, .. }),
+            is_cut_off: matches!(lineage.role, Role::Standby { awaited: Awaited::CutOff, .. }),
             standbys: None,
             lag_transactions: progress.last.map(|last| last.saturating_sub(synced)),
             lag_milliseconds: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),

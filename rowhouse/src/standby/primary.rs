@@ -191,9 +191,11 @@ impl Replicated for PrimaryService {
                 Err(error) => {
                     let reason = format!("{error:#}");
                     warn!(reason, "a request of a standby was refused");
-                    let refusal = error.downcast_ref::<ReplicationError>();
-                    let is_replaced = matches!(refusal, Some(ReplicationError::Refused(Refusal::OtherStandby)));
-                    let waits = is_replaced.then_some(Waits::ForAnother);
+                    let waits = match error.downcast_ref() {
+                        Some(ReplicationError::Refused(Refusal::OtherStandby)) => Some(Waits::ForAnother),
+                        Some(ReplicationError::Refused(Refusal::Dropped | Refusal::Diverged)) => Some(Waits::CutOff),
+                        _ => None,
+                    };
                     (409, self.answer(Content::Refused { reason, waits }, &[]))
                 }
             }
@@ -212,6 +214,7 @@ impl Replicated for PrimaryService {
             standbys: Some(lags.len() as u64),
             lag_transactions: lags.into_iter().max(),
             lag_milliseconds: None,
+            is_cut_off: false,
         }
     }
 

@@ -4,6 +4,7 @@ use super::protocol::{Ask, Content, Link, NamedEpoch, Token};
 use anyhow::{Context, bail};
 use clap::Args;
 use engine_embedded::{Awaited, Lineage, Promotion, Role, lineage_of, promote_folder, promote_folder_despite_loss};
+use model::DateTime;
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +17,8 @@ Examples:
   rowhouse promote --data /var/lib/rowhouse-standby
       the same, if the former primary cannot be reached; make sure that it is stopped
   rowhouse promote --data /var/lib/rowhouse-standby --despite-loss
-      promotes a standby that may lack acknowledged writes, because its primary waited for another one that is lost
+      promotes a standby that may lack acknowledged writes, because its primary waited for another one that is lost, or \
+      could not serve it any more
   rowhouse promote --data /var/lib/rowhouse --despite-loss
       makes a former primary the primary again, if the server that replaced it is lost or never existed
   rowhouse serve --data /var/lib/rowhouse-standby
@@ -96,10 +98,16 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<(String, ExitCode)> {
 
 /// Says what the promoted folder contains, and what it may lack. `before` is its former role.
 fn describe(report: &mut String, before: Option<Role>, promotion: &Promotion) -> fmt::Result {
-    let Promotion { lineage, last } = promotion;
+    let Promotion { lineage, last, last_stamp } = promotion;
     writeln!(report, "promoted: epoch {} begins after transaction {last}", lineage.epoch())?;
+    if *last_stamp > DateTime::MIN {
+        writeln!(report, "the last write in the folder is of {last_stamp}")?;
+    }
     match before {
         Some(Role::Standby { awaited: Awaited::This, .. }) => Ok(()),
+        Some(Role::Standby { awaited: Awaited::CutOff, .. }) => {
+            writeln!(report, "this standby could not follow its primary any more: later writes are missing")
+        }
         Some(Role::Fenced { by, first }) => {
             writeln!(report, "what was written to the server that was promoted in epoch {by} is not here")?;
             match first.filter(|first| first <= last) {

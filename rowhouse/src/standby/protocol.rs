@@ -117,17 +117,19 @@ pub(super) enum Content {
     Records { first: u64, count: u32, waits: Waits },
     /// Whether the server refuses writes because a standby was promoted.
     Fenced { is_fenced: bool },
-    /// The request is refused. If it is known for whom writes wait, the response says so.
+    /// The request is refused. If it is known for whom writes wait, or that the standby is cut off, the response says
+    /// so.
     Refused { reason: String, waits: Option<Waits> },
 }
 
-/// Whether the primary waits for the standby that asked.
+/// Whether the primary waits for the standby that asked, or cannot serve it any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Waits {
     No,
     ForThis,
     ForAnother,
+    CutOff,
 }
 
 impl From<Awaited> for Waits {
@@ -136,6 +138,7 @@ impl From<Awaited> for Waits {
             Awaited::None => Self::No,
             Awaited::This => Self::ForThis,
             Awaited::Other => Self::ForAnother,
+            Awaited::CutOff => Self::CutOff,
         }
     }
 }
@@ -146,6 +149,7 @@ impl From<Waits> for Awaited {
             Waits::No => Self::None,
             Waits::ForThis => Self::This,
             Waits::ForAnother => Self::Other,
+            Waits::CutOff => Self::CutOff,
         }
     }
 }

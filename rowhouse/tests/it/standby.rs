@@ -1,6 +1,7 @@
 //! Tests of warm standbys: following, promotion, and a former primary that is told.
 
 use crate::PROGRAM;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use test_support::content::{create_table, exact_snapshot, fill, put};
@@ -77,6 +78,11 @@ fn last_sync(client: &mut Client) -> Option<SystemTime> {
     httpdate::parse_http_date(time).ok()
 }
 
+/// Returns the age of a response in seconds.
+fn age(client: &mut Client) -> Option<u64> {
+    client.request("GET", "/Tables", &[], b"").header("x-ms-rowhouse-age")?.parse().ok()
+}
+
 #[test]
 fn a_standby_follows_and_takes_over() {
     let place = Place::new();
@@ -102,6 +108,8 @@ fn a_standby_follows_and_takes_over() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(synced.elapsed().unwrap() < TIMEOUT);
+    assert!(age(&mut client).is_some());
+    assert_eq!(age(&mut first.client()), None, "a primary is up to date");
     let (_, metrics) = ask_admin(&second, "/metrics");
     assert!(metrics.contains("rowhouse_replication_epoch 1"), "{metrics}");
     assert!(metrics.contains("rowhouse_replication_lag_transactions 0"), "{metrics}");
@@ -136,10 +144,12 @@ fn a_standby_follows_and_takes_over() {
     let stopped_at = last_sync(&mut client);
     std::thread::sleep(Duration::from_millis(1100));
     assert_eq!(last_sync(&mut client), stopped_at);
+    assert!(age(&mut client).is_some_and(|age| age >= 2), "its responses become older");
     assert!(second.stop().0.success());
     let (status, report) = place.promote("second", None);
     assert_eq!(status, Some(0), "{report}");
     assert!(report.contains("promoted: epoch 2"), "{report}");
+    assert!(report.contains("the last write in the folder is of 20"), "{report}");
     // The usual case: the former primary is lost.
     let (data, token) = (place.at("second"), place.at("token"));
     let lost = PROGRAM.folder().run("promote", &["--data", &data, "--former", &former, "--token-file", &token], &[]);
@@ -289,6 +299,42 @@ fn a_primary_that_was_fenced_without_a_promotion_comes_back() {
     // The same request does not fence it again.
     assert_eq!(ask_as_server(&place, &first, "token", &fence(9)), 200);
     put(&mut first.client(), "cars", "p", "two", &serde_json::json!({}));
+}
+
+#[test]
+fn a_standby_that_is_cut_off_is_not_ready_and_not_promoted_unasked() {
+    let place = Place::new();
+    let first = place.primary("first", &[]);
+    create_table(&mut first.client(), "cars");
+    let second = place.standby(&first, "second");
+    wait_until_same(&first, &second);
+    assert!(first.stop().0.success());
+    // The primary is restored from an old copy of its folder.
+    let copied = Command::new("cp").args(["-r", &place.at("first"), &place.at("old")]).status().unwrap();
+    assert!(copied.success());
+    drop(second.stop());
+    let first = place.primary("first", &[]);
+    put(&mut first.client(), "cars", "p", "later", &serde_json::json!({}));
+    let second = place.standby(&first, "second");
+    wait_until_same(&first, &second);
+    assert!(second.stop().0.success() && first.stop().0.success());
+    let old = place.primary("old", &[]);
+    let second = place.standby(&old, "second");
+    second.wait_for_log("can never follow its primary again");
+    let (status, state) = ask_admin(&second, "/readyz");
+    assert_eq!(status, 503, "{state}");
+    assert!(state.starts_with("not ready: this standby can never follow its primary again"), "{state}");
+    let (_, metrics) = ask_admin(&second, "/metrics");
+    assert!(metrics.contains("rowhouse_replication_cut_off 1"), "{metrics}");
+    assert_eq!(code(&mut second.client(), "GET", "/cars()", "").0, 200, "what it has can be read");
+    assert!(second.stop().0.success());
+    let (status, report) = place.promote("second", None);
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("could not follow its primary any more"), "{report}");
+    assert!(report.contains("its last write is of 20"), "{report}");
+    let result = PROGRAM.folder().run("promote", &["--data", &place.at("second"), "--despite-loss"], &[]);
+    assert_eq!(result.code, Some(0), "{result:?}");
+    assert!(result.stdout.contains("later writes are missing"), "{result:?}");
 }
 
 #[test]

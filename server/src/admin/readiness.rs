@@ -50,6 +50,12 @@ impl ReadinessCheck {
             };
             return Self { note: Some(note), ..check(None, true) };
         }
+        // What it serves becomes older and older.
+        if replication.is_cut_off {
+            let problem = "this standby can never follow its primary again: the primary no longer has the log that it \
+                           needs, or has different writes; begin again with an empty folder";
+            return check(Some(problem.to_owned()), true);
+        }
         let age = replication.lag_milliseconds.map(|lag| format!("{}.{} s", lag / 1000, lag % 1000 / 100));
         let state = match (replication.lag_transactions, age) {
             (Some(lag), Some(age)) => format!("it lacks {lag} transactions, and had everything {age} ago"),
@@ -215,6 +221,7 @@ mod tests {
         let connected = ReplicationFigures { lag_transactions: Some(3), ..away };
         let follows = ReplicationFigures { lag_milliseconds: Some(1250), ..connected };
         let old = ReplicationFigures { lag_milliseconds: Some(61_000), ..away };
+        let cut_off = ReplicationFigures { is_cut_off: true, ..old };
         let (unconfirmed, fenced) = (Some(Refusal::Unconfirmed), Some(Refusal::Fenced));
         let has_standby = ReplicationFigures { standbys: Some(1), lag_transactions: Some(2), ..primary };
         let waits = ReplicationFigures { is_awaited: true, ..has_standby };
@@ -238,6 +245,14 @@ mod tests {
                 false,
                 "ready, but: this server is a standby: it is not connected to its primary, and had everything 61.0 s \
                  ago\n",
+            ),
+            (
+                None,
+                cut_off,
+                false,
+                false,
+                "not ready: this standby can never follow its primary again: the primary no longer has the log that it \
+                 needs, or has different writes; begin again with an empty folder\n",
             ),
             (
                 unconfirmed,

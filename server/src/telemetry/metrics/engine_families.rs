@@ -78,6 +78,8 @@ fn replication(page: &mut MetricsPage<'_, '_>, figures: &ReplicationFigures) -> 
     }
     let help = "1 if writes wait for a connected standby with everything acknowledged; on a standby, for this one";
     page.gauge("replication_awaited", help, u64::from(figures.is_awaited))?;
+    let help = "1 on a standby that can never follow its primary again, and must begin again with an empty folder";
+    page.gauge("replication_cut_off", help, u64::from(figures.is_cut_off))?;
     if let Some(lag) = figures.lag_transactions {
         let help = "Transactions that the standby does not have yet; on a primary, the standby that lacks most";
         page.gauge("replication_lag_transactions", help, lag)?;

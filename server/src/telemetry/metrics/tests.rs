@@ -151,6 +151,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
             lag_transactions: Some(0),
             lag_milliseconds: Some(0),
             is_awaited: true,
+            is_cut_off: false,
         }),
         change_log: Some(ChangeLogFigures {
             bytes: 0,
