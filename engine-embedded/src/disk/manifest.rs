@@ -2,10 +2,17 @@
 //!
 //! The library does not verify the checksum of the list, and deletes the sorted files that a damaged list does not
 //! name. It also deletes them before the caller can compare the tree with the log, so the list is read here first.
+//!
+//! The library installs a manifest in two steps: it writes `v`*n* and then replaces `current`, which names it. If the
+//! last syncs fail, the library continues with the preceding manifest, although `current` may name the new one, and the
+//! next attempt overwrites `v`*n*. A crash during that attempt leaves a `current` whose manifest is overwritten. The
+//! preceding manifest is then still valid: the library deletes nothing of it before an attempt succeeds, and the log
+//! contains what it lacks.
 
 use crate::disk::open_error::OpenError;
+use platform::files::{rename, sync_folder};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::iter;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
@@ -14,9 +21,17 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 const KIND_XXH3: &[u8; 1] = &[0];
 /// The folder of the sorted files in the folder of the tree.
 pub(crate) const TABLES: &str = "tables";
+/// The file that names the manifest. The library would create a new tree if it were missing.
+const CURRENT: &str = "current";
+/// Replaces `current` when it is complete. The library ignores this name.
+const NEW_CURRENT: &str = "current.new";
 const READ_BYTES: usize = 64 * 1024;
+pub(crate) const WRONG_CHECKSUM: &str = "its checksum is wrong";
 
 pub(crate) struct Manifest {
+    number: u64,
+    /// The 128-bit XXH3 of the manifest.
+    checksum: u128,
     files: Vec<ListedFile>,
 }
 
@@ -30,17 +45,56 @@ struct ListedFile {
 impl Manifest {
     /// Reads the manifest of a tree and verifies its checksum.
     pub(crate) fn read(tree: &Path) -> Result<Self, OpenError> {
-        // The library would create a new tree if this file were missing.
-        let current = tree.join("current");
-        let (number, checksum) = decode_current(&read(&current)?)
-            .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
-        let path = tree.join(format!("v{number}"));
+        Self::read_named(tree, named_in_current(tree)?)
+    }
+
+    /// Reads the manifest of a tree like [`Self::read`]. If it does not have its checksum, returns the preceding one,
+    /// and the path of the damaged one. The caller makes sure that the log continues after the files of the preceding
+    /// manifest, and calls [`Self::make_current`] before the library opens the tree.
+    pub(crate) fn read_or_preceding(tree: &Path) -> Result<(Self, Option<PathBuf>), OpenError> {
+        let named = named_in_current(tree)?;
+        match Self::read_named(tree, named) {
+            Err(OpenError::Damaged { path, what }) => match Self::read_preceding(tree, named.0) {
+                Some(preceding) => Ok((preceding, Some(path))),
+                None => Err(OpenError::Damaged { path, what }),
+            },
+            read => read.map(|manifest| (manifest, None)),
+        }
+    }
+
+    fn read_named(tree: &Path, (number, checksum): (u64, u128)) -> Result<Self, OpenError> {
+        let path = manifest_path(tree, number);
         let bytes = read(&path)?;
         if xxh3_128(&bytes) != checksum {
-            return Err(OpenError::damaged(&path, "its checksum is wrong"));
+            return Err(OpenError::damaged(&path, WRONG_CHECKSUM));
         }
-        let files = decode_files(&bytes);
-        Ok(Self { files: files.ok_or_else(|| OpenError::damaged(&path, "it contains no list of sorted files"))? })
+        let files =
+            decode_files(&bytes).ok_or_else(|| OpenError::damaged(&path, "it contains no list of sorted files"))?;
+        Ok(Self { number, checksum, files })
+    }
+
+    /// Reads the manifest before number `after`, if it and all its sorted files are intact. Because nothing contains
+    /// the checksum of this manifest any more, the checksums of all its sorted files are compared.
+    fn read_preceding(tree: &Path, after: u64) -> Option<Self> {
+        let number = after.checked_sub(1)?;
+        let bytes = fs::read(manifest_path(tree, number)).ok()?;
+        let files = decode_files(&bytes)?;
+        let is_intact = |file: &ListedFile| {
+            checksum(&tree.join(TABLES).join(file.id.to_string())).is_ok_and(|(found, _)| found == file.checksum)
+        };
+        files.iter().all(is_intact).then(|| Self { number, checksum: xxh3_128(&bytes), files })
+    }
+
+    /// Makes this manifest the one that the library opens.
+    pub(crate) fn make_current(&self, tree: &Path) -> Result<(), OpenError> {
+        let path = tree.join(CURRENT);
+        let bytes = [&self.number.to_le_bytes()[..], &self.checksum.to_le_bytes(), KIND_XXH3].concat();
+        let new = tree.join(NEW_CURRENT);
+        File::create(&new)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| rename(&new, &path))
+            .and_then(|()| sync_folder(tree))
+            .map_err(|error| OpenError::io("replace", &path, error))
     }
 
     /// Returns whether the manifest lists the sorted file `id` with the given checksum.
@@ -103,6 +157,17 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (field, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(*field)
+}
+
+fn manifest_path(tree: &Path, number: u64) -> PathBuf {
+    tree.join(format!("v{number}"))
+}
+
+/// Returns the number of the manifest that `current` names, and its checksum.
+fn named_in_current(tree: &Path) -> Result<(u64, u128), OpenError> {
+    let current = tree.join(CURRENT);
+    decode_current(&read(&current)?)
+        .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))
 }
 
 /// Returns the number of the manifest and its checksum. The file `current` contains the number (8 bytes,

@@ -2,12 +2,10 @@
 
 use crate::disk::folder::{Folder, Kind};
 use crate::disk::format1;
-use crate::disk::manifest::Manifest;
+use crate::disk::manifest::{Manifest, WRONG_CHECKSUM};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{OpenSettings, Storage, guarded_tree, inspect_log};
-use crate::sequence::Sequence;
 use crate::tree::Tree;
-use std::path::Path;
 
 pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storage, OpenError> {
     if folder.is_new() {
@@ -20,18 +18,25 @@ pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storag
     }
     // Judge everything before anything is changed: the library deletes the sorted files that the manifest does not
     // list. If an older manifest was restored, they may contain what the log no longer does.
-    let persisted = persisted_in_files(&folder.tree())?;
-    inspect_log(&folder.log(), Some(persisted))?;
+    let tree = folder.tree();
+    let (manifest, overwritten) = Manifest::read_or_preceding(&tree)?;
+    let files = manifest.paths(&tree)?;
+    let persisted = guarded_tree(&tree, || Tree::persisted_in(&files))?;
+    if let Err(error) = inspect_log(&folder.log(), Some(persisted)) {
+        // The log was released after the files of the overwritten manifest, so only that one would do.
+        return Err(overwritten.map_or(error, |path| OpenError::damaged(&path, WRONG_CHECKSUM)));
+    }
     folder.sync_names()?;
+    if let Some(overwritten) = overwritten {
+        tracing::warn!(
+            manifest = %overwritten.display(),
+            "a crash interrupted a change of the sorted files; continuing with the manifest before it and the log, which contain everything"
+        );
+        manifest.make_current(&tree)?;
+    }
     let storage = Storage::open(folder, settings)?;
     if let Err(error) = folder.remove_remains() {
         tracing::warn!(%error, "the files of format 1 are no longer needed, but could not be removed; the removal will be retried");
     }
     Ok(storage)
-}
-
-/// Returns the last transaction in the sorted files of a tree, without changing anything.
-fn persisted_in_files(tree: &Path) -> Result<Sequence, OpenError> {
-    let files = Manifest::read(tree)?.paths(tree)?;
-    guarded_tree(tree, || Tree::persisted_in(&files))
 }

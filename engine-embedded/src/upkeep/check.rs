@@ -8,7 +8,7 @@
 
 use crate::disk::folder::{self, Folder, Kind};
 use crate::disk::format1::OldFolder;
-use crate::disk::manifest::{self, Manifest, TABLES};
+use crate::disk::manifest::{self, Manifest, TABLES, WRONG_CHECKSUM};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{Storage, inspect_log};
 use crate::disk::storage_error::StorageError;
@@ -59,16 +59,25 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         }
     };
     let tree = files.tree();
-    let is_judged = folder.kind() != Kind::Complete && !report.problems.is_empty();
-    let unnamed = check_sorted_files(&tree, is_judged, &mut report)?;
+    let SortedFiles { unnamed, preceding } = check_sorted_files(&tree, folder.kind(), &mut report)?;
     if !report.problems.is_empty() {
         // The library would repair anything that looks like the result of a crash, and then show different contents.
         report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
     copy_to_read(&tree, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
+    if let Some((manifest, _)) = &preceding {
+        manifest.make_current(scratch)?;
+    }
     match files.open_copy(scratch) {
         Ok(opened) => {
+            report.notes.extend(preceding.map(|(_, overwritten)| {
+                format!(
+                    "{}: a crash interrupted a change of the sorted files; the manifest before it and the log contain \
+                     everything, and are used at the next startup",
+                    overwritten.display()
+                )
+            }));
             let named = opened.sorted_files();
             let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
             let (damaged, orphans): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
@@ -82,6 +91,9 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         }
         Err(error) => {
             report_unreadable(unnamed, &mut report);
+            if let Some((_, overwritten)) = preceding {
+                report.problem(overwritten.display(), WRONG_CHECKSUM);
+            }
             match error {
                 OpenError::Damaged { path, what } if path.starts_with(folder.log()) => {
                     report.problem(path.display(), what);
@@ -161,21 +173,34 @@ impl Files {
     }
 }
 
-/// Compares the checksum of each sorted file with the checksum in the manifest. Returns the files that the manifest
-/// does not list with that checksum: they are either damaged or left over from a crash.
-fn check_sorted_files(tree: &Path, is_judged: bool, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
-    let mut unnamed = Vec::new();
-    let manifest = match Manifest::read(tree) {
-        Ok(manifest) => manifest,
+#[derive(Default)]
+struct SortedFiles {
+    /// The files that the manifest does not list with their checksums: they are either damaged or left over from a
+    /// crash.
+    unnamed: Vec<PathBuf>,
+    /// The manifest that is used in place of one that was overwritten, and the path of that one.
+    preceding: Option<(Manifest, PathBuf)>,
+}
+
+/// Compares the checksum of each sorted file with the checksum in the manifest.
+fn check_sorted_files(tree: &Path, kind: Kind, report: &mut CheckReport) -> Result<SortedFiles, OpenError> {
+    let is_migrated = kind == Kind::Complete;
+    let read =
+        if is_migrated { Manifest::read_or_preceding(tree) } else { Manifest::read(tree).map(|read| (read, None)) };
+    let (manifest, overwritten) = match read {
+        Ok(read) => read,
         // Already reported, if the folder has format 1.
-        Err(OpenError::Damaged { .. }) if is_judged => return Ok(unnamed),
-        Err(error) => return report_damage(error, report).map(|()| unnamed),
+        Err(OpenError::Damaged { .. }) if !is_migrated && !report.problems.is_empty() => {
+            return Ok(SortedFiles::default());
+        }
+        Err(error) => return report_damage(error, report).map(|()| SortedFiles::default()),
     };
+    let mut unnamed = Vec::new();
     let tables = tree.join(TABLES);
     let names = match folder::names(&tables) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             report.problem(tables.display(), "the folder is missing");
-            return Ok(unnamed);
+            return Ok(SortedFiles::default());
         }
         names => names.map_err(|error| OpenError::io("read the folder", &tables, error))?,
     };
@@ -196,7 +221,7 @@ fn check_sorted_files(tree: &Path, is_judged: bool, report: &mut CheckReport) ->
             }
         }
     }
-    Ok(unnamed)
+    Ok(SortedFiles { unnamed, preceding: overwritten.map(|path| (manifest, path)) })
 }
 
 /// The scratch folder may lack space or permissions, which does not mean that the copied data is damaged.

@@ -4,7 +4,7 @@ use crate::log_file::*;
 use engine::Engine;
 use engine_contract::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
-use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions, OpenError};
+use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions, OpenError, check_folder};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -342,6 +342,66 @@ async fn a_damaged_manifest_is_an_error() {
             assert!(matches!(error, OpenError::Damaged { .. }), "{damage}: {error}");
         }
     }
+}
+
+/// Makes `current` name the next manifest, and leaves something else there, as after a crash during an attempt to
+/// change the sorted files that follows a failed one. Returns the path of that manifest.
+fn interrupt_attempt(folder: &Path) -> PathBuf {
+    change(&folder.join("tree/current"), |bytes| {
+        let next = u64::from_le_bytes(bytes[..8].try_into().unwrap()) + 1;
+        bytes[..8].copy_from_slice(&next.to_le_bytes());
+        bytes[8] ^= 1;
+    });
+    let next = manifest(folder);
+    fs::write(&next, "another list").unwrap();
+    next
+}
+
+#[tokio::test]
+async fn an_overwritten_manifest_is_replaced_by_the_one_before_it() {
+    for (folder, entities) in [(interrupted().await, 3), (flushed().await.0, 1103)] {
+        for _ in 0..2 {
+            let overwritten = interrupt_attempt(folder.path());
+            let scratch = tempfile::tempdir().unwrap();
+            let before = content(folder.path());
+            let report = check_folder(folder.path(), scratch.path(), &|_| true).unwrap();
+            assert!(report.problems.is_empty(), "{:?}", report.problems);
+            assert!(report.notes.iter().any(|note| note.contains(overwritten.to_str().unwrap())), "{:?}", report.notes);
+            assert_eq!(content(folder.path()), before);
+            let engine = open(folder.path()).unwrap();
+            assert_eq!(found(&engine).await.len(), entities);
+            engine.close().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_overwritten_manifest_is_damage_unless_the_one_before_it_contains_everything() {
+    for damage in ["no manifest", "an older manifest", "a missing file", "a damaged file"] {
+        let (folder, before) = flushed().await;
+        let overwritten = interrupt_attempt(folder.path());
+        let preceding = |path: &Path| path.with_file_name(format!("v{}", number_of(path) - 1));
+        let file = fs::read_dir(tables(folder.path())).unwrap().next().unwrap().unwrap().path();
+        match damage {
+            "no manifest" => fs::remove_file(preceding(&overwritten)).unwrap(),
+            "an older manifest" => {
+                let (_, older) = before.iter().find(|(path, _)| path.ends_with("tree/v0")).unwrap();
+                fs::write(preceding(&overwritten), older).unwrap();
+            }
+            "a missing file" => fs::remove_file(file).unwrap(),
+            _ => change(&file, |bytes| bytes[100] ^= 1),
+        }
+        let error = assert_refused(folder.path(), damage);
+        assert!(matches!(&error, OpenError::Damaged { path, .. } if *path == overwritten), "{damage}: {error}");
+        let scratch = tempfile::tempdir().unwrap();
+        let report = check_folder(folder.path(), scratch.path(), &|_| true).unwrap();
+        let problems: Vec<_> = report.problems.iter().map(ToString::to_string).collect();
+        assert!(problems.iter().any(|text| text.contains(overwritten.to_str().unwrap())), "{damage}: {problems:?}");
+    }
+}
+
+fn number_of(manifest: &Path) -> u64 {
+    manifest.file_name().unwrap().to_str().unwrap()[1..].parse().unwrap()
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@
  *   t  changing a size fails      c  creating or renaming fails      r  reading fails
  *   d  a write or sync takes `part` milliseconds, or with 0, until the order ends
  *   b  the same for reading
- * `free` is the number of free bytes that the file system reports, or -1 for the real number. */
+ * `free` is the number of free bytes that the file system reports, or -1 for the real number.
+ * A sixth field restricts an order to paths with this ending. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -95,11 +96,18 @@ struct order {
     char kinds[16];
     int error;
     long long free, part, one_in;
+    char ending[64];
 };
+
+static int ends_with(const char *path, const char *ending)
+{
+    size_t length = strlen(path), end = strlen(ending);
+    return length >= end && strcmp(path + length - end, ending) == 0;
+}
 
 /* Returns the first of the given kinds of faults that is ordered now, or 0. With no kinds, returns whether a number of
  * free bytes is ordered. */
-static char ordered(const char *kinds, struct order *order)
+static char ordered(const char *kinds, const char *path, struct order *order)
 {
     char text[512], *line, *rest = text;
     int fd = folder_len && control ? REAL(open)(control, O_RDONLY | O_CLOEXEC) : -1;
@@ -108,9 +116,10 @@ static char ordered(const char *kinds, struct order *order)
         close(fd);
     text[length < 0 ? 0 : length] = 0;
     while ((line = strsep(&rest, "\n"))) {
-        int fields = sscanf(line, "%15s %d %lld %lld %lld", order->kinds, &order->error, &order->free, &order->part,
-                            &order->one_in);
-        if (fields != 5)
+        order->ending[0] = 0;
+        int fields = sscanf(line, "%15s %d %lld %lld %lld %63s", order->kinds, &order->error, &order->free,
+                            &order->part, &order->one_in, order->ending);
+        if (fields < 5 || !ends_with(path, order->ending))
             continue;
         const char *found = strpbrk(kinds, order->kinds);
         if (found && below(order->one_in) == 0)
@@ -179,7 +188,7 @@ static void record(enum kind kind, const char *path, uint64_t offset, const void
 /* Returns the fault of one of these kinds that is to happen now, after recording it, or 0. */
 static char fault(const char *kinds, const char *path, struct order *order)
 {
-    char kind = ordered(kinds, order);
+    char kind = ordered(kinds, path, order);
     if (kind)
         record(FAULT, path, 0, &kind, 1);
     return kind;
@@ -191,7 +200,7 @@ static void stall(const char *kind, const char *path)
     struct order order;
     if (!fault(kind, path, &order))
         return;
-    for (long long waited = 0; order.part ? waited < order.part : ordered(kind, &order); waited += 5)
+    for (long long waited = 0; order.part ? waited < order.part : ordered(kind, path, &order); waited += 5)
         usleep(5000);
 }
 
@@ -382,7 +391,7 @@ static int reading_fails(int fd)
     if (!control || !path_of(fd, path))
         return 0;
     stall("b", path);
-    if (!ordered("r", &order))
+    if (!ordered("r", path, &order))
         return 0;
     errno = order.error;
     return 1;
@@ -490,7 +499,7 @@ int rename(const char *from, const char *to) { return renameat(AT_FDCWD, from, A
 #define FREE(answer, call)                                                                                             \
     struct order order;                                                                                                \
     int result = call;                                                                                                 \
-    if (result == 0 && ordered("", &order))                                                                            \
+    if (result == 0 && ordered("", "", &order))                                                                            \
         answer->f_bavail = order.free / answer->f_frsize;                                                              \
     return result;
 

@@ -3,6 +3,7 @@
 
 use super::Run;
 use super::simulated_disk::{EIO, ENOSPC, SimulatedDisk};
+use crate::PROGRAM;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -299,4 +300,40 @@ fn a_sync_that_stalls_delays_no_read_and_loses_nothing() {
     }
     let found = server.client().request("GET", &path("impatient"), &[], b"");
     assert!(found.status == 404 || found.json()["Text"] == "whole", "{found:?}");
+}
+
+/// The library regards a change of the sorted files as failed although `current` already names the new manifest, and
+/// the next attempt overwrites that manifest.
+#[test]
+fn a_change_of_the_sorted_files_is_interrupted_after_one_that_failed_in_its_last_step() {
+    let disk = SimulatedDisk::new();
+    let server = disk.start();
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    let path = "/crash(PartitionKey='p',RowKey='acknowledged')";
+    assert_eq!(client.request("PUT", path, &[], b"{}").status, 204);
+    drop(client);
+    let current = || {
+        let current = fs::read(disk.data.join("tree/current")).unwrap();
+        u64::from_le_bytes(*current.first_chunk().unwrap())
+    };
+    let before = current();
+    let failed_sync = format!("s {EIO} -1 0 1 /tree/current");
+    disk.order(&failed_sync);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| write_ballast(&server.address, 20, &is_over));
+        let named = eventually("a manifest whose last sync failed", || Some(current()).filter(|now| *now != before));
+        disk.order(&format!("{failed_sync}\nw {ENOSPC} -1 0 1 /tree/v{named}"));
+        server.wait_for_log("No space left on device");
+        is_over.store(true, Ordering::SeqCst);
+    });
+    drop(server.kill9());
+    disk.repair();
+    let checked = PROGRAM.folder().run("check", &["--data", disk.data.to_str().unwrap(), "--quiet"], &[]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let server = disk.start();
+    server.wait_for_log("a crash interrupted a change of the sorted files");
+    assert_eq!(server.client().request("GET", path, &[], b"").status, 200);
+    wait_for_service(&server);
 }
