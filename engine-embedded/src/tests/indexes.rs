@@ -140,6 +140,42 @@ async fn the_entries_of_a_removed_index_and_of_a_deleted_table_are_removed() {
     assert_eq!(problems(folder.path()), [""; 0]);
 }
 
+/// A purge of indexes, or of a table with its indexes, is about to begin, has begun, or is interrupted by a shutdown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_during_a_purge_finds_no_damage() {
+    for (has_begun, is_table_deleted) in [(false, false), (false, true), (true, false), (true, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(&folder);
+        fill_with_totals(&engine, 1500).await;
+        set_indexes(&engine, &table(), &["Total", "Other"]).await;
+        wait_until_ready(&engine, &table()).await;
+        let before = stored(&engine.shared.storage);
+        let mut held = engine.shared.purges_held.lock().await;
+        if is_table_deleted {
+            engine.delete_table(&table()).await.unwrap();
+        } else {
+            set_indexes(&engine, &table(), &[]).await;
+        }
+        // The lock is fair, so each release lets the purger begin one step.
+        let began = Instant::now();
+        while has_begun && stored(&engine.shared.storage) == before {
+            assert!(began.elapsed() < TIMEOUT, "no step is made");
+            drop(held);
+            held = engine.shared.purges_held.lock().await;
+        }
+        let left = stored(&engine.shared.storage);
+        assert!(left > 0 && (left < before) == has_begun, "{left} of {before}");
+        let stopped = tempfile::tempdir().unwrap();
+        engine.shared.storage.sync().unwrap();
+        copy(folder.path(), &stopped.path().join("data"));
+        assert_eq!(problems(&stopped.path().join("data")), [""; 0], "{left} of {before}");
+        drop(held);
+        engine.close().await.unwrap();
+        drop(engine);
+        assert_eq!(problems(folder.path()), [""; 0]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_finds_entries_and_entities_that_do_not_agree() {
     let entity = |total| with_total(5, total);

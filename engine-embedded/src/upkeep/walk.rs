@@ -189,12 +189,18 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns whether the check continues.
+    /// Checks what a purge has not removed yet: the entities of a deleted table, or the entries of an index, which have
+    /// no value. Returns whether the check continues.
     fn purged_entities(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), read: &dyn Fn(u64) -> bool) -> bool {
         let last_stamp = self.tables.contents.last_stamp;
-        let (mut entities, mut goes_on) = (0_u64, true);
+        let (mut entities, mut entries, mut goes_on) = (0_u64, 0_u64, true);
         self.range(range, |walk, key, record| {
             let in_table = layout::key_in_table(&key).unwrap_or_default();
+            if record.is_empty() && index::key_of_entry(in_table).is_some() {
+                entries += 1;
+                goes_on = !entries.is_multiple_of(ENTITIES_BETWEEN_REPORTS) || read(0);
+                return goes_on;
+            }
             if let Err(what) = check_entity(in_table, &record, last_stamp) {
                 walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
             }
