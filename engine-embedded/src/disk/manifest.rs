@@ -26,13 +26,18 @@ const CURRENT: &str = "current";
 /// Replaces `current` when it is complete. The library ignores this name.
 const NEW_CURRENT: &str = "current.new";
 const READ_BYTES: usize = 64 * 1024;
-pub(crate) const WRONG_CHECKSUM: &str = "its checksum is wrong";
 
 pub(crate) struct Manifest {
     number: u64,
     /// The 128-bit XXH3 of the manifest.
     checksum: u128,
     files: Vec<ListedFile>,
+}
+
+/// The damage of a manifest that is not needed.
+pub(crate) struct Damage {
+    pub(crate) path: PathBuf,
+    pub(crate) what: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +53,14 @@ impl Manifest {
         Self::read_named(tree, named_in_current(tree)?)
     }
 
-    /// Reads the manifest of a tree like [`Self::read`]. If it does not have its checksum, returns the preceding one,
-    /// and the path of the damaged one. The caller makes sure that the log continues after the files of the preceding
+    /// Reads the manifest of a tree like [`Self::read`]. If it is damaged, returns the preceding one, and the damage.
+    /// The caller makes sure that the log continues after the files of the preceding
     /// manifest, and calls [`Self::make_current`] before the library opens the tree.
-    pub(crate) fn read_or_preceding(tree: &Path) -> Result<(Self, Option<PathBuf>), OpenError> {
+    pub(crate) fn read_or_preceding(tree: &Path) -> Result<(Self, Option<Damage>), OpenError> {
         let named = named_in_current(tree)?;
         match Self::read_named(tree, named) {
             Err(OpenError::Damaged { path, what }) => match Self::read_preceding(tree, named.0) {
-                Some(preceding) => Ok((preceding, Some(path))),
+                Some(preceding) => Ok((preceding, Some(Damage { path, what }))),
                 None => Err(OpenError::Damaged { path, what }),
             },
             read => read.map(|manifest| (manifest, None)),
@@ -63,10 +68,17 @@ impl Manifest {
     }
 
     fn read_named(tree: &Path, (number, checksum): (u64, u128)) -> Result<Self, OpenError> {
-        let path = manifest_path(tree, number);
-        let bytes = read(&path)?;
+        let (current, path) = (tree.join(CURRENT), manifest_path(tree, number));
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let what = format!("it names {}, which is missing; one of the two files is damaged", path.display());
+                OpenError::damaged(&current, what)
+            }
+            _ => OpenError::io("read", &path, error),
+        })?;
         if xxh3_128(&bytes) != checksum {
-            return Err(OpenError::damaged(&path, WRONG_CHECKSUM));
+            let what = format!("its checksum is not the one in {}; one of the two files is damaged", current.display());
+            return Err(OpenError::damaged(&path, what));
         }
         let files =
             decode_files(&bytes).ok_or_else(|| OpenError::damaged(&path, "it contains no list of sorted files"))?;
@@ -95,6 +107,16 @@ impl Manifest {
             .and_then(|()| rename(&new, &path))
             .and_then(|()| sync_folder(tree))
             .map_err(|error| OpenError::io("replace", &path, error))
+    }
+
+    /// Names the first sorted file without its checksum, if the tree as a whole was found to be damaged.
+    pub(crate) fn locate(&self, tree: &Path, error: OpenError) -> OpenError {
+        if !matches!(&error, OpenError::Damaged { path, .. } if path == tree) {
+            return error;
+        }
+        let paths = self.files.iter().map(|file| (file, tree.join(TABLES).join(file.id.to_string())));
+        let mut damaged = paths.filter(|(file, path)| checksum(path).is_ok_and(|(found, _)| found != file.checksum));
+        damaged.next().map_or(error, |(_, path)| OpenError::damaged(&path, "its checksum does not match the manifest"))
     }
 
     /// Returns whether the manifest lists the sorted file `id` with the given checksum.
@@ -219,7 +241,8 @@ mod tests {
                 tree.sorted_files().into_iter().map(|name| path.join(TABLES).join(name)).collect();
             expected.sort();
             assert_eq!((paths.len(), &paths), (files, &expected));
-            assert_eq!(Tree::persisted_in(&paths).unwrap(), tree.persisted());
+            let persisted = paths.iter().map(|path| Tree::persisted_in(path).unwrap()).max();
+            assert_eq!(persisted.unwrap_or_default(), tree.persisted());
             for file in &paths {
                 let id = file.file_name().unwrap().to_str().unwrap().parse().unwrap();
                 let (checksum, _) = checksum(file).unwrap();

@@ -191,20 +191,13 @@ impl fmt::Display for OpenError {
             ),
             Self::Storage { path, source } => write!(
                 f,
-                "the database in {} could not be opened: {source}; keep a copy of the data folder, then check the \
-                 disk, or restore a backup",
+                "{} could not be opened: {source}; keep a copy of the data folder, then check the disk, or restore a \
+                 backup",
                 path.display()
             ),
         }
     }
 }
 
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Storage { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+// The message contains the cause.
+impl std::error::Error for OpenError {}

@@ -2,9 +2,10 @@
 
 use crate::disk::folder::{Folder, Kind};
 use crate::disk::format1;
-use crate::disk::manifest::{Manifest, WRONG_CHECKSUM};
+use crate::disk::manifest::{Damage, Manifest};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{OpenSettings, Storage, guarded_tree, inspect_log};
+use crate::sequence::Sequence;
 use crate::tree::Tree;
 
 pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storage, OpenError> {
@@ -19,22 +20,26 @@ pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storag
     // Judge everything before anything is changed: the library deletes the sorted files that the manifest does not
     // list. If an older manifest was restored, they may contain what the log no longer does.
     let tree = folder.tree();
-    let (manifest, overwritten) = Manifest::read_or_preceding(&tree)?;
-    let files = manifest.paths(&tree)?;
-    let persisted = guarded_tree(&tree, || Tree::persisted_in(&files))?;
-    if let Err(error) = inspect_log(&folder.log(), Some(persisted)) {
-        // The log was released after the files of the overwritten manifest, so only that one would do.
-        return Err(overwritten.map_or(error, |path| OpenError::damaged(&path, WRONG_CHECKSUM)));
+    let (manifest, damage) = Manifest::read_or_preceding(&tree)?;
+    let mut persisted = Sequence::ZERO;
+    for file in &manifest.paths(&tree)? {
+        persisted = persisted.max(guarded_tree(file, || Tree::persisted_in(file))?);
     }
-    folder.sync_names()?;
-    if let Some(overwritten) = overwritten {
-        tracing::warn!(
-            manifest = %overwritten.display(),
-            "a crash interrupted a change of the sorted files; continuing with the manifest before it and the log, which contain everything"
-        );
-        manifest.make_current(&tree)?;
+    match (inspect_log(&folder.log(), Some(persisted)), damage) {
+        (Ok(_), None) => folder.sync_names()?,
+        (Ok(_), Some(damage)) => {
+            folder.sync_names()?;
+            tracing::warn!(
+                manifest = %damage.path.display(),
+                "a crash interrupted a change of the sorted files; continuing with the manifest before it and the log, which contain everything"
+            );
+            manifest.make_current(&tree)?;
+        }
+        // The log was released after the files of the damaged manifest, so only that one would do.
+        (Err(_), Some(Damage { path, what })) => return Err(OpenError::Damaged { path, what }),
+        (Err(error), None) => return Err(error),
     }
-    let storage = Storage::open(folder, settings)?;
+    let storage = Storage::open(folder, settings).map_err(|error| manifest.locate(&tree, error))?;
     if let Err(error) = folder.remove_remains() {
         tracing::warn!(%error, "the files of format 1 are no longer needed, but could not be removed; the removal will be retried");
     }

@@ -519,11 +519,14 @@ pub(crate) fn log_error(log: &Path, error: OpenLogError) -> OpenError {
     }
 }
 
+/// Opens the tree or the sorted file at a path.
 pub(crate) fn guarded_tree<T>(path: &Path, open: impl FnOnce() -> Result<T, TreeError>) -> Result<T, OpenError> {
     match guarded(open) {
         Ok(Ok(tree)) => Ok(tree),
-        Ok(Err(TreeError::Missing(path))) => Err(OpenError::damaged(&path, "the list of sorted files is missing")),
-        Ok(Err(error)) => Err(OpenError::Storage { path: path.to_owned(), source: error.into() }),
+        Ok(Err(error)) => Err(match error.damage() {
+            Some(what) => OpenError::damaged(path, what),
+            None => OpenError::Storage { path: path.to_owned(), source: error.into() },
+        }),
         Err(Panicked) => Err(OpenError::damaged(
             path,
             "the storage library stopped at an inconsistency; see the log for its location",

@@ -99,13 +99,5 @@ impl fmt::Display for StorageError {
     }
 }
 
-impl std::error::Error for StorageError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0 {
-            Cause::Tree(error) => error.source(),
-            Cause::Log(error) => error.source(),
-            Cause::Disk(error) => error.source(),
-            Cause::NoRoom | Cause::Interrupted | Cause::Unconfirmed | Cause::Fenced | Cause::Damaged(_) => None,
-        }
-    }
-}
+// The message contains the cause.
+impl std::error::Error for StorageError {}

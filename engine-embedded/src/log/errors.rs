@@ -26,11 +26,8 @@ impl fmt::Display for DiskError {
     }
 }
 
-impl std::error::Error for DiskError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
+// The message contains the cause, as in the other errors of this module.
+impl std::error::Error for DiskError {}
 
 #[derive(Debug)]
 pub(crate) enum OpenLogError {
@@ -75,14 +72,7 @@ impl fmt::Display for OpenLogError {
     }
 }
 
-impl std::error::Error for OpenLogError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Damaged { .. } => None,
-            Self::Disk(error) => Some(&error.source),
-        }
-    }
-}
+impl std::error::Error for OpenLogError {}
 
 #[derive(Debug)]
 pub(crate) enum WriteError {
@@ -116,11 +106,4 @@ impl fmt::Display for WriteError {
     }
 }
 
-impl std::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Disk(error) => Some(&error.source),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for WriteError {}

@@ -28,6 +28,24 @@ impl TreeError {
             _ => None,
         }
     }
+
+    /// Returns the description of the damage, if a file cannot be what the library wrote.
+    pub(crate) fn damage(&self) -> Option<String> {
+        match self {
+            Self::Library(library::Error::Io(error)) => match error.kind() {
+                // The library seeks to positions before the beginning of a file that is too short.
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => Some("it ends too early".to_owned()),
+                io::ErrorKind::NotFound => Some("it is missing".to_owned()),
+                _ => None,
+            },
+            Self::Library(error) => Some(format!("it cannot be decoded ({error:?})")),
+            Self::Inconsistent(_) => {
+                Some("its files do not match the sequence recorded with the last flush".to_owned())
+            }
+            Self::Missing(_) => Some("the list of sorted files is missing".to_owned()),
+            Self::Exists(_) | Self::NoListNumber => None,
+        }
+    }
 }
 
 impl fmt::Display for TreeError {
@@ -41,19 +59,18 @@ impl fmt::Display for TreeError {
             Self::NoListNumber => {
                 f.write_str("the files were changed too often since the last transaction; retry after the next one")
             }
-            Self::Library(error) => error.fmt(f),
+            Self::Library(library::Error::Io(error)) => error.fmt(f),
+            Self::Library(error) => write!(
+                f,
+                "a block of a sorted file is damaged ({error:?}); stop the server, run `rowhouse check`, which names the \
+                 file, and restore a backup"
+            ),
         }
     }
 }
 
-impl Error for TreeError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Library(error) => error.source(),
-            Self::Missing(_) | Self::Exists(_) | Self::Inconsistent(_) | Self::NoListNumber => None,
-        }
-    }
-}
+// The message contains the library's error.
+impl Error for TreeError {}
 
 impl From<library::Error> for TreeError {
     fn from(error: library::Error) -> Self {

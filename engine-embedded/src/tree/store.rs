@@ -94,19 +94,14 @@ impl Tree {
         Self::start(path, settings)
     }
 
-    /// Returns what [`Tree::persisted`] will return when a tree with these sorted files is opened. Changes nothing,
-    /// whereas opening the tree deletes the files that its list does not name. The library panics on some kinds of
-    /// damage.
-    pub(crate) fn persisted_in(files: &[PathBuf]) -> Result<Sequence, TreeError> {
-        let cache = Arc::new(Cache::with_capacity_bytes(0));
-        let mut highest = 0;
-        for path in files {
-            // The checksum is not compared, and nothing is kept in memory but the index of a large file.
-            let (checksum, cache, metrics) = (Checksum::from_raw(0), Arc::clone(&cache), Arc::default());
-            let file = Table::recover(path.clone(), checksum, 0, 0, cache, None, false, false, metrics)?;
-            highest = highest.max(file.get_highest_seqno());
-        }
-        Ok(Sequence::from_number(highest))
+    /// Returns what [`Tree::persisted`] will return at least when a tree with this sorted file is opened. Changes
+    /// nothing, whereas opening the tree deletes the files that its list does not name. The library panics on some
+    /// kinds of damage.
+    pub(crate) fn persisted_in(file: &Path) -> Result<Sequence, TreeError> {
+        // The checksum is not compared, and nothing is kept in memory but the index of a large file.
+        let (checksum, cache) = (Checksum::from_raw(0), Arc::new(Cache::with_capacity_bytes(0)));
+        let file = Table::recover(file.to_owned(), checksum, 0, 0, cache, None, false, false, Arc::default())?;
+        Ok(Sequence::from_number(file.get_highest_seqno()))
     }
 
     fn start(path: &Path, settings: TreeSettings) -> Result<Self, TreeError> {

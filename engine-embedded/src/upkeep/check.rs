@@ -8,7 +8,7 @@
 
 use crate::disk::folder::{self, Folder, Kind};
 use crate::disk::format1::OldFolder;
-use crate::disk::manifest::{self, Manifest, TABLES, WRONG_CHECKSUM};
+use crate::disk::manifest::{self, Damage, Manifest, TABLES};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{Storage, inspect_log};
 use crate::disk::storage_error::StorageError;
@@ -71,11 +71,11 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     }
     match files.open_copy(scratch) {
         Ok(opened) => {
-            report.notes.extend(preceding.map(|(_, overwritten)| {
+            report.notes.extend(preceding.map(|(_, damage)| {
                 format!(
                     "{}: a crash interrupted a change of the sorted files; the manifest before it and the log contain \
                      everything, and are used at the next startup",
-                    overwritten.display()
+                    damage.path.display()
                 )
             }));
             let named = opened.sorted_files();
@@ -91,8 +91,8 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         }
         Err(error) => {
             report_unreadable(unnamed, &mut report);
-            if let Some((_, overwritten)) = preceding {
-                report.problem(overwritten.display(), WRONG_CHECKSUM);
+            if let Some((_, damage)) = preceding {
+                report.problem(damage.path.display(), damage.what);
             }
             match error {
                 OpenError::Damaged { path, what } if path.starts_with(folder.log()) => {
@@ -178,8 +178,8 @@ struct SortedFiles {
     /// The files that the manifest does not list with their checksums: they are either damaged or left over from a
     /// crash.
     unnamed: Vec<PathBuf>,
-    /// The manifest that is used in place of one that was overwritten, and the path of that one.
-    preceding: Option<(Manifest, PathBuf)>,
+    /// The manifest that is used in place of a damaged one, and the damage of that one.
+    preceding: Option<(Manifest, Damage)>,
 }
 
 /// Compares the checksum of each sorted file with the checksum in the manifest.
@@ -187,7 +187,7 @@ fn check_sorted_files(tree: &Path, kind: Kind, report: &mut CheckReport) -> Resu
     let is_migrated = kind == Kind::Complete;
     let read =
         if is_migrated { Manifest::read_or_preceding(tree) } else { Manifest::read(tree).map(|read| (read, None)) };
-    let (manifest, overwritten) = match read {
+    let (manifest, damage) = match read {
         Ok(read) => read,
         // Already reported, if the folder has format 1.
         Err(OpenError::Damaged { .. }) if !is_migrated && !report.problems.is_empty() => {
@@ -221,7 +221,7 @@ fn check_sorted_files(tree: &Path, kind: Kind, report: &mut CheckReport) -> Resu
             }
         }
     }
-    Ok(SortedFiles { unnamed, preceding: overwritten.map(|path| (manifest, path)) })
+    Ok(SortedFiles { unnamed, preceding: damage.map(|damage| (manifest, damage)) })
 }
 
 /// The scratch folder may lack space or permissions, which does not mean that the copied data is damaged.

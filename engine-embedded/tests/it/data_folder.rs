@@ -6,6 +6,7 @@ use engine_contract::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
 use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions, OpenError, check_folder};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -322,8 +323,39 @@ async fn a_missing_or_damaged_sorted_file_is_an_error() {
             "zeros" => change(&table, |bytes| bytes.fill(0)),
             _ => change(&table, Vec::clear),
         }
-        assert_refused(folder.path(), damage);
+        let error = assert_refused(folder.path(), damage);
+        assert!(matches!(&error, OpenError::Damaged { path, .. } if *path == table), "{damage}: {error}");
+        assert!(error.source().is_none(), "{damage}: a chain of causes repeats what the message contains");
     }
+}
+
+/// Parts of a sorted file are read only when the tree is opened as a whole, and most of it later.
+#[tokio::test]
+async fn damage_in_a_sorted_file_that_prevents_opening_names_the_file() {
+    const PLACES: usize = 100;
+    let (folder, _) = flushed().await;
+    let (good, name) = (files(folder.path()), folder.path());
+    let mut refused = 0;
+    for place in 0..PLACES {
+        let copy = tempfile::tempdir().unwrap();
+        let mut damaged = None;
+        for (path, bytes) in &good {
+            let (mut bytes, target) = (bytes.clone(), copy.path().join(path.strip_prefix(name).unwrap()));
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            if path.starts_with(tables(name)) && damaged.is_none() {
+                let byte = place * bytes.len() / PLACES;
+                bytes[byte] ^= 4;
+                damaged = Some(target.clone());
+            }
+            fs::write(target, bytes).unwrap();
+        }
+        let damaged = damaged.unwrap();
+        if let Err(error) = open(copy.path()) {
+            assert!(matches!(&error, OpenError::Damaged { path, .. } if *path == damaged), "{place}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[tokio::test]
@@ -340,6 +372,7 @@ async fn a_damaged_manifest_is_an_error() {
             });
             let error = assert_refused(folder.path(), damage);
             assert!(matches!(error, OpenError::Damaged { .. }), "{damage}: {error}");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{damage}: {error}");
         }
     }
 }

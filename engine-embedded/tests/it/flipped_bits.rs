@@ -131,7 +131,7 @@ async fn a_flipped_bit_is_never_read_as_data() {
         flip(&target, byte, bit);
         match open(&damaged) {
             Err(error) => {
-                assert!(error.to_string().contains(damaged.to_str().unwrap()), "{error} does not name {what}");
+                assert!(error.to_string().contains(target.to_str().unwrap()), "{error} does not name the file: {what}");
                 tally.refused += 1;
             }
             Ok(engine) if read_all(&engine, &stored, &what).await => tally.reported += 1,
