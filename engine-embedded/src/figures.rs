@@ -51,7 +51,11 @@ pub(crate) fn figures(
     } else if counts.is_in_outage.load(Ordering::Relaxed) {
         Some(if shared.storage.is_unconfirmed() { Refusal::Unconfirmed } else { Refusal::Outage })
     } else {
-        disk.filter(|disk| disk.free_bytes < disk.reserve_bytes).map(|_| Refusal::DiskFull)
+        let unflushed_bytes = shared.storage.tree.unflushed_bytes();
+        disk.filter(|disk| {
+            disk.reserve_bytes > 0 && disk.free_bytes < disk.reserve_bytes.saturating_add(unflushed_bytes)
+        })
+        .map(|_| Refusal::DiskFull)
     };
     Figures {
         tables: Some(number(shared.catalog().count())),

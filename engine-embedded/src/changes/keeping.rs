@@ -64,7 +64,9 @@ pub(crate) fn keep(
                 if is_room_due {
                     room_checked = monotonic::now();
                 }
-                request.is_none() && !is_stopped() && !(is_room_due && disk.room_bytes() < ROOM_BYTES_MIN)
+                request.is_none()
+                    && !is_stopped()
+                    && !(is_room_due && disk.room_bytes(shared.storage.tree.unflushed_bytes()) < ROOM_BYTES_MIN)
             })?;
             if is_due {
                 ages.see(archive);
@@ -98,10 +100,11 @@ pub(super) fn make_room(
     bytes: u64,
 ) -> Result<(), StorageError> {
     let needed = bytes.max(ROOM_BYTES_MIN);
-    if disk.room_bytes() >= needed {
+    let room_bytes = || disk.room_bytes(shared.storage.tree.unflushed_bytes());
+    if room_bytes() >= needed {
         return Ok(());
     }
-    while disk.room_bytes() < needed.saturating_add(ROOM_BYTES_MORE) {
+    while room_bytes() < needed.saturating_add(ROOM_BYTES_MORE) {
         let Some(dropped) = archive.drop_oldest()? else {
             let storage = &shared.storage;
             return Ok(storage.upkeep.release_without_keeping(storage.tree.persisted())?);

@@ -283,7 +283,7 @@ fn space_becomes_low_only_after_kept_log_was_asked_for() {
         drop(first);
         requests.recv().map(drop)
     });
-    assert!(!space.is_low());
+    assert!(!space.is_low(0, 0));
     drop(space);
     assert!(answering.join().unwrap().is_err(), "it was asked once");
 }

@@ -2,6 +2,9 @@
 //!
 //! The engine refuses writes before the disk is full. Its background writes need space, for example for sorted files
 //! that replace others. Deletions, with which an operator frees space, also need some.
+//!
+//! What is in memtables will need space when it is flushed. It therefore counts as written to the disk already: the
+//! caller passes its size as `unflushed_bytes`.
 
 use engine::figures::DiskFigures;
 use engine::parts::monotonic;
@@ -23,48 +26,64 @@ const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct FreeSpace {
     disk: Disk,
-    checked_at: Option<Instant>,
+    reading: Option<Reading>,
     is_low: bool,
+}
+
+#[derive(Debug)]
+struct Reading {
+    at: Instant,
+    /// `None` if the free space could not be read.
+    free_bytes: Option<u64>,
+    unflushed_bytes: u64,
 }
 
 impl FreeSpace {
     pub(crate) fn new(disk: Disk) -> Self {
-        Self { disk, checked_at: None, is_low: false }
+        Self { disk, reading: None, is_low: false }
     }
 
-    /// Queries the file system at most ten times per second. Before space becomes low, kept log is dropped.
-    pub(crate) fn is_low(&mut self) -> bool {
+    /// Returns whether writes of `bytes`, as far as they are not deletions, must be refused. Between two queries of the
+    /// file system, what was added to the memtables counts as written to the log. Before space becomes low, kept log is
+    /// dropped.
+    pub(crate) fn is_low(&mut self, unflushed_bytes: u64, bytes: u64) -> bool {
         let Disk { reserve_bytes, .. } = self.disk;
         if reserve_bytes == 0 {
             return false;
         }
-        if self.checked_at.is_none_or(|at| at.elapsed() >= READING_AGE_MAX) {
+        // The bytes are written to the log, and again when they are flushed.
+        let needed = reserve_bytes.saturating_add(unflushed_bytes).saturating_add(bytes.saturating_mul(2));
+        let is_current =
+            |reading: &Reading| reading.at.elapsed() < READING_AGE_MAX && reading.unflushed_bytes <= unflushed_bytes;
+        if !self.reading.as_ref().is_some_and(is_current) {
             let mut free = free_bytes(&self.disk.folder);
-            if !self.is_low && free.as_ref().is_ok_and(|free| *free < reserve_bytes) && self.disk.drop_kept_log(0) {
+            if !self.is_low && free.as_ref().is_ok_and(|free| *free < needed) && self.disk.drop_kept_log(0) {
                 free = free_bytes(&self.disk.folder);
             }
-            match free {
-                Ok(free) => self.record(free),
-                Err(error) => tracing::debug!(%error, "the free space of the data folder could not be read"),
+            if let Err(error) = &free {
+                tracing::debug!(%error, "the free space of the data folder could not be read");
             }
-            self.checked_at = Some(monotonic::now());
+            self.reading = Some(Reading { at: monotonic::now(), free_bytes: free.ok(), unflushed_bytes });
+        }
+        if let Some(Reading { free_bytes: Some(free), unflushed_bytes: then, .. }) = self.reading {
+            self.record(free.saturating_sub(unflushed_bytes - then), needed);
         }
         self.is_low
     }
 
     /// Logs a message if the free space changes which writes are accepted.
-    fn record(&mut self, free_bytes: u64) {
+    fn record(&mut self, free_bytes: u64, needed_bytes: u64) {
         let (folder, reserve_bytes) = (self.disk.folder.display(), self.disk.reserve_bytes);
         let margin = if self.is_low { reserve_bytes / MARGIN_DIVISOR } else { 0 };
-        let is_low = free_bytes < reserve_bytes.saturating_add(margin);
+        let is_low = free_bytes < needed_bytes.saturating_add(margin);
         if is_low == self.is_low {
             return;
         }
         self.is_low = is_low;
         if is_low {
-            tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full, so only deletions are accepted; free some disk space");
+            tracing::error!(%folder, free_bytes, needed_bytes, reserve_bytes, "the disk is almost full, so only deletions are accepted; free some disk space");
         } else {
-            tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again, so all writes are accepted");
+            tracing::info!(%folder, free_bytes, needed_bytes, reserve_bytes, "the disk has free space again, so all writes are accepted");
         }
     }
 }
@@ -95,8 +114,10 @@ impl Disk {
 
     /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
     /// the free space is unknown.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
+    pub(crate) fn room_bytes(&self, unflushed_bytes: u64) -> u64 {
+        let room =
+            |disk: DiskFigures| disk.free_bytes.saturating_sub(disk.reserve_bytes.saturating_add(unflushed_bytes));
+        self.figures().map_or(u64::MAX, room)
     }
 
     /// Returns whether the free space is below the reserve, even after all kept log was dropped.
@@ -164,9 +185,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(free_bytes(folder.path()).unwrap() > 0);
         let disk = |reserve_bytes| Disk { folder: folder.path().to_owned(), reserve_bytes, keeper: None };
-        assert!(!FreeSpace::new(disk(1)).is_low());
-        assert!(FreeSpace::new(disk(u64::MAX)).is_low());
-        assert!(!FreeSpace::new(disk(0)).is_low());
+        assert!(!FreeSpace::new(disk(1)).is_low(0, 0));
+        assert!(FreeSpace::new(disk(u64::MAX)).is_low(0, 0));
+        assert!(!FreeSpace::new(disk(0)).is_low(0, 0));
     }
 
     #[test]
@@ -186,8 +207,23 @@ mod tests {
     fn space_that_was_low_must_exceed_the_reserve_by_a_margin() {
         let mut space = FreeSpace::new(Disk { folder: "/".into(), reserve_bytes: 1600, keeper: None });
         for (free, is_low) in [(1600, false), (1599, true), (1600, true), (1699, true), (1700, false), (1600, false)] {
-            space.record(free);
+            space.record(free, 1600);
             assert_eq!(space.is_low, is_low, "{free}");
         }
+    }
+
+    #[test]
+    fn what_is_not_flushed_counts_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        bounded::limit(folder.path(), 10_000);
+        let disk = || Disk { folder: folder.path().to_owned(), reserve_bytes: 1000, keeper: None };
+        let mut space = FreeSpace::new(disk());
+        assert!(!space.is_low(4000, 0));
+        // Without another query: 3000 bytes were also written to the log.
+        assert!(space.is_low(7000, 0));
+        for (unflushed, bytes, is_low) in [(9000, 0, false), (9001, 0, true), (0, 4500, false), (0, 4501, true)] {
+            assert_eq!(FreeSpace::new(disk()).is_low(unflushed, bytes), is_low, "{unflushed}, {bytes}");
+        }
+        assert_eq!([0, 4000, 10_000].map(|unflushed| disk().room_bytes(unflushed)), [9000, 5000, 0]);
     }
 }

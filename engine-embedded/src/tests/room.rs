@@ -1,6 +1,7 @@
 //! What writers get while sorted files can be neither written nor merged.
 
 use super::*;
+use crate::disk::space::bounded;
 
 fn write(engine: &Embedded, number: u8) {
     let mut operations = Operations::default();
@@ -47,4 +48,42 @@ async fn writes_are_refused_if_the_disk_has_no_room_for_a_merge_that_they_need()
     let engine = open(&folder);
     engine.create_table(&table()).await.unwrap();
     assert!(engine.shared.storage.tree.sorted_files().len() < 20);
+}
+
+/// What is in memory when the disk is almost full is flushed later, and must leave room for deletions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_does_not_use_up_the_space_that_is_left_for_deletions() {
+    const DISK_BYTES: u64 = 100 << 20;
+    const RESERVE_BYTES: u64 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    bounded::limit(folder.path(), DISK_BYTES);
+    let options = EmbeddedOptions { min_free_bytes: RESERVE_BYTES, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    engine.create_table(&table()).await.unwrap();
+    let value = vec![7; 60_000];
+    let mut stored = 0;
+    let refused = loop {
+        let mut properties = RecordBuilder::default();
+        for name in ["A", "B", "C", "D", "E", "F"] {
+            properties.push(name, EdmValue::Binary(&value));
+        }
+        match commit(&engine, Mutation::InsertOrReplace { key: key(stored), properties }).await {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 1000, "the disk is never full");
+    };
+    assert!(matches!(refused, CommitError::Fault(Fault::Full)), "{refused:?}");
+    engine.shared.storage.flush_everything().unwrap();
+    // Background work may hold more for a moment: a segment that is being prepared, and files that are being merged.
+    let sorted = engine.shared.storage.tree.sorted_files();
+    let sorted = sorted.iter().map(|name| bounded::used_bytes(&folder.path().join("tree/tables").join(name)));
+    let log = std::fs::read_dir(folder.path().join("log")).unwrap().map(|entry| entry.unwrap().path());
+    let log = log.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
+    let used = sorted.sum::<u64>() + log.map(|path| bounded::used_bytes(&path)).sum::<u64>();
+    assert!(used + RESERVE_BYTES <= DISK_BYTES, "{used} bytes are used");
+    for number in 0..stored {
+        commit(&engine, Mutation::Delete { key: key(number), condition: Condition::Any }).await.unwrap();
+    }
+    engine.close().await.unwrap();
 }

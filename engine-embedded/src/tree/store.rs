@@ -176,6 +176,13 @@ impl Tree {
         Sequence::new(self.0.persisted.load(Ordering::Acquire))
     }
 
+    /// Returns the size of the memtables that are not in files yet, in bytes. Their files will be smaller.
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        // A memtable that is sealed in between is counted twice, rather than not at all.
+        let active = self.0.active_memtable_bytes();
+        active + self.0.sealed().iter().map(|memtable| memtable.bytes).sum::<u64>()
+    }
+
     /// Waits until there is room for another transaction. Returns false if there is none and waiting would not help:
     /// the last flush or merge failed, or [`Tree::end_waits`] was called. The writer must not hold an applied but
     /// unpublished transaction while it waits.

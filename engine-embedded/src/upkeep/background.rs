@@ -161,12 +161,13 @@ pub(crate) fn watch_log(shared: &EmbeddedState, committer: &FairQueue<Request>, 
         if upkeep.has_failed() && !shared.counts.is_in_outage.load(Ordering::Relaxed) {
             committer.interrupt();
         }
-        if disk.room_bytes() < SEGMENT_BYTES {
+        if disk.room_bytes(shared.storage.tree.unflushed_bytes()) < SEGMENT_BYTES {
             continue;
         }
         let prepared = upkeep.prepare_next(&mut |pause| {
             is_stopped = must_stop(pause);
-            !is_stopped
+            // Writes or a merge may have used the space in the meantime.
+            !is_stopped && disk.room_bytes(shared.storage.tree.unflushed_bytes()) > 0
         });
         if let Err(error) = prepared {
             tracing::warn!(%error, "a segment of the log could not be prepared; the next one will grow while it is written");

@@ -98,8 +98,8 @@ impl Compactor {
             }
         };
         let needed = shape.bytes().min(WHOLE_LEVELS_BYTES_MAX);
-        let has_room = disk.room_bytes() >= needed
-            || (merge == Merge::Overfull && disk.drop_kept_log(needed) && disk.room_bytes() >= needed);
+        let fits = || disk.room_bytes(tree.unflushed_bytes()) >= needed;
+        let has_room = fits() || (merge == Merge::Overfull && disk.drop_kept_log(needed) && fits());
         if !has_room && self.has_room {
             tracing::warn!("sorted files are not merged because the disk has too little free space");
         }

@@ -76,6 +76,13 @@ pub(crate) struct CommitRequest {
     pub(crate) memory: MemoryShare,
 }
 
+impl CommitRequest {
+    /// Returns about how many bytes it writes. Merging a few bytes into a large entity creates a large value.
+    fn stored_bytes(&self) -> usize {
+        self.bytes.max(self.prepared.as_ref().map_or(0, |prepared| prepared.bytes))
+    }
+}
+
 impl QueuedRequest for Request {
     fn account(&self) -> &AccountName {
         match self {
@@ -87,8 +94,7 @@ impl QueuedRequest for Request {
 
     fn cost_bytes(&self) -> usize {
         match self {
-            // Merging a few bytes into a large entity creates a large value.
-            Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
+            Self::Commit(request) => request.stored_bytes(),
             // They are written separately.
             Self::Catalog(..) | Self::Index(_) => TURN_BYTES,
         }
@@ -164,7 +170,11 @@ impl Committer {
 
     /// Like [`Self::wait_until_writable`], but for writes other than deletions.
     fn wait_until_writable_with_space(&mut self) -> Result<(), Fault> {
-        if self.space.is_low() { Err(Fault::Full) } else { self.wait_until_writable() }
+        if self.is_space_low(0) { Err(Fault::Full) } else { self.wait_until_writable() }
+    }
+
+    fn is_space_low(&mut self, bytes: usize) -> bool {
+        self.space.is_low(self.shared.storage.tree.unflushed_bytes(), bytes as u64)
     }
 
     /// Tables change rarely, so the change is synced immediately, regardless of the durability of transactions.
@@ -261,7 +271,7 @@ impl Committer {
             }
             return None;
         }
-        let is_low = self.space.is_low();
+        let is_low = self.is_space_low(requests.as_slice().iter().map(CommitRequest::stored_bytes).sum());
         let shared = Arc::clone(&self.shared);
         let counts = &shared.counts;
         timer.end(counts, Phase::Room);

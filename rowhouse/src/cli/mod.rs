@@ -289,8 +289,9 @@ pub struct ServeArgs {
 
     /// Minimum free space on the disk of the data folder, in MiB [default: 256]
     ///
-    /// If less is free, only deletions are accepted. With 0, writes are accepted until the disk is full; then every
-    /// write fails, even a deletion.
+    /// If less is free, only deletions are accepted. Writes that are not in sorted files yet, at most 64 MiB, count as
+    /// used space, because they will need it. With 0, writes are accepted until the disk is full; then every write
+    /// fails, even a deletion.
     #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
     pub min_free_space: Option<u64>,
 
