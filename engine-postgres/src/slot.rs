@@ -1,5 +1,6 @@
 //! The slot of a server, which determines the stamps that the server may issue (`leases`).
 
+use engine::parts::stamp::Lead;
 use model::{Clock, DateTime};
 use std::fmt;
 use std::sync::Arc;
@@ -33,11 +34,12 @@ pub(crate) struct Slot {
     pub(crate) number: Option<i16>,
     pub(crate) last: i64,
     pub(crate) reserved: i64,
+    lead: Lead,
 }
 
 impl Slot {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, number: None, last: 0, reserved: 0 }
+        Self { clock, number: None, last: 0, reserved: 0, lead: Lead::default() }
     }
 
     pub(crate) fn now(&self) -> DateTime {
@@ -58,6 +60,9 @@ impl Slot {
     /// Returns the next stamp if it is reserved.
     pub(crate) fn next(&mut self, above: i64) -> Option<DateTime> {
         let number = i64::from(self.number?);
+        if let Some(last) = DateTime::from_ticks(self.last) {
+            self.lead.observe(last, self.clock.now());
+        }
         let earliest = self.earliest(above);
         let stamp = earliest + (number - earliest).rem_euclid(i64::from(SLOTS));
         if stamp >= self.reserved {
