@@ -35,9 +35,9 @@ For data in PostgreSQL, use the tools of PostgreSQL, such as pg_dump or continuo
 pub const RESTORE_EXAMPLES: &str = "\
 Examples:
   rowhouse restore --from /mnt/backup/rowhouse --data /var/lib/rowhouse-new
-      the newest backup, into a missing or empty folder
+      the latest state: the newest backup, and the log that --follow added since, into a missing or empty folder
   rowhouse restore --from /mnt/backup/rowhouse --at 2031-03-01T09:30:00Z --data ./as-it-was
-      the newest backup from this time or earlier
+      the newest backup from this time or earlier, without the log
   rowhouse restore --from /mnt/backup/rowhouse --to 2031-03-01T09:31:02.5Z --data ./as-it-was
       exactly that instant, from a backup and the log that --follow added
   rowhouse restore --from s3://my-backups/rowhouse --data ./new
@@ -121,24 +121,27 @@ pub struct RestoreArgs {
     #[arg(long, env = "ROWHOUSE_INTO_KEY_FILE", value_name = "FILE", requires = "into")]
     pub(super) into_key_file: Option<PathBuf>,
 
-    /// Name of the backup, as listed by rowhouse backup --list [default: the newest]
+    /// Restore only the backup with this name, as listed by rowhouse backup --list, or latest for the newest one,
+    /// without the log that continues it
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     pub(super) backup: Option<String>,
 
-    /// Restore the newest backup from this time or earlier, such as 2031-03-01T09:30:00Z
+    /// Restore only the newest backup from this time or earlier, such as 2031-03-01T09:30:00Z, without the log that
+    /// continues it
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<String>,
 
-    /// Restore the state at this time, such as 2031-03-01T09:30:00Z, or after the transaction with this position
+    /// Restore the state at this time, such as 2031-03-01T09:30:00Z, or after the transaction with this position, or
+    /// the latest state [default: latest]
     ///
     /// Uses the newest backup before it, and the log that rowhouse backup --follow added. With a time, all transactions
     /// with this Timestamp or an earlier one are restored. A position is one of the change feed, such as
     /// 00000000000000004711-002, or the number of a transaction, such as 4711.
-    #[arg(long, value_name = "TIME|POSITION", conflicts_with_all = ["backup", "at"])]
+    #[arg(long, value_name = "TIME|POSITION|latest", conflicts_with_all = ["backup", "at"])]
     pub(super) to: Option<String>,
 
-    /// Folder for a temporary folder, if --to needs one [default: TMPDIR, or the system's temporary folder]
-    #[arg(long, value_name = "DIR", requires = "to")]
+    /// Folder for a temporary folder, if the log needs one [default: TMPDIR, or the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
     pub(super) scratch: Option<PathBuf>,
 
     /// Restore only this table, optionally under a different name; can be repeated

@@ -75,18 +75,26 @@ pub(super) struct Continuation {
     pub(super) next: u64,
     /// The time until which everything is known. `None` if there are no parts.
     pub(super) until: Option<DateTime>,
+    /// The first position of the next part, if parts before it are missing.
+    gap_until: Option<u64>,
 }
 
 impl Continuation {
-    /// `parts` are the parts of the log in order.
-    pub(super) fn new(log: LogPosition, parts: &[PartName]) -> Self {
-        let mut found = Self { next: log.position, log, parts: Vec::new(), until: None };
+    /// `parts` are the parts of the log in order, and `last_stamp` is the last Timestamp in the backup.
+    pub(super) fn new(log: LogPosition, last_stamp: DateTime, parts: &[PartName]) -> Self {
+        let mut found = Self { next: log.position, log, parts: Vec::new(), until: None, gap_until: None };
         for part in parts {
             let range = part.range;
             if range.next < found.next || (range.next == found.next && !part.is_empty()) {
                 continue;
             }
+            // What follows a backup is later. This part is from before an old copy of the folder was put back, so its
+            // transactions are not the ones that follow.
+            if range.until < last_stamp {
+                continue;
+            }
             if range.first > found.next {
+                found.gap_until = Some(range.first);
                 break;
             }
             found.next = range.next;
@@ -121,16 +129,73 @@ impl ListedParts {
     pub(super) fn continuation(&self, manifest: &BackupManifest) -> Option<Continuation> {
         let log = manifest.log.clone()?;
         let parts = self.0.get(&log.id).map(Vec::as_slice).unwrap_or_default();
-        Some(Continuation::new(log, parts))
+        Some(Continuation::new(log, manifest.last_stamp().ok()?, parts))
     }
 }
 
-/// A backup with the log that leads to a target.
+/// A backup with the log that leads from it to a target.
 #[derive(Debug)]
 pub(super) struct CoveringBackup {
     pub(super) id: String,
     pub(super) manifest: BackupManifest,
-    pub(super) continuation: Continuation,
+    /// `None` if the target is the backup itself.
+    pub(super) log: Option<(Continuation, Target)>,
+}
+
+/// Returns the newest backup and the log that continues it, up to its end. Fails if a part of the log is missing, as if
+/// it were damaged.
+pub(super) fn find_latest(repository: &Repository) -> anyhow::Result<CoveringBackup> {
+    let mut found = newest(repository)?;
+    if found.2.as_ref().is_some_and(|continuation| continuation.gap_until.is_some()) {
+        // While parts are being added, a listing may contain a part without an earlier one.
+        found = newest(repository)?;
+    }
+    let (id, manifest, continuation) = found;
+    if let Some(Continuation { next, gap_until: Some(gap_until), .. }) = continuation {
+        let last = next.saturating_sub(1);
+        bail!(
+            "the log continues the newest backup {id} only up to position {last}: the parts from position {next} to \
+             {gap_until} are missing, so later changes cannot be restored; pass --to {last} to restore the state up to there"
+        );
+    }
+    let log = continuation.and_then(|continuation| {
+        let until = Target::Time(continuation.until?);
+        Some((continuation, until))
+    });
+    Ok(CoveringBackup { id, manifest, log })
+}
+
+/// Returns the newest backup, or an earlier one whose log leads to the newest one if that cannot be read.
+fn newest(repository: &Repository) -> anyhow::Result<(String, BackupManifest, Option<Continuation>)> {
+    let parts = ListedParts::list(repository)?;
+    let mut unreadable: Option<(String, anyhow::Error)> = None;
+    for id in repository.backups()?.into_iter().rev() {
+        match repository.manifest(&id) {
+            Ok(manifest) => {
+                let continuation = parts.continuation(&manifest);
+                let Some((newest, error)) = unreadable else { return Ok((id, manifest, continuation)) };
+                let until = continuation.as_ref().and_then(|continuation| continuation.until);
+                if until.is_none_or(|until| name_of_time(until) < time_in_name(&newest)) {
+                    return Err(error).with_context(|| {
+                        format!("the newest backup cannot be restored; pass --backup {id} to restore an earlier one")
+                    });
+                }
+                tracing::warn!("an earlier backup and more of the log are used: {error:#}");
+                return Ok((id, manifest, continuation));
+            }
+            Err(error) if unreadable.is_none() => unreadable = Some((id, error)),
+            Err(_) => {}
+        }
+    }
+    match unreadable {
+        Some((_, error)) => Err(error),
+        None => bail!("the repository has no backup yet"),
+    }
+}
+
+/// Returns the time of a backup as it is in the backup's name.
+fn time_in_name(id: &str) -> String {
+    id.split('-').next().unwrap_or_default().to_owned()
 }
 
 /// Returns the newest backup that, together with the log, leads to the target.
@@ -138,8 +203,7 @@ pub(super) fn find(repository: &Repository, target: Target) -> anyhow::Result<Co
     let parts = ListedParts::list(repository)?;
     for id in repository.backups()?.into_iter().rev() {
         // The names contain the times, so later backups are not read.
-        let is_later = |time: DateTime| id.split('-').next().is_some_and(|name| name > name_of_time(time).as_str());
-        if matches!(target, Target::Time(time) if is_later(time)) {
+        if matches!(target, Target::Time(time) if time_in_name(&id) > name_of_time(time)) {
             continue;
         }
         let manifest = match repository.manifest(&id) {
@@ -151,7 +215,7 @@ pub(super) fn find(repository: &Repository, target: Target) -> anyhow::Result<Co
         };
         let Some(continuation) = parts.continuation(&manifest) else { continue };
         if target.includes_backup(&manifest, &continuation.log)? && continuation.covers(target) {
-            return Ok(CoveringBackup { id, manifest, continuation });
+            return Ok(CoveringBackup { id, manifest, log: Some((continuation, target)) });
         }
     }
     let ranges = ranges(repository, &parts).context("listing what can be restored")?;

@@ -32,7 +32,7 @@ use crate::file::ScratchFolder;
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
-use coverage::{CoveringBackup, Target};
+use coverage::{CoveringBackup, ListedParts, Target};
 use create::BackupSummary;
 use endpoint::BackupSource;
 use follow::{FollowStep, Follower};
@@ -48,6 +48,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// The newest backup, or the end of the log.
+const LATEST: &str = "latest";
 
 /// Runs `rowhouse backup`. Returns a failure exit code if `--verify` finds damage.
 pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
@@ -174,21 +177,20 @@ fn print_summary(summary: &BackupSummary, removed: RemovalSummary) -> anyhow::Re
 /// Runs `rowhouse restore`.
 pub fn run_restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let selection = RestoreSelection::parse(&args.tables)?;
-    let target = args.to.as_deref().map(Target::parse).transpose()?;
+    let target = args.to.as_deref().filter(|to| *to != LATEST).map(Target::parse).transpose()?;
     let choice = match (&args.backup, &args.at) {
-        (Some(id), _) if id != "latest" => BackupChoice::Named(id.clone()),
-        (_, Some(at)) => BackupChoice::At(parse_instant(at)?),
-        _ => BackupChoice::Latest,
+        (Some(id), _) if id == LATEST => Some(BackupChoice::Latest),
+        (Some(id), _) => Some(BackupChoice::Named(id.clone())),
+        (None, at) => at.as_deref().map(parse_instant).transpose()?.map(BackupChoice::At),
     };
     let repository = Repository::open(&args.from)?;
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let (id, source) = if let Some(target) = target {
-        let CoveringBackup { id, manifest, continuation } = coverage::find(&repository, target)?;
-        (id, RestoreSource { repository, manifest, log: Some((continuation, target)), scratch })
-    } else {
-        let (id, manifest) = choice.find(&repository)?;
-        (id, RestoreSource { repository, manifest, log: None, scratch })
+    let CoveringBackup { id, manifest, log } = match (choice, target) {
+        (Some(choice), _) => choice.find(&repository)?,
+        (None, Some(target)) => coverage::find(&repository, target)?,
+        (None, None) => coverage::find_latest(&repository)?,
     };
+    let source = RestoreSource { repository, manifest, log, scratch };
     match args.data.as_deref() {
         Some(folder) => restore_folder(args, &id, source, selection, folder)?,
         None => restore_tables(args, &id, source, selection)?,
@@ -204,8 +206,13 @@ fn restore_folder(
     folder: &Path,
 ) -> anyhow::Result<()> {
     let (time, to) = (source.manifest.time.clone(), source.log.as_ref().map(|(_, target)| *target));
+    let and_log = to.map(|to| format!(" and the log up to {to}")).unwrap_or_default();
+    let later = match &source.log {
+        Some(_) => None,
+        None => ListedParts::list(&source.repository)?.continuation(&source.manifest).and_then(|log| log.until),
+    };
     if !args.quiet {
-        notice(format_args!("backup {id} has {} entities", HumanCount(source.manifest.entities())));
+        notice(format_args!("restoring backup {id} of {} entities{and_log}", HumanCount(source.manifest.entities())));
     }
     let (began, path) = (Instant::now(), folder.to_owned());
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
@@ -217,13 +224,17 @@ fn restore_folder(
         let seconds = began.elapsed().as_secs_f64();
         let mut summary =
             json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
-        if let (Some(members), Some(to)) = (summary.as_object_mut(), to) {
-            members.insert("to".to_owned(), to.to_string().into());
+        let details = [("to", to.map(|to| to.to_string())), ("restorable_to", later.map(repository::seven_digits))];
+        if let Some(members) = summary.as_object_mut() {
+            members.extend(details.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
         }
         print(&format_args!("{summary}\n"))?;
     } else if !args.quiet {
-        let to = to.map(|to| format!(" and the log up to {to}")).unwrap_or_default();
-        print_line(format_args!("restored backup {id}{to} into {}", folder.display()))?;
+        print_line(format_args!("restored backup {id}{and_log} into {}", folder.display()))?;
+        if let Some(until) = later {
+            let until = repository::seven_digits(until);
+            print_line(format_args!("the log continues this backup until {until}; --to {until} restores that state"))?;
+        }
     }
     Ok(())
 }
@@ -238,6 +249,9 @@ fn restore_tables(
     let into = read_location(EndpointOption::Into, into, args.into_key_file.as_deref())?;
     let names = args.tables.join(" ");
     let is_equal = if let Some((_, target)) = source.log {
+        if args.to.as_deref().is_none_or(|to| to == LATEST) {
+            notice(format_args!("restoring the state at {target}; after an interruption, continue with --to {target}"));
+        }
         restore_tables_of_log(source, selection, format!("log up to {target}: {names}"), into)?
     } else {
         let wanted = selection.choose(&RestorableState::new(&source.manifest)?.tables)?;

@@ -1,6 +1,7 @@
 //! Finds a backup in a repository, and reads the entities of a table. Everything is verified as it is read.
 
-use super::repository::{BackupManifest, Repository, TableContent, check_entity, describe, each_entity, name_of_time};
+use super::coverage::CoveringBackup;
+use super::repository::{Repository, TableContent, check_entity, describe, each_entity, name_of_time};
 use anyhow::{Context, ensure};
 use model::DateTime;
 
@@ -12,26 +13,23 @@ pub(super) enum BackupChoice {
 }
 
 impl BackupChoice {
-    pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<(String, BackupManifest)> {
+    pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<CoveringBackup> {
         let ids = repository.backups()?;
-        match self {
-            Self::Named(id) => Ok((id.clone(), repository.manifest(id)?)),
-            Self::Latest => {
-                let id = ids.last().context("the repository has no backup yet")?;
-                Ok((id.clone(), repository.manifest(id)?))
-            }
+        let id = match self {
+            Self::Named(id) => id,
+            Self::Latest => ids.last().context("the repository has no backup yet")?,
             Self::At(instant) => {
                 // The names contain the times, so later backups are not read, even if they are damaged.
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
-                let id = id.with_context(|| {
+                id.with_context(|| {
                     format!(
                         "there is no backup from {instant} or earlier; rowhouse backup --list shows the existing ones"
                     )
-                })?;
-                Ok((id.clone(), repository.manifest(id)?))
+                })?
             }
-        }
+        };
+        Ok(CoveringBackup { id: id.clone(), manifest: repository.manifest(id)?, log: None })
     }
 }
 

@@ -64,7 +64,13 @@ impl RestoreSelection {
         let mut names = HashSet::new();
         for request in &self.0 {
             let mut found = tables.iter().filter(|table| request.matches(&table.table.table));
-            let Some(table) = found.next() else { bail!("the backup has no table '{}'", request.name) };
+            let Some(table) = found.next() else {
+                bail!(
+                    "there is no table '{}' in the state to restore; if it was deleted, pass an earlier time with --to, or an \
+                     earlier backup with --backup",
+                    request.name
+                )
+            };
             ensure!(found.next().is_none(), "several accounts have a table '{0}': pass ACCOUNT/{0}", request.name);
             let mut restored = restored(table);
             restored.target.table.name = request.new_name.clone();

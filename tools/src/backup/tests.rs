@@ -183,10 +183,17 @@ impl Place {
     }
 
     fn restore(&self, name: &str, target: Target) -> anyhow::Result<(State, RestoreSummary)> {
-        let repository = self.repository();
-        let CoveringBackup { manifest, continuation, .. } = coverage::find(&repository, target)?;
+        self.restore_found(name, coverage::find(&self.repository(), target)?)
+    }
+
+    fn restore_latest(&self, name: &str) -> anyhow::Result<State> {
+        Ok(self.restore_found(name, coverage::find_latest(&self.repository())?)?.0)
+    }
+
+    fn restore_found(&self, name: &str, found: CoveringBackup) -> anyhow::Result<(State, RestoreSummary)> {
+        let CoveringBackup { manifest, log, .. } = found;
         let scratch = self.folder.path().to_owned();
-        let source = RestoreSource { repository, manifest, log: Some((continuation, target)), scratch };
+        let source = RestoreSource { repository: self.repository(), manifest, log, scratch };
         let folder = self.folder.path().join(name);
         let progress = Progress::new("restoring", 0);
         let summary =
@@ -531,6 +538,83 @@ fn missing_and_damaged_parts_are_found() {
 }
 
 #[test]
+fn the_latest_state_is_the_newest_backup_with_all_of_its_log() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    let (followed, ..) = put(&place, 1);
+    place.back_up(None);
+    assert_eq!(place.restore_latest("alone").unwrap(), followed, "nothing continues the backup");
+    place.follow().unwrap();
+    let (expected, ..) = put(&place, 2);
+    place.follow().unwrap();
+    let (second, ..) = put(&place, 3);
+    assert_eq!(place.restore_latest("first").unwrap(), expected);
+    place.back_up(None);
+    assert_eq!(place.restore_latest("second").unwrap(), second, "the log ends before the newest backup");
+    let (third, ..) = put(&place, 4);
+    place.follow().unwrap();
+    assert_eq!(place.restore_latest("third").unwrap(), third);
+    // The log of the first backup leads to the second one.
+    let repository = place.repository();
+    let [_, newest] = &repository.backups().unwrap()[..] else { panic!() };
+    let manifest = place.repository_path().join("backups").join(format!("{newest}.json"));
+    std::fs::write(&manifest, "damaged").unwrap();
+    assert_eq!(place.restore_latest("without").unwrap(), third);
+    std::fs::remove_dir_all(place.repository_path().join("log")).unwrap();
+    let error = format!("{:#}", place.restore_latest("none").unwrap_err());
+    assert!(error.contains("is damaged") && error.contains("pass --backup "), "{error}");
+    let backup = BackupChoice::Latest.find(&repository);
+    assert!(backup.is_err(), "{backup:?}");
+}
+
+#[test]
+fn a_missing_or_damaged_part_of_the_log_is_not_left_out_of_the_latest_state() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    place.follow().unwrap();
+    let mut states = Vec::new();
+    for value in 0..3 {
+        states.push(put(&place, value));
+        place.follow().unwrap();
+    }
+    let (log, parts) = place.repository().parts().unwrap().pop_first().unwrap();
+    let second = parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string();
+    let second = place.repository_path().join("log").join(&log).join(second);
+    let before = states[0].1 - 1;
+    for (name, damage) in [("damaged", Some("damaged")), ("missing", None)] {
+        match damage {
+            Some(content) => std::fs::write(&second, content).unwrap(),
+            None => std::fs::remove_file(&second).unwrap(),
+        }
+        let error = format!("{:#}", place.restore_latest(&format!("{name}-latest")).unwrap_err());
+        assert!(error.contains(name) && error.contains(&format!("pass --to {before} ")), "{error}");
+        assert_eq!(place.restore(name, Target::Position(before)).unwrap().0, states[0].0);
+    }
+}
+
+#[test]
+fn the_log_of_a_replaced_folder_does_not_continue_a_backup_of_the_old_copy() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    put(&place, 0);
+    place.stop();
+    let copy = place.folder.path().join("copy");
+    copy_folder(&place.data(), &copy);
+    place.start();
+    place.follow().unwrap();
+    (1..9).for_each(|value| drop(put(&place, value)));
+    place.follow().unwrap();
+    place.stop();
+    std::fs::remove_dir_all(place.data()).unwrap();
+    copy_folder(&copy, &place.data());
+    place.start();
+    let (expected, next, _) = put(&place, 100);
+    assert_eq!(place.back_up(None), next);
+    assert_eq!(place.restore_latest("latest").unwrap(), expected);
+    assert_eq!(place.restore("position", Target::Position(next - 1)).unwrap().0, expected);
+}
+
+#[test]
 fn parts_continue_a_backup_without_gaps_and_may_overlap() {
     let place = tempfile::tempdir().unwrap();
     let repository = Repository::create_or_open(&RepositoryAddress::Folder(place.path().to_owned())).unwrap();
@@ -544,7 +628,7 @@ fn parts_continue_a_backup_without_gaps_and_may_overlap() {
     let parts: Vec<PartName> =
         [(2, 5), (5, 9), (7, 12), (12, 12), (14, 20)].map(|(first, next)| add(first, next)).into();
     let reach = |position| {
-        let found = Continuation::new(LogPosition { id: id.clone(), position }, &parts);
+        let found = Continuation::new(LogPosition { id: id.clone(), position }, DateTime::MIN, &parts);
         (found.next, found.until.map(DateTime::ticks), found.parts.len())
     };
     assert_eq!(reach(1), (1, None, 0));

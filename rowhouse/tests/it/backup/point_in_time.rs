@@ -19,7 +19,11 @@ fn serve(place: &Place) -> Server {
 }
 
 fn follow(place: &Place) -> Child {
-    let arguments = ["--data", &place.data, "--to", &place.repository, "--follow", "--every", "1s", "--quiet"];
+    follow_folder(place, &place.data)
+}
+
+fn follow_folder(place: &Place, data: &str) -> Child {
+    let arguments = ["--data", data, "--to", &place.repository, "--follow", "--every", "1s", "--quiet"];
     place.folder.command("backup", &arguments, &[]).spawn().unwrap()
 }
 
@@ -90,6 +94,48 @@ fn every_state_of_a_followed_server_can_be_restored_exactly() {
     let ran = place.try_restore("none", &["--to", "2001-01-01T00:00:00Z"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("it covers 20"), "{ran:?}");
     assert!(!Path::new(&place.folder.path("none")).exists());
+}
+
+#[test]
+fn without_a_target_the_latest_state_of_a_followed_server_is_restored() {
+    let place = Place::new();
+    let server = serve(&place);
+    create_table(&mut server.client(), "Times");
+    fill(&server, "Cars", 1, 10);
+    let following = follow(&place);
+    wait_until_covered(&place, &now(&server));
+    let backup = exact_snapshot(&server).tables()["Cars"].clone();
+    put(&mut server.client(), "Cars", "later", "later", &json!({}));
+    let time = now(&server);
+    let expected = exact_snapshot(&server);
+    wait_until_covered(&place, &time);
+    // The server is lost, and the command still runs.
+    server.kill9();
+    let data = place.folder.path("latest");
+    let ran = place.folder.run("restore", &["--from", &place.repository, "--data", &data], &[]);
+    assert!(ran.code == Some(0) && ran.stdout.contains(" and the log up to 20"), "{ran:?}");
+    let restored = PROGRAM.start(&["--data", &data, "--keep-log", "1h"]);
+    assert_eq!(exact_snapshot(&restored), expected);
+    let ran = place.try_restore("backup", &["--backup", "latest"]);
+    let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(summary["restorable_to"].as_str() > Some(time.as_str()) && summary["to"].is_null(), "{ran:?}");
+    let old = PROGRAM.start(&["--data", &place.folder.path("backup")]);
+    assert_eq!(exact_snapshot(&old).tables()["Cars"], backup);
+    let ran = place.try_restore("table", &["--table", "Cars=Trucks", "--to", "latest"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let table = PROGRAM.start(&["--data", &place.folder.path("table")]);
+    assert_eq!(exact_snapshot(&table).tables()["Trucks"], expected.tables()["Cars"]);
+    // The restored folder is followed into the same repository, and lost in turn.
+    assert_eq!(interrupt_and_wait(following).code, Some(0));
+    let following = follow_folder(&place, &data);
+    wait_until_covered(&place, &now(&restored));
+    put(&mut restored.client(), "Cars", "again", "again", &json!({}));
+    let (time, expected) = (now(&restored), exact_snapshot(&restored));
+    wait_until_covered(&place, &time);
+    restored.kill9();
+    assert_eq!(interrupt_and_wait(following).code, Some(0));
+    assert_eq!(place.verify().code, Some(0));
+    assert_eq!(exact_snapshot(&place.restored("again", &[])), expected);
 }
 
 #[test]

@@ -133,7 +133,11 @@ impl<'m, F: Fn(&TableKey) -> bool> Replay<'m, F> {
             &parts,
             |part| repository.part(log, part),
             |part, content| {
-                repository.each_transaction(log, part, &content?, |transaction| {
+                let before = next.saturating_sub(1);
+                let content = content.with_context(|| {
+                    format!("the log is intact only up to position {before}; pass --to {before} to restore the state up to there")
+                })?;
+                repository.each_transaction(log, part, &content, |transaction| {
                     ensure!(!stop.load(Ordering::Relaxed), "stopped");
                     // Parts may overlap.
                     if transaction.position >= next && target.includes(&transaction) {

@@ -454,8 +454,8 @@ mod tests {
         let late = add(&repository, "2026-03-05T05:06:07.0000000Z");
         fs::write(folder.path().join(manifest_path(&late)), "{}").unwrap();
         let at = |text: &str| BackupChoice::At(DateTime::parse(text).unwrap()).find(&repository);
-        assert_eq!(at("2026-03-04T05:06:07Z").unwrap().0, early);
-        assert_eq!(at("2026-03-05T05:06:06.9999999Z").unwrap().0, early);
+        assert_eq!(at("2026-03-04T05:06:07Z").unwrap().id, early);
+        assert_eq!(at("2026-03-05T05:06:06.9999999Z").unwrap().id, early);
         assert!(at("2026-03-05T05:06:07Z").is_err());
         assert!(at("2026-03-04T05:06:06Z").is_err());
     }
