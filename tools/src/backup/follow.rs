@@ -53,7 +53,8 @@ pub(super) struct FollowedLog {
     id: String,
     /// `None` if the log continues no backup.
     end: Option<StoredEnd>,
-    /// Parts without transactions. The next part makes them superfluous.
+    /// Parts without transactions before the end. The next part makes them superfluous. Not those at the end of a range
+    /// that is followed by a gap: they say up to which time it can be restored.
     empty: Vec<PartName>,
 }
 
@@ -129,6 +130,7 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
             return Ok(());
         }
         log.end = Some(self.back_up(log, progress, stop)?);
+        log.empty.clear();
         ensure!(
             self.add(log, stop)?,
             "the server dropped changes before the backup was complete: keep more of the log with --keep-log and --keep-log-mib"
@@ -141,9 +143,8 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         let header = request_changes(&self.data, NO_POSITION)?.header;
         let repository = Repository::create_or_open(&self.to)?;
         let parts = ListedParts::list(&repository)?;
-        let empty = parts.iter().filter(|(log, _)| *log == header.log).flat_map(|(_, parts)| parts);
-        let empty = empty.filter(|part| part.is_empty()).cloned().collect();
         let mut end: Option<StoredEnd> = None;
+        let mut empty = Vec::new();
         for backup in repository.backups()? {
             // A backup that cannot be read is no reason to make another one as long as there is a readable one.
             let Ok(manifest) = repository.manifest(&backup) else { continue };
@@ -156,6 +157,7 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
                 Ok(last) => {
                     let latest = manifest.latest()?;
                     end = Some(StoredEnd { next, last, until: until.map_or(latest, |until| until.max(latest)) });
+                    empty = parts.into_iter().filter(PartName::is_empty).collect();
                 }
                 Err(error) => notice(format_args!("a backup is not continued: {error:#}")),
             }

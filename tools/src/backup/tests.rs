@@ -393,6 +393,8 @@ fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() 
     place.follow().unwrap();
     let shipped = change(&place, 2);
     place.follow().unwrap();
+    let before_gap = SystemClock.now();
+    place.follow().unwrap();
     let lost = change(&place, 3);
     change(&place, 4);
     let steps = place.follow().unwrap();
@@ -405,6 +407,17 @@ fn a_log_that_no_longer_reaches_the_repository_is_continued_from_a_new_backup() 
     }
     let error = place.restore("none", Target::Position(lost.1 - 1)).unwrap_err().to_string();
     assert_eq!(error.matches("(positions").count(), 2, "{error}");
+    // The part that says that nothing happened until the gap is still there, even after a second gap and a restart.
+    assert_eq!(place.restore("before-gap", Target::Time(before_gap)).unwrap().0, shipped.0);
+    let before_second_gap = SystemClock.now();
+    place.follow().unwrap();
+    change(&place, 6);
+    change(&place, 7);
+    place.followed = None;
+    let steps = place.follow().unwrap();
+    assert!(matches!(steps[..], [FollowStep::BackedUp(..), FollowStep::Added { .. }]), "{steps:?}");
+    assert_eq!(place.restore("before-gaps", Target::Time(before_gap)).unwrap().0, shipped.0);
+    assert_eq!(place.restore("before-second-gap", Target::Time(before_second_gap)).unwrap().0, after.0);
     assert!(verify(&place.address(), true, false).unwrap());
 }
 
