@@ -298,8 +298,14 @@ async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyho
     let folder = folder.display();
     match seeded {
         None => info!("nothing was loaded from {folder} (--seed), because the account '{account}' already has tables"),
-        Some(SeedSummary { tables, entities }) => {
+        Some(SeedSummary { tables, entities, expired }) => {
             info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
+            if expired > 0 {
+                warn!(
+                    "{expired} entities from {folder} (--seed) had expired by the retention of their tables, so no client sees \
+                     them; to keep them, remove the retention from the export's manifest"
+                );
+            }
         }
     }
     Ok(())

@@ -150,6 +150,10 @@ pub struct RestoreArgs {
     #[arg(long = "table", value_name = "NAME[=NEW]")]
     pub(super) tables: Vec<String>,
 
+    /// Restore tables without their retention, so that entities that have expired in the meantime exist again
+    #[arg(long)]
+    pub(super) without_retention: bool,
+
     /// Print nothing unless something goes wrong
     #[arg(long, short, conflicts_with = "into")]
     pub(super) quiet: bool,

@@ -40,7 +40,7 @@ use model::DateTime;
 use read::BackupChoice;
 use replay::RestorableState;
 use repository::{PartRange, RemovalSummary, Repository};
-use restore::RestoreSource;
+use restore::{RestoreSource, RestoreSummary};
 use selection::{RestoreSelection, RestoredTable};
 use serde_json::json;
 use snapshot::{IncomingSnapshot, open_snapshot, require_data_folder};
@@ -190,7 +190,7 @@ pub fn run_restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
         (None, Some(target)) => coverage::find(&repository, target)?,
         (None, None) => coverage::find_latest(&repository)?,
     };
-    let source = RestoreSource { repository, manifest, log, scratch };
+    let source = RestoreSource { repository, manifest, log, scratch, without_retention: args.without_retention };
     match args.data.as_deref() {
         Some(folder) => restore_folder(args, &id, source, selection, folder)?,
         None => restore_tables(args, &id, source, selection)?,
@@ -219,11 +219,19 @@ fn restore_folder(
         restore::restore(&source, &selection, &path, progress, stop)
     });
     let restored = restored.with_context(|| format!("restoring into {}", folder.display()))?;
+    report_expired(&restored);
     if args.json {
         let (tables, entities) = (restored.tables, restored.entities);
+        let expired: u64 = restored.expired.iter().map(|(_, count)| count).sum();
         let seconds = began.elapsed().as_secs_f64();
-        let mut summary =
-            json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
+        let mut summary = json!({
+            "backup": id,
+            "time": time,
+            "tables": tables,
+            "entities": entities,
+            "expired": expired,
+            "seconds": seconds,
+        });
         let details = [("to", to.map(|to| to.to_string())), ("restorable_to", later.map(repository::seven_digits))];
         if let Some(members) = summary.as_object_mut() {
             members.extend(details.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
@@ -239,6 +247,19 @@ fn restore_folder(
     Ok(())
 }
 
+/// Expired entities are restored, but clients do not see them, and a server deletes them.
+fn report_expired(restored: &RestoreSummary) {
+    for (table, count) in &restored.expired {
+        notice(format_args!(
+            "{} entities of {}/{} have expired by the retention of the table, so no client sees them; to restore them, run the \
+             command again with --without-retention and a new target",
+            HumanCount(*count),
+            table.account,
+            table.name
+        ));
+    }
+}
+
 fn restore_tables(
     args: &RestoreArgs,
     id: &str,
@@ -247,17 +268,25 @@ fn restore_tables(
 ) -> anyhow::Result<()> {
     let into = args.into.as_deref().context("pass the target of the restore with --data or --into")?;
     let into = read_location(EndpointOption::Into, into, args.into_key_file.as_deref())?;
-    let names = args.tables.join(" ");
+    let mut names = args.tables.join(" ");
+    if args.without_retention {
+        names.push_str(" without retention");
+    }
     let is_equal = if let Some((_, target)) = source.log {
         if args.to.as_deref().is_none_or(|to| to == LATEST) {
             notice(format_args!("restoring the state at {target}; after an interruption, continue with --to {target}"));
         }
-        restore_tables_of_log(source, selection, format!("log up to {target}: {names}"), into)?
+        restore_tables_through_folder(source, selection, format!("log up to {target}: {names}"), into)?
     } else {
+        let from_name = format!("backup {id}: {names}");
         let wanted = selection.choose(&RestorableState::new(&source.manifest)?.tables)?;
-        let tables = wanted.iter().map(table_copy).collect();
-        let from = Arc::new(BackupSource::new(source.repository, source.manifest.clone())?);
-        block_on(copy::restore((from, format!("backup {id}: {names}")), into, tables))?
+        if wanted.iter().any(|table| table.source.table.settings.retention.is_some()) {
+            restore_tables_through_folder(source, selection, from_name, into)?
+        } else {
+            let tables = wanted.iter().map(table_copy).collect();
+            let from = Arc::new(BackupSource::new(source.repository, source.manifest.clone())?);
+            block_on(copy::restore((from, from_name), into, tables))?
+        }
     };
     if !is_equal {
         // The URL may contain a secret.
@@ -266,8 +295,9 @@ fn restore_tables(
     Ok(())
 }
 
-/// Restores the tables into a temporary data folder, and copies them from there. Returns true if both sides are equal.
-fn restore_tables_of_log(
+/// Restores the tables into a temporary data folder, whose engine hides expired entities, and copies them from there.
+/// Returns true if both sides are equal.
+fn restore_tables_through_folder(
     source: RestoreSource,
     selection: RestoreSelection,
     from_name: String,
@@ -277,7 +307,8 @@ fn restore_tables_of_log(
     let folder = scratch.path().join("data");
     let path = folder.clone();
     let tables = run_blocking("restoring", false, move |progress, stop| {
-        let wanted = restore::restore_unnamed(&source, &selection, &path, progress, stop)?;
+        let (wanted, restored) = restore::restore_unnamed(&source, &selection, &path, progress, stop)?;
+        report_expired(&restored);
         Ok(wanted.iter().map(table_copy).collect())
     })?;
     block_on(async {

@@ -183,25 +183,34 @@ impl Place {
     }
 
     fn restore(&self, name: &str, target: Target) -> anyhow::Result<(State, RestoreSummary)> {
-        self.restore_found(name, coverage::find(&self.repository(), target)?)
+        self.restore_found(name, coverage::find(&self.repository(), target)?, false)
     }
 
     fn restore_latest(&self, name: &str) -> anyhow::Result<State> {
-        Ok(self.restore_found(name, coverage::find_latest(&self.repository())?)?.0)
+        Ok(self.restore_found(name, coverage::find_latest(&self.repository())?, false)?.0)
     }
 
-    fn restore_found(&self, name: &str, found: CoveringBackup) -> anyhow::Result<(State, RestoreSummary)> {
+    fn restore_found(
+        &self,
+        name: &str,
+        found: CoveringBackup,
+        without_retention: bool,
+    ) -> anyhow::Result<(State, RestoreSummary)> {
         let CoveringBackup { manifest, log, .. } = found;
         let scratch = self.folder.path().to_owned();
-        let source = RestoreSource { repository: self.repository(), manifest, log, scratch };
+        let source = RestoreSource { repository: self.repository(), manifest, log, scratch, without_retention };
         let folder = self.folder.path().join(name);
         let progress = Progress::new("restoring", 0);
         let summary =
             restore::restore(&source, &RestoreSelection::default(), &folder, &progress, &AtomicBool::new(false))?;
-        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
-        let (restored, _) = state(&*engine.snapshots());
+        Ok((self.state_of(&folder), summary))
+    }
+
+    fn state_of(&self, folder: &Path) -> State {
+        let engine = Embedded::open(folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        let (found, _) = state(&*engine.snapshots());
         self.runtime.block_on(engine.close()).unwrap();
-        Ok((restored, summary))
+        found
     }
 
     /// Errors, such as of a missing table, are part of the history.
@@ -501,6 +510,55 @@ fn two_histories_are_not_mixed_if_an_old_copy_of_the_folder_is_put_back() {
         assert_eq!(place.restore("after", Target::Time(time)).unwrap().0, expected);
         assert!(verify(&place.address(), true, false).unwrap());
     }
+}
+
+/// Three entities that have expired, and one that has not.
+fn put_expiring(place: &Place) {
+    let ends = |year| DateTime::parse(&format!("{year}-01-01T00:00:00Z")).unwrap();
+    for (row, year) in [("1", 2001), ("2", 2002), ("3", 2003), ("4", 9000)] {
+        let mut properties = RecordBuilder::default();
+        properties.push("Ends", EdmValue::DateTime(ends(year)));
+        let put = Mutation::InsertOrReplace { key: EntityKey::new("p", row).unwrap(), properties };
+        place.runtime.block_on(place.engine().commit(&table(0), Transaction::single(put))).unwrap();
+    }
+}
+
+#[test]
+fn expired_entities_are_counted_and_exist_again_without_the_retention() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    place.follow().unwrap();
+    put_expiring(&place);
+    place.apply(&Operation::SetRetention(0, true));
+    place.follow().unwrap();
+    let find = || coverage::find_latest(&place.repository()).unwrap();
+    let (with, summary) = place.restore_found("with", find(), false).unwrap();
+    assert_eq!(summary.expired, [(table(0), 3)]);
+    assert!(with.tables[0].0.settings.retention.is_some());
+    let (without, summary) = place.restore_found("without", find(), true).unwrap();
+    assert_eq!((summary.expired, without.tables[0].0.settings.retention.is_some()), (Vec::new(), false));
+    assert_eq!((without.tables[0].1.len(), &without.tables[0].1), (4, &with.tables[0].1));
+    // Tables that are copied into another place, from the log and from a backup without one.
+    for (log, choice) in [("log", ["--to", "latest"]), ("backup", ["--backup", "latest"])] {
+        place.back_up(None);
+        for (options, count) in [(vec![], 1), (vec!["--without-retention"], 4)] {
+            let into = place.folder.path().join(format!("{log}{count}"));
+            let (from, into_text) = (place.repository_path(), into.to_str().unwrap().to_owned());
+            let place_options = ["--from", from.to_str().unwrap(), "--into", &into_text, "--table", "Cars"];
+            run_restore(&arguments(&[&place_options[..], &choice, &options].concat())).unwrap();
+            let copied = &place.state_of(&into).tables[0];
+            assert_eq!((copied.1.len(), copied.0.settings.retention.is_none()), (count, count == 4), "{log}");
+        }
+    }
+}
+
+fn arguments(options: &[&str]) -> RestoreArgs {
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: RestoreArgs,
+    }
+    <Command as clap::Parser>::try_parse_from(["restore"].iter().chain(options)).unwrap().args
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, 
 use crate::formats::FileFormat;
 use crate::names::{parse_account, parse_type};
 use crate::runtime::{block_on, stop_signal, until_stopped};
-use crate::terminal::{HumanCount, Progress, print_line};
+use crate::terminal::{HumanCount, Progress, notice, print_line};
 use anyhow::{Context, ensure};
 use bad_lines::BadLines;
 use client::DEVELOPMENT_ACCOUNT;
@@ -29,6 +29,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 use write::FileImport;
 
@@ -127,6 +128,7 @@ impl ImportRun<'_> {
             state,
             progress: Arc::clone(&progress),
             transactions: Arc::new(Semaphore::new(usize::from(args.parallel))),
+            expired: AtomicU64::new(0),
         });
         let work = progress.show_during(Arc::clone(&import).run(&tables));
         let result = until_stopped(stop, work).await;
@@ -143,7 +145,16 @@ impl ImportRun<'_> {
         if bad_lines > 0 {
             write!(summary, "; {} bad lines were skipped", HumanCount(bad_lines))?;
         }
-        print_line(format_args!("imported {summary}"))
+        print_line(format_args!("imported {summary}"))?;
+        let expired = import.expired.load(Ordering::Relaxed);
+        if expired > 0 {
+            notice(format_args!(
+                "{} entities had expired by the retention of their tables, so no client sees them; to import them, run the \
+                 command again with --skip-policies and empty tables",
+                HumanCount(expired)
+            ));
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use model::AccountName;
 use model::clock::SystemClock;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 
 const TRANSACTIONS_MAX: usize = 16;
@@ -30,6 +31,8 @@ pub struct SeedSummary {
     pub tables: u64,
     /// The number of entities.
     pub entities: u64,
+    /// How many of the entities no client sees, because they had expired by the retention of their tables.
+    pub expired: u64,
 }
 
 /// Loads the files in a folder into an account that has no table. If the account has a table, loads nothing and returns
@@ -86,10 +89,12 @@ async fn load(engine: Arc<dyn Engine>, folder: &Path, account: &AccountName) -> 
         state: ImportState::open(None, options)?,
         progress: Arc::clone(&progress),
         transactions: Arc::new(Semaphore::new(TRANSACTIONS_MAX)),
+        expired: AtomicU64::new(0),
     };
-    Arc::new(import).run(&files.tables).await?;
+    let import = Arc::new(import);
+    Arc::clone(&import).run(&files.tables).await?;
     let (tables, entities) = progress.done();
-    Ok(SeedSummary { tables, entities })
+    Ok(SeedSummary { tables, entities, expired: import.expired.load(Ordering::Relaxed) })
 }
 
 #[cfg(test)]
@@ -115,9 +120,30 @@ mod tests {
         write("trees.jsonl", &lines);
         let engine = open();
         let seeded = seed(&engine, folder.path(), &account, true).await.unwrap();
-        assert_eq!(seeded, Some(SeedSummary { tables: 1, entities: 5000 }), "the account was empty");
+        assert_eq!(seeded, Some(SeedSummary { tables: 1, entities: 5000, expired: 0 }), "the account was empty");
         write("trees.jsonl", "not read");
         let again = seed(&engine, folder.path(), &account, true).await.unwrap();
         assert_eq!(again, None);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn entities_that_have_expired_already_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |row: u32, year: u32| {
+            format!(
+                "{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",\"Ends\":\"{year}-01-01T00:00:00Z\",\"Ends@odata.type\":\"Edm.DateTime\"}}\n"
+            )
+        };
+        fs::write(folder.path().join("offers.jsonl"), [line(1, 2001), line(2, 2002), line(3, 9000)].concat()).unwrap();
+        fs::write(
+            folder.path().join("export.json"),
+            "{\"format\":1,\"made_by\":\"\",\"finished\":\"\",\"from\":\"\",\"account\":\"a\",\"file_format\":\"jsonl\",\
+             \"with_timestamps\":false,\"tables\":[{\"name\":\"offers\",\"file\":\"offers.jsonl\",\"entities\":3,\"bytes\":0,\
+             \"sha256\":\"\",\"retention\":{\"property\":\"Ends\",\"seconds\":0}}]}",
+        )
+        .unwrap();
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new(SystemClock));
+        let seeded = seed(&engine, folder.path(), &AccountName::new("orchard").unwrap(), false).await.unwrap();
+        assert_eq!(seeded, Some(SeedSummary { tables: 1, entities: 3, expired: 2 }));
     }
 }

@@ -16,9 +16,11 @@ use crate::terminal::Progress;
 use anyhow::{Context, bail};
 use client::PropertyBag;
 use engine::TableKey;
-use model::{AccountName, EdmType, KeyText, TableSettings};
+use model::clock::SystemClock;
+use model::{AccountName, Clock, DateTime, EdmType, KeyText, Retention, TableSettings};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
@@ -35,6 +37,8 @@ pub(super) struct FileImport {
     pub(super) state: ImportState,
     pub(super) progress: Arc<Progress>,
     pub(super) transactions: Arc<Semaphore>,
+    /// The number of entities in the windows that had expired already by the imported retention of their tables.
+    pub(super) expired: AtomicU64,
 }
 
 impl FileImport {
@@ -119,6 +123,10 @@ impl FileImport {
         let name = input.name();
         let Window { entities, mut bad_lines, position, is_last } = window;
         bad_lines.iter().try_for_each(|line| self.bad_lines.add(&name, line))?;
+        if let Some(retention) = input.settings.retention.as_ref().filter(|_| self.with_policies) {
+            let expired = entities.iter().filter(|line| has_expired(&line.entity, retention)).count();
+            self.expired.fetch_add(expired as u64, Ordering::Relaxed);
+        }
         let count = entities.len();
         let refused = self.write(table, entities).await?;
         refused.iter().try_for_each(|line| self.bad_lines.add(&name, line))?;
@@ -228,4 +236,10 @@ fn read_ahead(mut reader: WindowReader) -> mpsc::Receiver<anyhow::Result<Window>
         }
     });
     windows
+}
+
+/// Returns whether an entity that is written now has expired already.
+fn has_expired(entity: &PropertyBag, retention: &Retention) -> bool {
+    let start = retention.property().and_then(|name| entity.get::<Option<DateTime>>(name).ok()?);
+    start.and_then(|start| start.plus_seconds(retention.seconds())).is_some_and(|expiry| expiry <= SystemClock.now())
 }
