@@ -10,11 +10,13 @@ use super::address::RepositoryAddress;
 use super::coverage::{Continuation, ListedParts};
 use super::create::{self, BackupSummary};
 use super::repository::{PartContent, PartName, RemovalSummary, Repository, skip_before};
-use super::snapshot::{request_changes, request_server_snapshot};
+use super::snapshot::{NoServer, request_changes, request_server_snapshot};
 use crate::terminal::{Progress, notice};
 use anyhow::{Context, ensure};
 use engine::ChangedTransaction;
 use model::DateTime;
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// The interval at which the stop flag is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// A server that is started at the same time as the command may need this long until it can be reached.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// A position that no log reaches: only the header is sent.
 const NO_POSITION: u64 = u64::MAX;
 /// How many positions are read again if the repository contains no transaction. Some have no transaction.
@@ -39,6 +43,18 @@ pub(super) struct Follower<R> {
     /// Reports each step.
     pub(super) report: R,
 }
+
+/// The log has other transactions than the repository. This does not change by itself.
+#[derive(Debug)]
+struct OtherHistory(String);
+
+impl fmt::Display for OtherHistory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {PUT_BACK}", self.0)
+    }
+}
+
+impl Error for OtherHistory {}
 
 /// A step of a follower.
 #[derive(Debug)]
@@ -80,13 +96,16 @@ impl StoredEnd {
 }
 
 impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
-    /// Before the first success, any failure is an error. After it, the follower tries again until it is stopped.
+    /// Before the first success, any failure is an error, except that a starting server is waited for. After it, the
+    /// follower tries again until it is stopped, or until the log has other transactions than the repository.
     pub(super) fn run(mut self, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut followed = None;
         let mut has_succeeded = false;
         let mut last_failure = String::new();
+        let started = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let began = Instant::now();
+            let mut pause = self.every;
             match self.step(&mut followed, progress, stop) {
                 Ok(()) => {
                     if !last_failure.is_empty() {
@@ -96,7 +115,10 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
                     has_succeeded = true;
                 }
                 Err(_) if stop.load(Ordering::Relaxed) => break,
-                Err(error) if has_succeeded => {
+                Err(error) if !has_succeeded && error.is::<NoServer>() && started.elapsed() < START_TIMEOUT => {
+                    pause = POLL_INTERVAL;
+                }
+                Err(error) if has_succeeded && !error.is::<OtherHistory>() => {
                     // Another process may have changed the repository.
                     followed = None;
                     let failure = format!("{error:#}");
@@ -107,8 +129,8 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
                 }
                 Err(error) => return Err(error),
             }
-            while began.elapsed() < self.every && !stop.load(Ordering::Relaxed) {
-                thread::sleep(POLL_INTERVAL.min(self.every.saturating_sub(began.elapsed())));
+            while began.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+                thread::sleep(POLL_INTERVAL.min(pause.saturating_sub(began.elapsed())));
             }
         }
         Ok(())
@@ -182,9 +204,10 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         }
         ensure!(
             next <= header.next,
-            "{}: its log ends before position {}, but the repository contains {next} already. {PUT_BACK}",
-            self.mismatch(),
-            header.next
+            self.other_history(format_args!(
+                "its log ends before position {}, but the repository contains {next} already",
+                header.next
+            ))
         );
         let repository = Repository::create_or_open(&self.to)?;
         let mut part = PartContent::new(next);
@@ -198,8 +221,7 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
                 let end = log.end.as_ref();
                 ensure!(
                     end.is_some_and(|end| end.continues(before.as_ref())),
-                    "{}: the last transaction before position {next} is a different one. {PUT_BACK}",
-                    self.mismatch()
+                    self.other_history(format_args!("the last transaction before position {next} is a different one"))
                 );
                 is_compared = true;
             }
@@ -234,8 +256,9 @@ impl<R: FnMut(FollowStep) -> anyhow::Result<()>> Follower<R> {
         (self.report)(FollowStep::Added { part, transactions })
     }
 
-    fn mismatch(&self) -> String {
-        format!("the data folder {} does not continue the repository {}", self.data.display(), self.to)
+    fn other_history(&self, why: fmt::Arguments<'_>) -> OtherHistory {
+        let data = self.data.display();
+        OtherHistory(format!("the data folder {data} does not continue the repository {}: {why}", self.to))
     }
 
     /// Returns where the log continues the new backup.

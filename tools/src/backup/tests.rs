@@ -2,7 +2,7 @@ use super::coverage::Continuation;
 use super::follow::FollowedLog;
 use super::repository::{LogPosition, PartContent, PartName};
 use super::restore::RestoreSummary;
-use super::snapshot::request_server_snapshot;
+use super::snapshot::{NoServer, request_server_snapshot};
 use super::*;
 use crate::terminal::Progress;
 use engine::{Engine, KeepChanges, Memory, SnapshotTable, Snapshots, TableKey};
@@ -15,7 +15,8 @@ use model::{
 };
 use proptest::prelude::*;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -559,6 +560,62 @@ fn arguments(options: &[&str]) -> RestoreArgs {
         args: RestoreArgs,
     }
     <Command as clap::Parser>::try_parse_from(["restore"].iter().chain(options)).unwrap().args
+}
+
+/// Runs a follower on a thread until it ends by itself or `stop` is set. Its steps are received.
+fn run_follower(place: &Place, stop: &Arc<AtomicBool>) -> (Receiver<FollowStep>, Receiver<anyhow::Result<()>>) {
+    let ((sender, steps), (ended, end), stop) = (channel(), channel(), Arc::clone(stop));
+    let report = move |step| {
+        let _ = sender.send(step);
+        Ok(())
+    };
+    let every = Duration::from_millis(20);
+    let follower = Follower { data: place.data(), to: place.address(), every, keep: None, report };
+    std::thread::spawn(move || ended.send(follower.run(&Progress::new("following", 0), &stop)));
+    (steps, end)
+}
+
+#[test]
+fn a_running_follower_waits_for_its_server_and_ends_when_an_old_copy_is_put_back() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    place.stop();
+    let copy = place.folder.path().join("copy");
+    copy_folder(&place.data(), &copy);
+    let stop = Arc::new(AtomicBool::new(false));
+    assert!(place.follow().unwrap_err().is::<NoServer>());
+    let (steps, end) = run_follower(&place, &stop);
+    place.start();
+    let timeout = Duration::from_mins(1);
+    let step = steps.recv_timeout(timeout).map_err(|_| end.recv());
+    assert!(matches!(step, Ok(FollowStep::BackedUp(..))), "{step:?}");
+    let (_, next, _) = put(&place, 1);
+    while !matches!(steps.recv_timeout(timeout).unwrap(), FollowStep::Added { part, .. } if part.range.next == next) {}
+    place.stop();
+    std::fs::remove_dir_all(place.data()).unwrap();
+    copy_folder(&copy, &place.data());
+    place.start();
+    put(&place, 2);
+    let ended = end.recv_timeout(timeout);
+    stop.store(true, Ordering::Relaxed);
+    let error = ended.expect("the follower does not end").unwrap_err().to_string();
+    assert!(error.contains("does not continue") && error.contains("rowhouse.log-id"), "{error}");
+}
+
+#[test]
+fn a_repository_whose_only_manifest_is_gone_is_not_intact() {
+    let mut place = Place::new();
+    place.apply(&Operation::CreateTable(0));
+    put(&place, 1);
+    place.follow().unwrap();
+    assert!(verify(&place.address(), true, false).unwrap());
+    std::fs::remove_dir_all(place.repository_path().join("backups")).unwrap();
+    std::fs::create_dir(place.repository_path().join("backups")).unwrap();
+    assert!(!verify(&place.address(), true, false).unwrap());
+    assert!(place.restore_latest("none").unwrap_err().to_string().contains("no backup"));
+    place.followed = None;
+    assert_eq!(place.follow().unwrap().len(), 2, "a backup and a part");
+    assert!(verify(&place.address(), true, false).unwrap());
 }
 
 #[test]

@@ -46,10 +46,15 @@ struct Verification<'a> {
 pub(crate) fn verify(address: &RepositoryAddress, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
     let repository = Repository::open(address)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
-    let is_intact = report.damaged.is_empty() && report.damaged_logs.is_empty();
+    // Without a backup, nothing can be restored.
+    let is_intact = report.backups > 0 && report.damaged.is_empty() && report.damaged_logs.is_empty();
     if as_json {
         print(&format_args!("{}\n", serde_json::to_string(&report).context("writing JSON")?))?;
         return Ok(is_intact);
+    }
+    if report.backups == 0 {
+        let what = "the repository contains no backup: none was completed, or the manifests were removed from its folder backups";
+        print_line(what)?;
     }
     for (id, problems) in &report.damaged {
         problems.iter().try_for_each(|problem| print_line(format_args!("backup {id}: {problem}")))?;

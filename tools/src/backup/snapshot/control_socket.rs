@@ -21,6 +21,8 @@ use anyhow::{Context, anyhow};
 use engine::changes::DatedChangeLog;
 use engine::{Snapshot, SnapshotError, Snapshots};
 use platform::local_socket::{self, Incoming, Listener, Stream};
+use std::error::Error;
+use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -253,7 +255,7 @@ pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader
 
 /// Requests a snapshot from the server, which must be running.
 pub(in crate::backup) fn request_server_snapshot(folder: &Path) -> anyhow::Result<impl Read + use<>> {
-    request_snapshot(folder)?.with_context(|| no_server(folder))
+    Ok(request_snapshot(folder)?.ok_or_else(|| NoServer(folder.to_owned()))?)
 }
 
 /// Requests the change log from the server, which must be running.
@@ -262,12 +264,20 @@ pub(in crate::backup) fn request_changes(
     from: u64,
 ) -> anyhow::Result<IncomingChanges<impl Read + use<>>> {
     let input = request(folder, &format!("{CHANGES_REQUEST}{from}\n"))?;
-    IncomingChanges::new(input.with_context(|| no_server(folder))?)
+    IncomingChanges::new(input.ok_or_else(|| NoServer(folder.to_owned()))?)
 }
 
-fn no_server(folder: &Path) -> String {
-    format!("no server is running with the data folder {}", folder.display())
+/// No process serves the socket of the folder.
+#[derive(Debug)]
+pub(in crate::backup) struct NoServer(PathBuf);
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no server is running with the data folder {}", self.0.display())
+    }
 }
+
+impl Error for NoServer {}
 
 /// Returns `None` if no process serves the socket.
 fn request(folder: &Path, request: &str) -> anyhow::Result<Option<BufReader<Stream>>> {

@@ -11,6 +11,6 @@ mod source;
 
 pub(crate) use check::{SnapshotCheck, check_snapshot};
 pub use control_socket::ControlSocket;
-pub(super) use control_socket::{request_changes, request_server_snapshot};
+pub(super) use control_socket::{NoServer, request_changes, request_server_snapshot};
 pub(super) use frames::{Frame, FrameReader, SnapshotTotals};
 pub(super) use source::{IncomingSnapshot, open_snapshot, require_data_folder};

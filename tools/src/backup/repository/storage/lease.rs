@@ -10,6 +10,8 @@
 //!    the machines do not matter.
 //! 2. The owner relies on its lock only until [`CONFIRMED_TIME`] after it began the last write. The difference is the
 //!    time that the clocks of the machine and of the storage may drift apart while the process is suspended.
+//! 3. A lock that has expired is not written again: another process may have acquired a conflicting one since, and
+//!    everyone would wait for a process that no longer relies on its lock.
 
 use anyhow::{Context, ensure};
 use object_storage::{ListedObject, ObjectStorage, StorageError};
@@ -113,7 +115,7 @@ impl Lease {
         let (sender, end) = channel();
         let lock = Arc::clone(&self.lock);
         let work = move || {
-            while end.recv_timeout(RENEWAL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            while !lock.has_expired() && end.recv_timeout(RENEWAL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if let Err(error) = lock.write(&lock.objects.impatient()) {
                     tracing::debug!("a lock was not renewed: {error:#}");
                 }
@@ -145,19 +147,39 @@ impl Drop for Lease {
 }
 
 impl Lock {
-    /// A lock that has expired is never confirmed again: another process may have acquired its own since.
     fn write(&self, objects: &ObjectStorage) -> anyhow::Result<()> {
+        let written = self.write_with(|| objects.put(&self.path, Vec::new()));
+        // The lock may have expired during the request.
+        if self.has_expired()
+            && let Err(error) = objects.impatient().delete(&[&self.path])
+        {
+            tracing::debug!("an expired lock was not removed: {error}");
+        }
+        written
+    }
+
+    fn write_with(&self, put: impl FnOnce() -> Result<(), StorageError>) -> anyhow::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = || self.objects.address_of(&self.path);
+        let require_valid = |written: Moment| {
+            ensure!(
+                written.elapsed() < CONFIRMED_TIME,
+                "the lock {} has expired, because the storage was unreachable or the process was suspended; run the command again",
+                address()
+            );
+            Ok(())
+        };
+        require_valid(*written)?;
         let now = Moment::now();
-        let put = objects.put(&self.path, Vec::new());
-        ensure!(
-            written.elapsed() < CONFIRMED_TIME,
-            "the lock {} has expired, because the storage was unreachable or the process was suspended; run the command again",
-            objects.address_of(&self.path)
-        );
-        put.with_context(|| format!("writing the lock {}", objects.address_of(&self.path)))?;
+        let put = put();
+        require_valid(*written)?;
+        put.with_context(|| format!("writing the lock {}", address()))?;
         *written = now;
         Ok(())
+    }
+
+    fn has_expired(&self) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= CONFIRMED_TIME
     }
 }
 
@@ -205,6 +227,19 @@ mod tests {
     fn lock(name: &str, seconds: u64) -> ListedObject {
         let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
         ListedObject { name: name.to_owned(), bytes: 0, written }
+    }
+
+    #[test]
+    fn an_expired_lock_is_not_written_again() {
+        let objects = ObjectStorage::new("s3://bucket/prefix".parse().unwrap());
+        let lock = |age: Duration| {
+            let written = Moment { monotonic: Instant::now(), clock: SystemTime::now() - age };
+            Lock { objects: objects.clone(), path: "locks/a.shared".to_owned(), written: Mutex::new(written) }
+        };
+        let (valid, expired) = (lock(CONFIRMED_TIME / 2), lock(CONFIRMED_TIME));
+        assert!(valid.write_with(|| Ok(())).is_ok() && !valid.has_expired());
+        let error = expired.write_with(|| panic!("the lock is written")).unwrap_err().to_string();
+        assert!(error.contains("s3://bucket/prefix/locks/a.shared has expired") && expired.has_expired(), "{error}");
     }
 
     #[test]
