@@ -50,10 +50,10 @@ impl BackupSource {
         let mut index = last_page.as_ref().map_or(0, |last_page| last_page.index);
         let mut known_content = last_page.map(|last_page| last_page.content);
         let mut page = Page::default();
-        while let Some(entry) = table.content.chunks.get(index) {
+        while index < table.content.chunks.len() {
             let content = match known_content.take() {
                 Some(content) => content,
-                None => self.repository.chunk(entry)?,
+                None => self.repository.chunk(&table.content, index)?,
             };
             let mut next = None;
             each_entity(&content, |bytes| {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub(super) struct ListedBackup {
     id: String,
     manifest: Result<BackupManifest, String>,
-    /// The size of the chunks that no earlier backup contains.
+    /// The size of the chunks that no earlier backup needs.
     added_bytes: u64,
     /// `None` if the backup does not say where a log continues it.
     continuation: Option<Continuation>,
@@ -32,9 +32,9 @@ pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>>
         |id| repository.manifest(id),
         |id, manifest| {
             let manifest = manifest.map_err(|error| format!("{error:#}"));
-            let chunks = manifest.iter().flat_map(BackupManifest::chunks);
-            let new = chunks.filter(|entry| seen.insert(entry.sha256.clone()));
-            let added_bytes = new.map(|entry| entry.stored).sum();
+            let files = manifest.iter().flat_map(BackupManifest::files);
+            let new = files.filter(|file| seen.insert(file.sha256.clone()));
+            let added_bytes = new.map(|file| file.stored).sum();
             let continuation = manifest.as_ref().ok().and_then(|manifest| parts.continuation(manifest));
             backups.push(ListedBackup { id: id.clone(), manifest, added_bytes, continuation });
             Ok(())

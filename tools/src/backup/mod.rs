@@ -6,6 +6,7 @@
 
 mod address;
 mod args;
+mod base;
 mod coverage;
 mod create;
 mod endpoint;

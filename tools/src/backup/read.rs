@@ -45,12 +45,12 @@ pub(super) fn each_entity_of_table(
 ) -> anyhow::Result<()> {
     let mut count = 0;
     let mut last_key: Option<Vec<u8>> = None;
-    let chunks: Vec<_> = table.chunks.iter().collect();
+    let chunks: Vec<_> = table.chunks.iter().enumerate().collect();
     repository
         .read_ahead(
             &chunks,
-            |entry| repository.chunk(entry),
-            |entry, content| {
+            |(index, _)| repository.chunk(table, *index),
+            |(_, entry), content| {
                 let content = content?;
                 let before = count;
                 each_entity(&content, |entity| {
@@ -63,11 +63,11 @@ pub(super) fn each_entity_of_table(
                     count += 1;
                     sink(key, record)
                 })
-                .with_context(|| format!("chunk {}", entry.sha256))?;
+                .with_context(|| format!("chunk {}", entry.file.sha256))?;
                 ensure!(
                     count - before == entry.entities,
                     "chunk {} contains a different number of entities than the manifest",
-                    entry.sha256
+                    entry.file.sha256
                 );
                 Ok(())
             },

@@ -1,7 +1,7 @@
 use super::address::RepositoryAddress;
 use super::coverage::ListedParts;
 use super::repository::{
-    BackupManifest, ChunkEntry, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,
+    BackupManifest, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,
 };
 use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, Progress, print, print_line};
@@ -33,13 +33,13 @@ struct ChunkSummary {
     latest: DateTime,
 }
 
-/// Each chunk is read once, however many backups share it.
+/// Each chunk is verified once, however many backups share it.
 struct Verification<'a> {
     repository: &'a Repository,
     progress: &'a Progress,
     stop: &'a AtomicBool,
+    /// By [`TableContent::identity`].
     chunks: HashMap<String, Result<ChunkSummary, String>>,
-    bytes: u64,
 }
 
 /// Prints the problems. Returns true if there are no problems.
@@ -76,7 +76,7 @@ pub(crate) fn verify(address: &RepositoryAddress, is_quiet: bool, as_json: bool)
 }
 
 fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<VerificationReport> {
-    let mut verification = Verification { repository, progress, stop, chunks: HashMap::new(), bytes: 0 };
+    let mut verification = Verification { repository, progress, stop, chunks: HashMap::new() };
     let mut report = VerificationReport::default();
     // Listed before the backups: a part that is listed continues a backup that is listed.
     let parts = ListedParts::list(repository)?;
@@ -92,6 +92,12 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
             report.damaged_logs.insert(id.to_owned(), problems);
         }
     }
+    let files: HashMap<_, _> = manifests
+        .iter()
+        .flatten()
+        .flat_map(BackupManifest::files)
+        .map(|file| (file.sha256.clone(), file.stored))
+        .collect();
     for (id, manifest) in ids.iter().zip(manifests) {
         report.backups += 1;
         let problems = match manifest {
@@ -102,8 +108,8 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
             report.damaged.insert(id.clone(), problems);
         }
     }
-    report.chunks = verification.chunks.len() as u64;
-    report.bytes = verification.bytes;
+    report.chunks = files.len() as u64;
+    report.bytes = files.values().sum();
     if !report.damaged.is_empty() || !report.damaged_logs.is_empty() {
         // Commands that read object storage take no lock.
         let remaining = repository.backups()?;
@@ -192,15 +198,15 @@ impl Verification<'_> {
     /// Reads only chunks that have not been read yet. Damage is recorded. An error means that the command was stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
         let mut names = HashSet::new();
-        let mut new: Vec<_> = table.chunks.iter().collect();
-        new.retain(|entry| !self.chunks.contains_key(&entry.sha256) && names.insert(&entry.sha256));
-        let read = |entry: &&ChunkEntry| self.repository.chunk(entry).and_then(|content| summarize(&content));
-        let Self { repository, progress, stop, chunks, bytes } = self;
-        repository.read_ahead(&new, read, |entry, summary| {
+        let mut new: Vec<_> = table.chunks.iter().map(|entry| table.identity(entry)).enumerate().collect();
+        new.retain(|(_, name)| !self.chunks.contains_key(name) && names.insert(name.clone()));
+        let read =
+            |(index, _): &(usize, String)| self.repository.chunk(table, *index).and_then(|content| summarize(&content));
+        let Self { repository, progress, stop, chunks } = self;
+        repository.read_ahead(&new, read, |(_, name), summary| {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
-            progress.add_entities(entry.entities);
-            *bytes += entry.stored;
-            chunks.insert(entry.sha256.clone(), damage(summary)?);
+            progress.add_entities(summary.as_ref().map_or(0, |summary| summary.entities));
+            chunks.insert(name.clone(), damage(summary)?);
             Ok(())
         })
     }
@@ -210,8 +216,8 @@ impl Verification<'_> {
     fn table(&self, table: &TableContent, latest: DateTime) -> anyhow::Result<()> {
         let mut last: Option<&[u8]> = None;
         for entry in &table.chunks {
-            let ChunkEntry { sha256, .. } = entry;
-            let known = self.chunks.get(sha256).context("a chunk has not been read")?;
+            let sha256 = &entry.file.sha256;
+            let known = self.chunks.get(&table.identity(entry)).context("a chunk has not been read")?;
             let chunk = known.as_ref().map_err(|damage| anyhow!("{damage}"))?;
             ensure!(
                 chunk.entities == entry.entities,

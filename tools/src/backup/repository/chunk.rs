@@ -3,7 +3,7 @@
 //! The end of a chunk depends only on its entities, so entities that have not changed since the last backup result in
 //! chunks that already exist. `docs/backup-format.md` describes the format.
 
-use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
+use super::entity_bytes::{ENTITY_BYTES_MAX, each_entity, push_entity};
 use super::packed::{self, Magic};
 use crate::digest::sha256;
 use anyhow::{Context, ensure};
@@ -20,10 +20,37 @@ pub(super) const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 pub(super) const MAGIC: Magic = *b"RHCHUNK1";
 pub(super) const CHUNK_FILE_BYTES_MAX: u64 = packed::file_bytes_max(CONTENT_BYTES_MAX);
 
+/// Entities, or changes of entities, one after the other.
 #[derive(Debug, Default)]
 pub(in crate::backup) struct ChunkContent {
-    pub(super) bytes: Vec<u8>,
-    pub(super) entities: u64,
+    pub(in crate::backup) bytes: Vec<u8>,
+    pub(in crate::backup) entities: u64,
+}
+
+impl ChunkContent {
+    pub(in crate::backup) fn name(&self) -> String {
+        name(&self.bytes)
+    }
+
+    pub(in crate::backup) fn first_and_last(&self) -> anyhow::Result<(&[u8], &[u8])> {
+        let mut keys: Option<(&[u8], &[u8])> = None;
+        each_entity(&self.bytes, |(key, _)| {
+            keys = Some((keys.map_or(key, |(first, _)| first), key));
+            Ok(())
+        })?;
+        keys.context("a chunk has no entities")
+    }
+
+    /// Appends changes of the following keys.
+    pub(in crate::backup) fn append(&mut self, changes: &Self) {
+        self.bytes.extend_from_slice(&changes.bytes);
+        self.entities += changes.entities;
+    }
+
+    /// Returns true if the changes of more chunks would make a file larger than the average chunk.
+    pub(in crate::backup) fn is_full(&self) -> bool {
+        self.bytes.len() >= CHUNK_BYTES_MIN + CHUNK_BYTES_AVERAGE
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +99,6 @@ pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entity_bytes::each_entity;
     use super::*;
 
     fn key(number: usize) -> Vec<u8> {

@@ -46,9 +46,9 @@ pub(super) fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     Some((key, record))
 }
 
-pub(in crate::backup) fn each_entity(
-    bytes: &[u8],
-    mut sink: impl FnMut(EntityBytes<'_>) -> anyhow::Result<()>,
+pub(in crate::backup) fn each_entity<'a>(
+    bytes: &'a [u8],
+    mut sink: impl FnMut(EntityBytes<'a>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {

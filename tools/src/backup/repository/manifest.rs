@@ -1,6 +1,6 @@
 //! The manifest of a backup: its tables and their chunks, as JSON. `docs/backup-format.md` describes the format.
 
-use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX};
+use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX, ChunkContent};
 use super::entity_bytes::ENTITY_OVERHEAD_BYTES;
 use super::names::{is_chunk, is_log};
 use crate::digest::sha256;
@@ -15,8 +15,10 @@ use std::collections::HashSet;
 const FORMAT: u32 = 1;
 /// The format of a backup whose tables have settings. A program that does not know them refuses the backup.
 const FORMAT_WITH_SETTINGS: u32 = 2;
-/// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this limit is enough for about two
-/// tebibytes of data.
+/// The format of a backup with layers.
+const FORMAT_WITH_LAYERS: u32 = 3;
+/// The maximum size of a manifest. A manifest contains 150 to 1000 bytes per chunk, so this limit is enough for half a
+/// tebibyte of data or more.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The number of characters of a manifest's SHA-256 that are part of its name.
 const HASH_CHARS: usize = 16;
@@ -71,16 +73,33 @@ pub(in crate::backup) struct TableContent {
     pub(in crate::backup) entities: u64,
     /// The size before compression.
     pub(in crate::backup) bytes: u64,
+    /// The files from which chunks without a separate file are merged, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(in crate::backup) layers: Vec<ChunkFile>,
     pub(in crate::backup) chunks: Vec<ChunkEntry>,
+}
+
+/// A file that contains entities or changes of entities.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct ChunkFile {
+    /// The SHA-256 of its content in hexadecimal.
+    pub(in crate::backup) sha256: String,
+    pub(in crate::backup) bytes: u64,
+    pub(in crate::backup) stored: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct ChunkEntry {
-    /// The name of the chunk: the SHA-256 of its content in hexadecimal.
-    pub(in crate::backup) sha256: String,
-    pub(in crate::backup) bytes: u64,
-    pub(in crate::backup) stored: u64,
+    /// Where its entities are, and the hash of its content.
+    #[serde(flatten)]
+    pub(in crate::backup) file: ChunkFile,
     pub(in crate::backup) entities: u64,
+    /// The first key, in Base64. Earlier versions did not write it.
+    #[serde(default)]
+    first: String,
+    /// The layers from which the chunk is merged, in ascending order. Empty if it has a separate file.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(in crate::backup) from: Vec<usize>,
 }
 
 impl BackupManifest {
@@ -94,12 +113,21 @@ impl BackupManifest {
         if !table.settings.is_empty() {
             self.format = FORMAT_WITH_SETTINGS;
         }
-        self.tables.push(TableContent { table, entities: 0, bytes: 0, chunks: Vec::new() });
+        self.tables.push(TableContent { table, entities: 0, bytes: 0, layers: Vec::new(), chunks: Vec::new() });
+    }
+
+    pub(in crate::backup) fn set_chunks(&mut self, table: usize, layers: Vec<ChunkFile>, chunks: Vec<ChunkEntry>) {
+        if !layers.is_empty() {
+            self.format = FORMAT_WITH_LAYERS;
+        }
+        if let Some(table) = self.tables.get_mut(table) {
+            (table.layers, table.chunks) = (layers, chunks);
+        }
     }
 
     /// Also returns the name of the backup, which contains the hash of the manifest.
     pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
-        let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
+        let mut bytes = serde_json::to_vec(self).context("writing the manifest")?;
         bytes.push(b'\n');
         ensure!(
             bytes.len() as u64 <= MANIFEST_BYTES_MAX,
@@ -119,8 +147,8 @@ impl BackupManifest {
         let manifest: Self = serde_json::from_slice(bytes)
             .with_context(|| format!("this version of Rowhouse cannot read the manifest of backup {id}"))?;
         ensure!(
-            (FORMAT..=FORMAT_WITH_SETTINGS).contains(&manifest.format),
-            "backup {id} has format {}, but this version of Rowhouse reads formats up to {FORMAT_WITH_SETTINGS}",
+            (FORMAT..=FORMAT_WITH_LAYERS).contains(&manifest.format),
+            "backup {id} has format {}, but this version of Rowhouse reads formats up to {FORMAT_WITH_LAYERS}",
             manifest.format
         );
         manifest.check(bytes, id).with_context(|| {
@@ -140,16 +168,18 @@ impl BackupManifest {
         for table in &self.tables {
             let is_new = names.insert((&table.table.account, table.table.name.to_ascii_lowercase()));
             ensure!(is_new, "it contains table {} twice", table.table);
+            table.layers.iter().try_for_each(ChunkFile::check)?;
             for chunk in &table.chunks {
-                ensure!(is_chunk(&chunk.sha256), "'{}' is not a chunk name", chunk.sha256);
-                let is_possible = chunk.bytes <= CONTENT_BYTES_MAX as u64
-                    && chunk.stored <= CHUNK_FILE_BYTES_MAX
-                    && chunk.entities <= chunk.bytes / ENTITY_OVERHEAD_BYTES as u64;
-                ensure!(is_possible, "it specifies an impossible size for chunk {}", chunk.sha256);
+                chunk.file.check()?;
+                let is_possible = chunk.entities <= chunk.file.bytes / ENTITY_OVERHEAD_BYTES as u64;
+                ensure!(is_possible, "it specifies an impossible size for chunk {}", chunk.file.sha256);
+                let is_ascending = chunk.from.is_sorted_by(|layer, next| layer < next);
+                let exist = chunk.from.last().is_none_or(|last| *last < table.layers.len());
+                ensure!(is_ascending && exist, "it specifies impossible layers for chunk {}", chunk.file.sha256);
             }
             // The sums cannot overflow: a manifest is too short to contain that many chunks.
             let sum = |of: fn(&ChunkEntry) -> u64| table.chunks.iter().map(of).sum::<u64>();
-            let (entities, bytes) = (sum(|chunk| chunk.entities), sum(|chunk| chunk.bytes));
+            let (entities, bytes) = (sum(|chunk| chunk.entities), sum(|chunk| chunk.file.bytes));
             ensure!(
                 (entities, bytes) == (table.entities, table.bytes),
                 "the chunks of table {} have {entities} entities and {bytes} bytes instead of {} and {}",
@@ -191,9 +221,44 @@ impl BackupManifest {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// The same chunk may occur several times.
-    pub(in crate::backup) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
-        self.tables.iter().flat_map(|table| &table.chunks)
+    /// Returns the files that the backup needs. The same file may occur several times.
+    pub(in crate::backup) fn files(&self) -> impl Iterator<Item = &ChunkFile> {
+        self.tables.iter().flat_map(|table| {
+            let whole = table.chunks.iter().filter(|chunk| chunk.from.is_empty());
+            table.layers.iter().chain(whole.map(|chunk| &chunk.file))
+        })
+    }
+}
+
+impl TableContent {
+    /// Returns a name for the chunk and its files. It differs if the same chunk is merged from other layers.
+    pub(in crate::backup) fn identity(&self, chunk: &ChunkEntry) -> String {
+        if chunk.from.is_empty() {
+            return chunk.file.sha256.clone();
+        }
+        let layers = chunk.from.iter().filter_map(|layer| self.layers.get(*layer)).map(|layer| layer.sha256.as_str());
+        sha256(layers.chain([chunk.file.sha256.as_str()]).collect::<String>().as_bytes())
+    }
+}
+
+impl ChunkFile {
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(is_chunk(&self.sha256), "'{}' is not a chunk name", self.sha256);
+        let is_possible = self.bytes <= CONTENT_BYTES_MAX as u64 && self.stored <= CHUNK_FILE_BYTES_MAX;
+        ensure!(is_possible, "it specifies an impossible size for chunk {}", self.sha256);
+        Ok(())
+    }
+}
+
+impl ChunkEntry {
+    pub(in crate::backup) fn new(file: ChunkFile, content: &ChunkContent, from: Vec<usize>) -> anyhow::Result<Self> {
+        let (first, _) = content.first_and_last()?;
+        Ok(Self { file, entities: content.entities, first: BASE64_STANDARD.encode(first), from })
+    }
+
+    /// Returns the key of the first entity. Whether it is correct shows when the chunk is read.
+    pub(in crate::backup) fn first(&self) -> Vec<u8> {
+        BASE64_STANDARD.decode(&self.first).unwrap_or_default()
     }
 }
 
@@ -282,10 +347,22 @@ mod tests {
         let (policies, settings) =
             (StoredAccessPolicies::default(), TableSettings { retention, ..TableSettings::default() });
         let table = SnapshotTable { table, created: DateTime::MIN, policies, settings };
-        let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 9, stored: 31, entities: 1 }];
+        let file = ChunkFile { sha256: "ab".repeat(32), bytes: 9, stored: 31 };
+        let content = ChunkContent { bytes: b"\0\x03p\0r\0\0\0\0".to_vec(), entities: 1 };
+        let chunks = vec![ChunkEntry::new(file, &content, Vec::new()).unwrap()];
         manifest.accounts.push(AccountEntry::new(&table.table.account, &ServiceProperties::default()));
         manifest.add_table(TableEntry::new(&table));
         manifest.tables[0] = TableContent { entities: 1, bytes: 9, chunks, ..manifest.tables[0].clone() };
+        manifest
+    }
+
+    fn layered_manifest() -> BackupManifest {
+        let mut manifest = manifest();
+        let mut chunks = std::mem::take(&mut manifest.tables[0].chunks);
+        let layer = ChunkFile { sha256: "cd".repeat(32), bytes: 10, stored: 38 };
+        chunks[0].file.stored = 0;
+        chunks[0].from = vec![0, 1];
+        manifest.set_chunks(0, vec![layer.clone(), layer], chunks);
         manifest
     }
 
@@ -311,12 +388,16 @@ mod tests {
     #[test]
     fn what_a_hostile_manifest_says_is_not_trusted() {
         type Change = fn(&mut BackupManifest);
-        let changes: [(&str, Change); 9] = [
-            ("is not a chunk name", |m| m.tables[0].chunks[0].sha256 = "/dev/zero".to_owned()),
-            ("is not a chunk name", |m| m.tables[0].chunks[0].sha256 = "../".repeat(22)[..64].to_owned()),
-            ("impossible size", |m| m.tables[0].chunks[0].bytes = u64::MAX),
-            ("impossible size", |m| m.tables[0].chunks[0].stored = u64::MAX),
+        let changes: [(&str, Change); 13] = [
+            ("is not a chunk name", |m| m.tables[0].chunks[0].file.sha256 = "/dev/zero".to_owned()),
+            ("is not a chunk name", |m| m.tables[0].chunks[0].file.sha256 = "../".repeat(22)[..64].to_owned()),
+            ("impossible size", |m| m.tables[0].chunks[0].file.bytes = u64::MAX),
+            ("impossible size", |m| m.tables[0].chunks[0].file.stored = u64::MAX),
             ("impossible size", |m| m.tables[0].chunks[0].entities = u64::MAX),
+            ("is not a chunk name", |m| m.tables[0].layers[0].sha256 = "..".to_owned()),
+            ("impossible size", |m| m.tables[0].layers[0].stored = u64::MAX),
+            ("impossible layers", |m| m.tables[0].chunks[0].from = vec![1, 2]),
+            ("impossible layers", |m| m.tables[0].chunks[0].from = vec![0, 0]),
             ("instead of", |m| m.tables[0].entities = u64::MAX),
             ("instead of", |m| m.tables[0].bytes = u64::MAX),
             ("twice", |m| m.tables.push(m.tables[0].clone())),
@@ -326,7 +407,7 @@ mod tests {
             }),
         ];
         for (expected, change) in changes {
-            let mut manifest = manifest();
+            let mut manifest = layered_manifest();
             change(&mut manifest);
             let (id, bytes) = manifest.encode().unwrap();
             let error = format!("{:#}", BackupManifest::decode(&id, &bytes).unwrap_err());
@@ -338,9 +419,9 @@ mod tests {
 
     #[test]
     fn a_later_format_is_told_from_damage() {
-        let (id, bytes) = BackupManifest { format: 3, ..manifest() }.encode().unwrap();
+        let (id, bytes) = BackupManifest { format: 4, ..manifest() }.encode().unwrap();
         let error = BackupManifest::decode(&id, &bytes).unwrap_err().to_string();
-        assert!(error.contains("format 3"), "{error}");
+        assert!(error.contains("format 4"), "{error}");
     }
 
     #[test]
@@ -356,37 +437,16 @@ mod tests {
     #[test]
     fn the_manifest_format_is_pinned() {
         let (_, bytes) = manifest().encode().unwrap();
-        let expected = r#"{
-  "format": 1,
-  "time": "2026-03-04T05:06:07.1234567Z",
-  "version": "0.1.0",
-  "last_stamp": "7",
-  "accounts": [
-    {
-      "account": "acct",
-      "properties": "AQEAAAAAAAAAAAAA"
-    }
-  ],
-  "tables": [
-    {
-      "account": "acct",
-      "name": "Cars",
-      "created": "0",
-      "policies": "AA==",
-      "entities": 1,
-      "bytes": 9,
-      "chunks": [
-        {
-          "sha256": "abababababababababababababababababababababababababababababababab",
-          "bytes": 9,
-          "stored": 31,
-          "entities": 1
-        }
-      ]
-    }
-  ]
-}
-"#;
+        let head = r#"{"format":1,"time":"2026-03-04T05:06:07.1234567Z","version":"0.1.0","last_stamp":"7","accounts":[{"account":"acct","properties":"AQEAAAAAAAAAAAAA"}],"tables":[{"account":"acct","name":"Cars","created":"0","policies":"AA==","entities":1,"bytes":9,"#;
+        let (chunk, layer) = ("ab".repeat(32), "cd".repeat(32));
+        let tail =
+            format!(r#""chunks":[{{"sha256":"{chunk}","bytes":9,"stored":31,"entities":1,"first":"cABy"}}]}}]}}"#);
+        assert_eq!(String::from_utf8(bytes).unwrap(), format!("{head}{tail}\n"));
+        let (_, bytes) = layered_manifest().encode().unwrap();
+        let layer = format!(r#"{{"sha256":"{layer}","bytes":10,"stored":38}}"#);
+        let tail = tail.replace("31", "0").replace(r#""cABy""#, r#""cABy","from":[0,1]"#);
+        let expected =
+            format!("{}\"layers\":[{layer},{layer}],{tail}\n", head.replace(r#""format":1"#, r#""format":3"#));
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

@@ -11,6 +11,7 @@
 
 mod chunk;
 mod entity_bytes;
+mod layers;
 mod manifest;
 mod names;
 mod packed;
@@ -24,7 +25,8 @@ pub(super) use entity_bytes::{
     ENTITY_BYTES_MAX, ENTITY_OVERHEAD_BYTES, check_entity, describe, each_entity, push_entity,
 };
 pub(super) use manifest::{
-    AccountEntry, BackupManifest, ChunkEntry, LogPosition, TableContent, TableEntry, name_of_time, seven_digits,
+    AccountEntry, BackupManifest, ChunkEntry, ChunkFile, LogPosition, TableContent, TableEntry, name_of_time,
+    seven_digits,
 };
 pub(super) use parts::{PartContent, PartName, PartRange};
 pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction, skip_before};
@@ -33,11 +35,13 @@ use crate::backup::address::RepositoryAddress;
 use anyhow::{Context, bail, ensure};
 use chunk::CHUNK_FILE_BYTES_MAX;
 use engine::ChangedTransaction;
+use layers::LayerCache;
 use manifest::MANIFEST_BYTES_MAX;
 use model::DateTime;
 use names::{chunk_folder, is_backup, is_chunk, is_incomplete, is_log};
 use parts::PART_FILE_BYTES_MAX;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 use storage::{Area, ListedFile, Storage};
 
 const MANIFEST_EXTENSION: &str = ".json";
@@ -46,12 +50,22 @@ const MANIFEST_EXTENSION: &str = ".json";
 #[derive(Debug)]
 pub(super) struct Repository {
     storage: Box<dyn Storage>,
+    layers: Mutex<LayerCache>,
 }
 
 #[derive(Debug)]
 pub(super) struct StoredChunk {
-    pub(super) entry: ChunkEntry,
+    pub(super) file: ChunkFile,
     pub(super) is_new: bool,
+}
+
+/// A chunk as changes of layers.
+#[derive(Debug)]
+pub(super) struct LayeredChunk {
+    /// The changes. They may be empty.
+    pub(super) changes: ChunkContent,
+    /// The size of what the layers contain for the chunk.
+    pub(super) layers_bytes: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -65,11 +79,11 @@ pub(super) struct RemovalSummary {
 impl Repository {
     /// An empty place becomes a repository.
     pub(super) fn create_or_open(address: &RepositoryAddress) -> anyhow::Result<Self> {
-        Ok(Self { storage: storage::create_or_open(address)? })
+        Ok(Self { storage: storage::create_or_open(address)?, layers: Mutex::default() })
     }
 
     pub(super) fn open(address: &RepositoryAddress) -> anyhow::Result<Self> {
-        Ok(Self { storage: storage::open(address)? })
+        Ok(Self { storage: storage::open(address)?, layers: Mutex::default() })
     }
 
     /// The number of threads that should call [`Self::store`] at the same time.
@@ -93,36 +107,74 @@ impl Repository {
         self.storage.begin_backup()
     }
 
-    /// Does nothing if the chunk already exists. The chunk is durable once [`Self::add`] has returned.
-    pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
-        let name = chunk::name(&content.bytes);
+    /// Returns the file of a chunk if it exists.
+    pub(super) fn stored(&self, name: &str, bytes: u64) -> Option<ChunkFile> {
+        let stored = self.storage.chunk_bytes(name, bytes)?;
+        Some(ChunkFile { sha256: name.to_owned(), bytes, stored })
+    }
+
+    /// Does nothing if the file already exists. It is durable once [`Self::add`] has returned.
+    pub(super) fn store(&self, name: String, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let bytes = content.bytes.len() as u64;
-        let entry = |stored| ChunkEntry { sha256: name.clone(), bytes, stored, entities: content.entities };
-        if let Some(stored) = self.storage.chunk_bytes(&name, bytes) {
-            return Ok(StoredChunk { entry: entry(stored), is_new: false });
+        if let Some(file) = self.stored(&name, bytes) {
+            return Ok(StoredChunk { file, is_new: false });
         }
         let file = chunk::encode(&content.bytes)?;
         let (path, stored) = (chunk_path(&name), file.len() as u64);
         self.storage.write(&path, file).with_context(|| format!("writing chunk {}", self.storage.path_of(&path)))?;
-        Ok(StoredChunk { entry: entry(stored), is_new: true })
+        Ok(StoredChunk { file: ChunkFile { sha256: name, bytes, stored }, is_new: true })
     }
 
-    pub(super) fn chunk(&self, entry: &ChunkEntry) -> anyhow::Result<Vec<u8>> {
-        let name = &entry.sha256;
-        let path = chunk_path(name);
+    fn file(&self, ChunkFile { sha256, bytes, .. }: &ChunkFile) -> anyhow::Result<Vec<u8>> {
+        let path = chunk_path(sha256);
         let place = self.storage.path_of(&path);
         let file = self.storage.read(&path, CHUNK_FILE_BYTES_MAX).with_context(|| format!("reading chunk {place}"))?;
         let file = file.with_context(|| format!("chunk {place} is missing"))?;
         let what = || format!("chunk {place} is damaged");
-        let content = chunk::decode(name, &file).with_context(what)?;
-        ensure!(content.len() as u64 == entry.bytes, "{}: its length differs from the manifest", what());
+        let content = chunk::decode(sha256, &file).with_context(what)?;
+        ensure!(content.len() as u64 == *bytes, "{}: its length differs from the manifest", what());
         Ok(content)
+    }
+
+    fn layers<'a>(&self, files: impl Iterator<Item = &'a ChunkFile>) -> anyhow::Result<Vec<Arc<Vec<u8>>>> {
+        let layer = |file: &ChunkFile| LayerCache::get(&self.layers, &file.sha256, file.bytes, || self.file(file));
+        files.map(layer).collect()
+    }
+
+    /// Returns the entities of a chunk of a table.
+    pub(super) fn chunk(&self, table: &TableContent, index: usize) -> anyhow::Result<Vec<u8>> {
+        let entry = table.chunks.get(index).context("the table has no such chunk")?;
+        if entry.from.is_empty() {
+            return self.file(&entry.file);
+        }
+        let layers = self.layers(entry.from.iter().filter_map(|layer| table.layers.get(*layer)))?;
+        let next = table.chunks.get(index + 1).map(ChunkEntry::first);
+        let is_after = |key: &[u8]| next.as_deref().is_some_and(|next| next <= key);
+        let (entities, _) = layers::merge(&layers, &entry.first(), is_after)?;
+        let content = layers::encode(entities.iter().take(usize::try_from(entry.entities)?))?;
+        let is_intact = content.len() as u64 == entry.file.bytes && chunk::name(&content) == entry.file.sha256;
+        ensure!(is_intact, "the layers of chunk {} have a different content than the manifest says", entry.file.sha256);
+        Ok(content)
+    }
+
+    /// Compares a chunk with files that contain its former entities, the oldest first. Other chunks may use the same
+    /// files.
+    pub(super) fn layered<'a>(
+        &self,
+        content: &ChunkContent,
+        files: impl Iterator<Item = &'a ChunkFile>,
+    ) -> anyhow::Result<LayeredChunk> {
+        let layers = self.layers(files)?;
+        let (first, last) = content.first_and_last()?;
+        let (before, layers_bytes) = layers::merge(&layers, first, |key| last < key)?;
+        let (bytes, entities) = layers::changes(&before, &content.bytes)?;
+        Ok(LayeredChunk { changes: ChunkContent { bytes, entities }, layers_bytes })
     }
 
     /// All chunks of the backup must already be stored. Returns the name of the backup.
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
         let what = || format!("adding the backup to {}", self.storage.path_of(""));
-        let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
+        let folders: HashSet<&str> = manifest.files().map(|file| chunk_folder(&file.sha256)).collect();
         let folders: Vec<_> = folders.iter().map(|name| format!("{}/{name}", Area::Chunks.folder())).collect();
         // Also sync folders of chunks that already existed, because the process that wrote them may have exited before
         // it synced these folders.
@@ -251,7 +303,7 @@ impl Repository {
                         .and_modify(|first: &mut u64| *first = (*position).min(*first))
                         .or_insert(*position);
                 }
-                needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
+                needed.extend(manifest.files().map(|file| file.sha256.clone()));
                 Ok(())
             },
         )?;
@@ -425,15 +477,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let repository = open(place.path());
         let name = "ab".repeat(32);
-        let entry = ChunkEntry { sha256: name.clone(), bytes: 9, stored: 37, entities: 1 };
+        let chunk = ChunkFile { sha256: name.clone(), bytes: 9, stored: 37 };
         let folder = place.path().join(CHUNKS).join("ab");
         fs::create_dir(&folder).unwrap();
         symlink("/dev/zero", folder.join(&name)).unwrap();
-        let error = format!("{:#}", repository.chunk(&entry).unwrap_err());
+        let error = format!("{:#}", repository.file(&chunk).unwrap_err());
         assert!(error.contains("not a regular file"), "{error}");
         fs::remove_file(folder.join(&name)).unwrap();
         File::create(folder.join(&name)).unwrap().set_len(1 << 40).unwrap();
-        let error = format!("{:#}", repository.chunk(&entry).unwrap_err());
+        let error = format!("{:#}", repository.file(&chunk).unwrap_err());
         assert!(error.contains("maximum for such a file"), "{error}");
         let id = "20260304T0506071234567Z-0123456789abcdef";
         let manifest = place.path().join(MANIFESTS).join(manifest_name(id));
