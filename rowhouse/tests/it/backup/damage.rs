@@ -1,11 +1,11 @@
 //! Tests that flipped bits in a repository are found by a verification, and never restored.
 
 use super::repository::{Place, files};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use test_support::command::CommandResult;
-use test_support::content::{fill, fill_with_everything};
+use test_support::content::{fill, fill_with_everything, put};
 
 const FLIPS: u64 = 40;
 
@@ -16,8 +16,30 @@ fn a_flipped_bit_in_a_repository_is_found_and_not_restored() {
     let server = place.serve();
     fill(&server, "Cars", 4, 1000);
     place.back_up(&[]);
-    drop(server);
     let root = Path::new(&place.repository);
+    // A missing chunk is found as well, and a partial chunk is rewritten.
+    let chunk = &files(&root.join("chunks"))[0];
+    let good = fs::read(chunk).unwrap();
+    fs::remove_file(chunk).unwrap();
+    let ran = place.verify();
+    assert!(ran.code == Some(1) && ran.stdout.contains("is missing"), "{ran:?}");
+    fs::write(chunk, &good[..good.len() / 2]).unwrap();
+    assert_eq!(place.verify().code, Some(1));
+    assert_eq!(place.back_up(&[])["new_chunks"], 1);
+    assert_eq!((place.verify().code, fs::read(chunk).unwrap()), (Some(0), good));
+    // The chunks are merged from layers.
+    for row in 0..20 {
+        put(
+            &mut server.client(),
+            "Cars",
+            &format!("p{:05}", row % 4),
+            &format!("{:05}", row * 49),
+            &json!({ "Changed": row }),
+        );
+    }
+    let changed = place.back_up(&["--keep", "1"]);
+    assert!(changed["chunks"].as_u64() > Some(changed["new_chunks"].as_u64().unwrap()), "{changed}");
+    drop(server);
     // The empty lock file has no bits.
     let files: Vec<_> =
         place.repository_files().into_iter().filter(|file| fs::metadata(file).unwrap().len() > 0).collect();
@@ -39,16 +61,6 @@ fn a_flipped_bit_in_a_repository_is_found_and_not_restored() {
         fs::write(file, &good).unwrap();
         let _not_begun = fs::remove_dir_all(place.folder.path("new"));
     }
-    // A missing chunk is found as well, and a partial chunk is rewritten.
-    let chunk = files.iter().find(|file| file.starts_with(root.join("chunks"))).unwrap();
-    let good = fs::read(chunk).unwrap();
-    fs::remove_file(chunk).unwrap();
-    let ran = place.verify();
-    assert!(ran.code == Some(1) && ran.stdout.contains("is missing"), "{ran:?}");
-    fs::write(chunk, &good[..good.len() / 2]).unwrap();
-    assert_eq!(place.verify().code, Some(1));
-    assert_eq!(place.back_up(&[])["new_chunks"], 1);
-    assert_eq!((place.verify().code, fs::read(chunk).unwrap()), (Some(0), good));
 }
 
 fn check(place: &Place, arguments: &[&str]) -> (Option<i32>, Value, CommandResult) {

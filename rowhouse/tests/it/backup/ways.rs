@@ -83,6 +83,20 @@ fn a_second_backup_writes_only_what_has_changed() {
     assert!((1..=4).contains(&new), "{new} of {all} chunks are new");
     assert!(number(&second, "new_bytes") * 10 < number(&first, "new_bytes"), "{first} {second}");
     assert_eq!(number(&second, "entities"), 60_000);
+    // One percent of the entities, scattered over the table.
+    for row in 0..600 {
+        put(
+            &mut client,
+            "Cars",
+            &format!("p{:05}", row % 60),
+            &format!("{:05}", row * 7 % 1000),
+            &json!({ "Changed": row }),
+        );
+    }
+    let third = place.back_up(&[]);
+    assert!(number(&third, "new_bytes") * 10 < number(&first, "new_bytes"), "{first} {third}");
+    assert_eq!(place.verify().code, Some(0));
+    assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
 }
 
 #[test]
@@ -192,6 +206,11 @@ fn only_the_newest_backups_are_kept_with_what_they_need() {
     for round in 0..5 {
         for row in 0..20 {
             put(&mut server.client(), "Cars", "p00005", &format!("{row:05}"), &json!({ "Round": round }));
+        }
+        // Later backups need the changes of earlier ones, but no table that was deleted.
+        fill(&server, &format!("Round{round}"), 1, 10);
+        if round > 0 {
+            server.client().request("DELETE", &format!("/Tables('Round{}')", round - 1), &[], b"");
         }
         last = Some(place.back_up(&["--keep", "2"]));
     }
