@@ -4,7 +4,7 @@
 
 use crate::failure::Failure;
 use crate::request::OperationContext;
-use crate::request::selection::{self, Selection};
+use crate::request::selection::{self, Selection, Token};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use engine::{EntitySink, Scan, SinkDecision};
@@ -17,14 +17,16 @@ pub(super) async fn run(
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
     let Selection { ranges, filter, .. } = Selection::new(context)?;
-    let from = selection::position(context)?;
+    let token = Token::new(context)?;
     let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
+    let list = selection::list(&table, &order);
+    let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let scan = Scan { ranges, order, from, filter, ..Scan::all(context.query_deadline) };
     let (EveryEntity, end) = tables.scan(&table, scan, EveryEntity).await?;
     Ok(OperationResponse {
         headers: HeaderMap::from_iter(cost.map(|cost| cost.header(end.examined, end.accepted, end.index.as_ref()))),
-        ..OperationResponse::number(end.accepted, selection::tokens(context, end.next.as_ref()))
+        ..OperationResponse::number(end.accepted, selection::tokens(list.as_deref(), end.next.as_ref()))
     })
 }
 

@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::request::OperationContext;
-use crate::request::selection::{self, Selection};
+use crate::request::selection::{self, Selection, Token};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::{AccountTables, Deletion};
 use http::HeaderMap;
@@ -27,7 +27,7 @@ pub(super) async fn run(
     let examined = tables.entities().examined;
     Ok(OperationResponse {
         headers: HeaderMap::from_iter(cost.map(|cost| cost.header(examined, end.deleted, end.index.as_ref()))),
-        ..OperationResponse::number(end.deleted, selection::tokens(context, end.next.as_ref()))
+        ..OperationResponse::number(end.deleted, selection::tokens(None, end.next.as_ref()))
     })
 }
 
@@ -49,7 +49,7 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
         ranges,
         filter,
         visible: Visibility::Live,
-        from: selection::position(context)?,
+        from: Token::new(context)?.map(|token| token.position(None)).transpose()?,
         deadline: context.query_deadline,
         entities_in_flight_max: DELETION_ENTITIES_IN_FLIGHT_MAX,
         transactions_in_flight_max: DELETION_TRANSACTIONS_IN_FLIGHT_MAX,

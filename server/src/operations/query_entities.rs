@@ -7,7 +7,7 @@
 
 use crate::failure::Failure;
 use crate::request::OperationContext;
-use crate::request::selection::{self, Selection};
+use crate::request::selection::{self, Selection, Token};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub(super) async fn run(
     options.check_supported().map_err(Failure::service)?;
     let selection = Selection::new(context)?;
     let select = context.select().map_err(Failure::service)?;
-    let from = selection::position(context)?;
+    let token = Token::new(context)?;
     let (kind, range_count) = (selection.plan, selection.ranges.len());
     let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges));
     let deadline = context.query_deadline;
@@ -42,6 +42,8 @@ pub(super) async fn run(
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, filter, .. } = selection;
     let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
+    let list = selection::list(&table, &order);
+    let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     // The entities of a view have the addresses of the entities in its table.
     let name = if order == Order::Key { context.table() } else { table.name.as_str() };
     let scan = Scan { ranges, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
@@ -58,7 +60,7 @@ pub(super) async fn run(
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
-        continuation: selection::tokens(context, next.as_ref()),
+        continuation: selection::tokens(list.as_deref(), next.as_ref()),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })

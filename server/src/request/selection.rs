@@ -1,9 +1,11 @@
 //! The entities of a table that a request selects: a filter, the URL and the credential determine the key ranges, and a
 //! continuation token the position from which they are read (specification 04).
 
-use super::OperationContext;
+use super::{OperationContext, VirtualTable};
 use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
+use engine::{Order, TableKey};
+use model::ordered_view::view_name;
 use model::plan::{PlanKind, plan, plan_bounds};
 use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
@@ -40,7 +42,8 @@ pub(crate) fn change_scope(context: &OperationContext<'_>, table: &ChangesTable)
 /// Returns the bounds that a filter and a continuation token imply for the positions of changes.
 pub(crate) fn change_bounds(context: &OperationContext<'_>, filter: Option<&Filter>) -> Result<ChangeBounds, Failure> {
     let bounds = plan_bounds(filter).map_or_else(ChangeBounds::default, |bounds| ChangeBounds::new(&bounds));
-    let Some(token) = position(context)? else { return Ok(bounds) };
+    let Some(token) = Token::new(context)? else { return Ok(bounds) };
+    let token = token.position(Some(CHANGES))?;
     let position = token.keys().and_then(|keys| ChangePosition::parse(&keys.row));
     Ok(bounds.starting_at(position.ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?))
 }
@@ -62,37 +65,66 @@ fn filter_failure(error: FilterError) -> Failure {
     }
 }
 
-/// Returns the position at which the client continues.
-///
-/// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the service's
-/// form.
-pub(crate) fn position(context: &OperationContext<'_>) -> Result<Option<Position>, Failure> {
-    let options = context.options;
-    let malformed = || Failure::query(ErrorCode::InvalidInput);
-    let key = |token: &str| {
-        Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
-    };
-    let row = options.next_row_key.as_deref();
-    let Some(partition) = options.next_partition_key.as_deref() else {
-        return if row.is_some() { Err(malformed()) } else { Ok(None) };
-    };
-    if !context.virtual_table.views().is_empty() {
-        return continuation::decode_bytes(partition).map(Position::from_bytes).map(Some).ok_or_else(malformed);
+/// The list of the change feed. Its positions are the same in all tables of the feed.
+pub(crate) const CHANGES: &str = "$Changes";
+
+/// Returns the list in which a table is read: `None` for the table itself, otherwise the name of the view. A
+/// continuation token is valid only for its list.
+pub(crate) fn list(table: &TableKey, order: &Order) -> Option<String> {
+    match order {
+        Order::Key => None,
+        Order::Value { property, is_descending } => {
+            Some(view_name(table.name.folded(), property.as_str(), *is_descending))
+        }
     }
-    let (partition, row) = (key(partition)?, row.map(key).transpose()?);
-    Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
 }
 
-/// Returns the headers from which the next request continues. A position in an ordered view is an entry of an index,
-/// which the first token contains; the second one is for clients that expect both.
-pub(crate) fn tokens(context: &OperationContext<'_>, next: Option<&Position>) -> Vec<(&'static str, String)> {
-    let Some(next) = next else { return Vec::new() };
-    let tokens =
-        |partition, row| vec![("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
-    if !context.virtual_table.views().is_empty() {
-        return tokens(continuation::encode(next.as_bytes()), continuation::encode(""));
+/// A continuation token from the client.
+pub(crate) struct Token {
+    position: Position,
+    list: Option<String>,
+}
+
+impl Token {
+    /// Returns the token of a request, if there is one.
+    ///
+    /// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the
+    /// service's form.
+    pub(crate) fn new(context: &OperationContext<'_>) -> Result<Option<Self>, Failure> {
+        let row = context.options.next_row_key.as_deref();
+        let Some(partition) = context.options.next_partition_key.as_deref() else {
+            return if row.is_some() { Err(malformed()) } else { Ok(None) };
+        };
+        if !matches!(context.virtual_table, VirtualTable::None) {
+            let (position, list) = continuation::decode_in_list(partition, row).ok_or_else(malformed)?;
+            return Ok(Some(Self { position: Position::from_bytes(position), list: Some(list) }));
+        }
+        let key = |token: &str| {
+            Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
+        };
+        let (partition, row) = (key(partition)?, row.map(key).transpose()?);
+        Ok(Some(Self { position: Position::new(&partition, row.as_deref().unwrap_or_default()), list: None }))
     }
-    next.keys().map_or_else(Vec::new, |keys| {
-        tokens(continuation::encode(keys.partition.as_bytes()), continuation::encode(keys.row.as_bytes()))
-    })
+
+    /// Returns the position at which the client continues a list. Fails if the token is of another list.
+    pub(crate) fn position(self, list: Option<&str>) -> Result<Position, Failure> {
+        if self.list.as_deref() == list { Ok(self.position) } else { Err(malformed()) }
+    }
+}
+
+fn malformed() -> Failure {
+    Failure::query(ErrorCode::InvalidInput)
+}
+
+/// Returns the headers from which the next request continues a list.
+pub(crate) fn tokens(list: Option<&str>, next: Option<&Position>) -> Vec<(&'static str, String)> {
+    let encoded = next.and_then(|next| match list {
+        Some(list) => Some(continuation::encode_in_list(next.as_bytes(), list)),
+        None => next
+            .keys()
+            .map(|keys| (continuation::encode(keys.partition.as_bytes()), continuation::encode(keys.row.as_bytes()))),
+    });
+    let names =
+        |(partition, row)| [("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
+    encoded.map(names).into_iter().flatten().collect()
 }

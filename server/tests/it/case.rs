@@ -147,6 +147,11 @@ impl Case {
         self
     }
 
+    /// Adds options to a URL that has some.
+    pub(crate) fn option(self, options: &str) -> Self {
+        Self { path: format!("{}&{options}", self.path), ..self }
+    }
+
     /// Uses the given value of `Authorization`, or no credential if it is empty.
     pub(crate) fn authorized(mut self, authorization: &str) -> Self {
         self.credential = Credential::Own;

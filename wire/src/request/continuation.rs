@@ -2,10 +2,16 @@
 //!
 //! A token contains the next position to examine. Tokens are not secret and not tied to a query.
 //!
+//! A list that is not a table, an extension, has tokens in the same form. The first one contains the position after a
+//! byte that no string contains, so it is no token of a table. The second one contains the name of the list.
+//!
 //! This module must not depend on the meaning of a token's content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+/// Begins a position in a list that is not a table. UTF-8 does not contain this byte.
+const IN_LIST: u8 = 0xFF;
 
 /// Encodes a key, a table name or other bytes as a token.
 pub fn encode(content: impl AsRef<[u8]>) -> String {
@@ -28,8 +34,21 @@ pub fn decode(token: &str) -> Option<String> {
     if token.starts_with("1!") { String::from_utf8(decode_bytes(token)?).ok() } else { Some(token.to_owned()) }
 }
 
+/// Encodes a position in a list that is not a table, as both tokens.
+pub fn encode_in_list(position: &[u8], list: &str) -> (String, String) {
+    (encode([&[IN_LIST], position].concat()), encode(list))
+}
+
+/// Decodes both tokens of a list that is not a table, as the position and the name of the list. Returns `None` if they
+/// are malformed or of a table.
+pub fn decode_in_list(partition: &str, row: Option<&str>) -> Option<(Vec<u8>, String)> {
+    let position = decode_bytes(partition)?;
+    let list = String::from_utf8(decode_bytes(row?)?).ok()?;
+    Some((position.strip_prefix(&[IN_LIST])?.to_vec(), list))
+}
+
 /// Decodes a token with any content. Returns `None` if it is malformed.
-pub fn decode_bytes(token: &str) -> Option<Vec<u8>> {
+fn decode_bytes(token: &str) -> Option<Vec<u8>> {
     let rest = token.strip_prefix("1!")?;
     let (length, encoded) = rest.split_once('!')?;
     if length.parse() != Ok(encoded.len()) {
@@ -74,6 +93,15 @@ mod tests {
         #[test]
         fn tokens_of_bytes_read_back(bytes: Vec<u8>) {
             prop_assert_eq!(decode_bytes(&encode(&bytes)), Some(bytes));
+        }
+
+        #[test]
+        fn tokens_of_a_list_read_back_and_are_none_of_a_table(position: Vec<u8>, list in ".{0,40}", key in ".{0,40}") {
+            let (first, second) = encode_in_list(&position, &list);
+            prop_assert_eq!(decode_in_list(&first, Some(&second)), Some((position, list)));
+            prop_assert_eq!(decode_in_list(&first, None), None);
+            prop_assert_eq!(decode(&first), None);
+            prop_assert_eq!(decode_in_list(&encode(&key), Some(&second)), None);
         }
     }
 }

@@ -3,8 +3,11 @@
 use super::get_table_indexes::{list, server};
 use crate::Layer::{FrontEnd, Query, Storage};
 use crate::{Case, Server, check, delete, get, merge, post, put, signature};
+use engine::KeepChanges;
 use serde_json::Value;
+use std::time::Duration;
 use test_support::Response;
+use wire::continuation::encode_in_list;
 
 const UP: &str = "/$ByTotalOfcars";
 const DOWN: &str = "/$ByTotalDescendingOfcars";
@@ -45,12 +48,15 @@ fn keys_in(response: &Response) -> Vec<String> {
     entities.iter().map(|entity| Option::<String>::unwrap(key(entity))).collect()
 }
 
+fn tokens(response: &Response) -> Option<String> {
+    let partition = response.header("x-ms-continuation-nextpartitionkey")?;
+    Some(format!("NextPartitionKey={partition}&NextRowKey={}", response.header("x-ms-continuation-nextrowkey")?))
+}
+
 /// Returns the query of the next page, if there is one.
 fn next(path: &str, response: &Response) -> Option<String> {
-    let partition = response.header("x-ms-continuation-nextpartitionkey")?;
-    let row = response.header("x-ms-continuation-nextrowkey").unwrap();
     let separator = if path.contains('?') { '&' } else { '?' };
-    Some(format!("{path}{separator}NextPartitionKey={partition}&NextRowKey={row}"))
+    Some(format!("{path}{separator}{}", tokens(response)?))
 }
 
 /// Reads all pages, each with the given number of entities except the last. Returns the keys, separated by spaces.
@@ -274,16 +280,54 @@ fn what_is_refused() {
             post("/Tables", r#"{"TableName":"$ByTotalOfcars"}"#).answers(400, "InvalidResourceName"),
         ],
     );
-    // Positions of other orders and arbitrary positions are compared like any other.
-    for token in ["1!4!cGs-", "1!0!", "1!4!BAAA", "1!4!____", "1!8!CP__AAEC"] {
+    // Arbitrary positions are compared like any other.
+    for position in [&b""[..], b"pk", &[4, 0, 0], &[255, 255, 255], &[8, 255, 255, 0, 1, 2], &[0, 1]] {
         for view in [UP, DOWN] {
-            let response = get(&format!("{view}?NextPartitionKey={token}")).send(&mut server.client());
-            assert!(keys_in(&response).len() <= 6, "{view} {token}");
+            let (partition, row) = encode_in_list(position, &view[1..]);
+            let options = format!("?NextPartitionKey={partition}&NextRowKey={row}");
+            let response = get(&format!("{view}{options}")).send(&mut server.client());
+            assert!(keys_in(&response).len() <= 6, "{view} {position:?}");
         }
     }
     index(&server, "cars", &[]);
     check(&server, [get(UP).fails(404, "ResourceNotFound", Query).says(missing)]);
     server.assert_unharmed();
+}
+
+#[test]
+fn a_token_of_another_list_is_refused() {
+    let server = Server::with_changes(KeepChanges { age: Duration::from_hours(1), bytes: u64::MAX }, |settings| {
+        settings.extensions = true;
+        settings.query_time = Duration::ZERO;
+    });
+    server.create(&["cars", "bikes"]);
+    for table in ["cars", "bikes"] {
+        index(&server, table, &["Total", "Other"]);
+        for key in ["a1", "b1", "b2"] {
+            insert(&server, table, key, "Total", "\"x\",\"Other\":\"x\"");
+        }
+    }
+    let lists = [
+        "/cars()",
+        "/$ByTotalOfcars()",
+        "/$ByTotalDescendingOfcars()",
+        "/$ByOtherOfcars()",
+        "/$ByTotalOfbikes()",
+        "/$Changescars()",
+    ];
+    let mut requests: Vec<_> = lists.iter().map(|list| (*list, get(&format!("{list}?$top=1")))).collect();
+    // The pages of a count end at the deadline. A count and a query of a list have the same positions.
+    requests.push(("/$ByTotalOfcars()", get("/$ByTotalOfcars()/$count?")));
+    requests.push(("/$Changescars()", get("/$Changescars()/$count?")));
+    for (list, first) in &requests {
+        let response = first.send(&mut server.client());
+        let token = tokens(&response).unwrap_or_else(|| panic!("{first:?} has another page: {response:?}"));
+        for (other, second) in &requests {
+            let response = second.clone().option(&token).send(&mut server.client());
+            let expected = if list == other { 200 } else { 400 };
+            assert_eq!(response.status, expected, "{second:?} with a token of {first:?}");
+        }
+    }
 }
 
 #[test]
