@@ -114,7 +114,8 @@ macro_rules! every_case_of_indexes {
                 an_expired_entity_is_found_in_no_index,
                 a_page_of_an_index_is_one_snapshot,
                 an_index_is_built_while_entities_change,
-                too_many_hits_are_read_without_the_index;
+                too_many_hits_are_read_without_the_index,
+                a_confined_page_depends_on_nothing_outside_its_range;
         }
     };
 }

@@ -163,6 +163,10 @@ impl CommitError {
 pub struct Scan {
     /// The ranges of keys, ascending and disjoint. Entities outside them are not examined.
     pub ranges: Vec<KeyRange>,
+    /// Whether the reader must not learn anything about entities outside the ranges, nor about their number. Nothing of
+    /// the page and its end then depends on entities before the first range or after the last one. Possible only in key
+    /// order.
+    pub is_confined: bool,
     /// The order of the entities.
     pub order: Order,
     /// The inclusive position to continue from; `None` starts at the beginning. It must be from a scan in the same
@@ -187,6 +191,7 @@ impl Scan {
     pub fn all(deadline: Instant) -> Self {
         Self {
             ranges: vec![KeyRange::all()],
+            is_confined: false,
             order: Order::Key,
             from: None,
             filter: None,

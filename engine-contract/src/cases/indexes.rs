@@ -236,7 +236,8 @@ pub async fn a_query_with_an_index_is_like_one_without(engine: Arc<dyn Engine>, 
         let filter = random_filter(&mut random, 2);
         let from = (random.below(3) == 0).then(|| Position::new("p1", &format!("r{:02}", random.below(25))));
         let limit = if random.below(2) == 0 { usize::try_from(random.below(6)).unwrap() } else { usize::MAX };
-        let scan = Scan { ranges: random_ranges(&mut random), from, filter: Some(filter), limit, ..scan_all() };
+        let (ranges, is_confined) = (random_ranges(&mut random), random.below(2) == 0);
+        let scan = Scan { ranges, is_confined, from, filter: Some(filter), limit, ..scan_all() };
         let (expected, expected_end) = page(&*engine, &plain, scan.clone()).await;
         let (found, end) = page(&*engine, &fast, scan.clone()).await;
         assert_eq!((names(&found), &end.next), (names(&expected), &expected_end.next), "{scan:?}");
@@ -417,4 +418,46 @@ pub async fn too_many_hits_are_read_without_the_index(engine: Arc<dyn Engine>, _
         let (found, end) = page(&*engine, &table, Scan { filter: Some(is_value(number)), ..scan_all() }).await;
         assert_eq!((found.len(), end.next, end.index.is_some()), (expected, None, has_index));
     }
+}
+
+/// Returns a scan that may not depend on what lies outside its range, in which it looks for the number 1 or more.
+fn confined(operator: Operator, range: KeyRange, from: Option<Position>) -> Scan {
+    let filter = Some(value_is(operator, Literal::Int64(1)));
+    Scan { ranges: vec![range], is_confined: true, filter, from, ..scan_all() }
+}
+
+pub async fn a_confined_page_depends_on_nothing_outside_its_range(engine: Arc<dyn Engine>, _: ManualClock) {
+    let (alone, shared) = (with_index(&*engine, "Alone").await, with_index(&*engine, "Shared").await);
+    for table in [&alone, &shared] {
+        fill(&*engine, table, "p2", &["a", "b", "c"].map(str::to_owned)).await;
+        fill(&*engine, table, "p3", &["a", "b"].map(str::to_owned)).await;
+        commit_one(&*engine, table, upsert("p2", "b", 2)).await.unwrap();
+    }
+    // More than a query reads from an index, before and after the range.
+    let rows: Vec<String> = (0..5_100).map(|row| format!("{row:05}")).collect();
+    fill(&*engine, &shared, "p1", &rows).await;
+    fill(&*engine, &shared, "p4", &rows).await;
+    let partitions = |from, to| KeyRange::partitions(Bound::Included(from), Bound::Included(to));
+    let rows = KeyRange::rows("p2", Bound::Included("b"), Bound::Unbounded);
+    let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    for operator in [Operator::Equal, Operator::GreaterThanOrEqual, Operator::LessThan, Operator::NotEqual] {
+        for range in [partitions("p2", "p3"), partitions("p2", "p2"), partitions("p3", "p3"), rows.clone()] {
+            for from in
+                [None, Some(Position::new("p1", "")), Some(Position::new("p2", "b")), Some(Position::new("p4", ""))]
+            {
+                for limit in [0, 1, usize::MAX] {
+                    for deadline in [None, Some(past)] {
+                        let scan = Scan { limit, ..confined(operator, range.clone(), from.clone()) };
+                        let scan = Scan { deadline: deadline.unwrap_or(scan.deadline), ..scan };
+                        let (expected, expected_end) = page(&*engine, &alone, scan.clone()).await;
+                        let (found, end) = page(&*engine, &shared, scan.clone()).await;
+                        assert_eq!((names(&found), end), (names(&expected), expected_end), "{scan:?}");
+                    }
+                }
+            }
+        }
+    }
+    // The index still helps to find a value.
+    let (found, end) = page(&*engine, &shared, confined(Operator::Equal, partitions("p2", "p3"), None)).await;
+    assert_eq!((found.len(), end.examined, end.index), (4, 4, Some(indexed("value"))));
 }

@@ -7,6 +7,7 @@
 //! This module must not know where entries are stored.
 
 use crate::contract::{Order, Scan};
+use crate::parts::page::ranges_to_visit;
 use model::filter::Filter;
 use model::index::{IndexPlan, OrderedGroup, compare_entries, entry, ordered_groups, plan_index, value_ranges};
 use model::{IndexedProperty, KeyRange, Position, RecordView};
@@ -43,12 +44,18 @@ pub fn change(property: &IndexedProperty, key: &[u8], old: Option<&[u8]>, new: O
     if removed == added { EntryChange::default() } else { EntryChange { removed, added } }
 }
 
-/// Chooses the index that a scan in key order reads first, if any.
+/// Chooses the index that a scan in key order reads first, if any. For a confined scan, the plan contains no entry of
+/// an entity before the first or after the last key that the scan visits.
 pub fn plan<'p>(scan: &Scan, indexes: impl IntoIterator<Item = &'p IndexedProperty>) -> Option<IndexPlan> {
-    match (&scan.order, &scan.filter) {
-        (Order::Key, Some(filter)) => plan_index(filter, &scan.ranges, indexes),
-        _ => None,
-    }
+    let (Order::Key, Some(filter)) = (&scan.order, &scan.filter) else { return None };
+    let plan = plan_index(filter, &scan.ranges, indexes)?;
+    let visited = ranges_to_visit(scan);
+    let (first, last) = (visited.first(), visited.last());
+    let hull = KeyRange {
+        start: first.map(|range| range.start.clone()).unwrap_or_default(),
+        end: last.map_or_else(|| Some(Vec::new()), |range| range.end.clone()),
+    };
+    (plan.is_of_values() || !scan.is_confined).then(|| plan.within(&hull))
 }
 
 /// Collects the keys of entries that lie in ranges of keys, in order. Returns `None` if there are too many entries.

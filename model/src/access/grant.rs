@@ -4,7 +4,7 @@
 //!
 //! 1. Only [`Grant::check`] decides whether an action is allowed.
 //! 2. No grant gives access to an entity outside its key range. Point operations are checked individually, and a query
-//!    scans only the ranges that [`Grant::restrict`] returns.
+//!    scans only the ranges that [`Grant::restrict`] returns. If [`Grant::is_confined`], nothing else may influence it.
 //!
 //! This module must not depend on how a credential is written or verified. Each kind of credential is a [`Scope`].
 
@@ -224,6 +224,16 @@ impl Grant {
                 ranges.iter().map(|range| range.intersect(own)).filter(|range| !range.is_empty()).collect()
             }
             Scope::Nothing(_) => Vec::new(),
+        }
+    }
+
+    /// Returns whether the grant covers only a range of the keys of a table. What its holder learns must not depend on
+    /// entities outside this range.
+    pub fn is_confined(&self) -> bool {
+        match &self.scope {
+            Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => false,
+            Scope::Table { range, .. } | Scope::Delegated { range, .. } => *range != KeyRange::all(),
+            Scope::Nothing(_) => true,
         }
     }
 }

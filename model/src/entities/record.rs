@@ -129,6 +129,17 @@ impl<'a> RecordView<'a> {
 }
 
 impl RecordView<'_> {
+    /// Returns a copy of a stored record. Fails for properties that were not stored and are too many for a record.
+    pub fn to_record(&self) -> Result<Record, DamagedRecord> {
+        let count = u8::try_from(self.count).map_err(|_| DamagedRecord)?;
+        let mut bytes = Vec::with_capacity(self.record_bytes());
+        bytes.push(RECORD_VERSION);
+        bytes.extend_from_slice(&self.timestamp.ticks().to_be_bytes());
+        bytes.push(count);
+        bytes.extend_from_slice(self.properties);
+        Ok(Record(bytes))
+    }
+
     /// Checks the whole record: every name and value, and that nothing follows the last one. Other reads validate only
     /// the bytes that they need; this method is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {

@@ -23,6 +23,31 @@ pub struct IndexPlan {
     pub ranges: Vec<KeyRange>,
 }
 
+impl IndexPlan {
+    /// Returns whether the ranges contain the entries of certain values only, all of them.
+    pub fn is_of_values(&self) -> bool {
+        self.ranges.iter().all(is_value)
+    }
+
+    /// Leaves out entries of entities outside a range of keys. The entries of one value are in the order of keys, so
+    /// this is possible in the ranges of single values; the other ranges stay as they are.
+    #[must_use]
+    pub fn within(self, keys: &KeyRange) -> Self {
+        let restrict = |range: KeyRange| {
+            if !is_value(&range) {
+                return range;
+            }
+            let entry = |key: &[u8]| [range.start.as_slice(), key].concat();
+            KeyRange {
+                start: entry(&keys.start),
+                end: keys.end.as_deref().map_or(range.end.clone(), |end| Some(entry(end))),
+            }
+        };
+        let ranges = self.ranges.into_iter().map(restrict).filter(|range| !range.is_empty()).collect();
+        Self { ranges, ..self }
+    }
+}
+
 /// How much of an index the ranges of a plan contain. The order is the order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Selectivity {
@@ -188,11 +213,13 @@ fn with_prefix(prefix: Vec<u8>) -> KeyRange {
     KeyRange { start: prefix, end: Some(end) }
 }
 
+/// Returns whether a range contains the entries of one value, and nothing else.
+fn is_value(range: &KeyRange) -> bool {
+    value_bytes(&range.start) == Some(range.start.len()) && *range == with_prefix(range.start.clone())
+}
+
 /// Returns `None` if the ranges contain all values of every type that they contain.
 fn selectivity(ranges: &[KeyRange]) -> Option<Selectivity> {
-    let is_value = |range: &KeyRange| {
-        value_bytes(&range.start) == Some(range.start.len()) && *range == with_prefix(range.start.clone())
-    };
     let is_inside = |bound: &[u8]| bound.len() > 1;
     let has_start = |range: &KeyRange| is_inside(&range.start);
     let has_end = |range: &KeyRange| range.end.as_deref().is_some_and(is_inside);
