@@ -40,13 +40,14 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
     if context.condition("DELETE").map_err(Failure::query)?.is_some_and(|condition| condition != Condition::Any) {
         return Err(refused("A deletion by filter does not support an ETag in If-Match."));
     }
-    let Selection { ranges, filter, .. } = Selection::new(context)?;
+    let Selection { ranges, is_confined, filter, .. } = Selection::new(context)?;
     if filter.is_none() {
         let message = "Deleting the entities of a table requires $filter. To delete all of them, specify $filter=true.";
         return Err(Failure::query(ServiceError::new(ErrorCode::MissingRequiredQueryParameter, message)));
     }
     Ok(Deletion {
         ranges,
+        is_confined,
         filter,
         visible: Visibility::Live,
         from: Token::new(context)?.map(|token| token.position(None)).transpose()?,

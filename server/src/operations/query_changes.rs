@@ -1,6 +1,5 @@
 //! Query Entities, Count Entities and Query Entity for a table of the change feed, an extension.
 
-use super::count_entities::EveryEntity;
 use super::query_entities::{PageForm, PageWriter};
 use super::stream_changes;
 use crate::changes::READ_BYTES;
@@ -8,7 +7,7 @@ use crate::failure::Failure;
 use crate::request::selection::{self, Selection};
 use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::{OperationResponse, QueryCost, X_MS_ROWHOUSE_POSITION};
-use crate::tables::{AccountTables, ChangesEnd};
+use crate::tables::{AccountTables, ChangesEnd, EveryEntity};
 use bytes::Bytes;
 use engine::{EntitySink, Scan};
 use http::{HeaderMap, HeaderValue};

@@ -40,14 +40,16 @@ pub(super) async fn run(
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
-    let Selection { ranges, filter, .. } = selection;
+    let Selection { ranges, is_confined, filter, .. } = selection;
     let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
     let list = selection::list(&table, &order);
     let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     // The entities of a view have the addresses of the entities in its table.
     let name = if order == Order::Key { context.table() } else { table.name.as_str() };
-    let scan = Scan { ranges, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
-    context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
+    // The entities of a view in a key range are put in order before the page is written.
+    let bytes = if is_confined && order != Order::Key { 2 * PAGE_BODY_BYTES_MAX } else { PAGE_BODY_BYTES_MAX };
+    let scan = Scan { ranges, is_confined, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
+    context.memory.acquire(bytes).await?;
     let (writer, end) =
         tables.scan(&table, scan, PageWriter::new(PageForm::new(context.response, name, select))).await?;
     debug!(

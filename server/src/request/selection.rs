@@ -14,6 +14,8 @@ use wire::{ErrorCode, continuation};
 
 pub(crate) struct Selection {
     pub(crate) ranges: Vec<KeyRange>,
+    /// Whether the credential covers only a range of keys, which contains the ranges.
+    pub(crate) is_confined: bool,
     pub(crate) filter: Option<Filter>,
     pub(crate) plan: PlanKind,
 }
@@ -21,7 +23,8 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn new(context: &OperationContext<'_>) -> Result<Self, Failure> {
         let selection = Self::of_changes(context)?;
-        Ok(Self { ranges: context.grant.restrict(selection.ranges), ..selection })
+        let (ranges, is_confined) = (context.grant.restrict(selection.ranges), context.grant.is_confined());
+        Ok(Self { ranges, is_confined, ..selection })
     }
 
     /// Returns the selection of a table of the change feed. The key ranges of the credential apply to the entities that
@@ -29,7 +32,8 @@ impl Selection {
     pub(crate) fn of_changes(context: &OperationContext<'_>) -> Result<Self, Failure> {
         let filter = context.filter().map_err(filter_failure)?;
         let plan = plan(filter.as_ref());
-        Ok(Self { ranges: addressed(&context.resource, plan.ranges), filter, plan: plan.kind })
+        let ranges = addressed(&context.resource, plan.ranges);
+        Ok(Self { ranges, is_confined: false, filter, plan: plan.kind })
     }
 }
 

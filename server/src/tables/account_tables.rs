@@ -8,11 +8,11 @@ use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
 use engine::{CatalogError, CommitError, Engine, EngineExt, EntitySink, IndexState, Order, ReadError, Scan, ScanEnd};
-use engine::{TableKey, TablePage, TableQuery};
+use engine::{SinkDecision, TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult, OrderedView,
-    Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
+    AccountName, EntityKey, EntityView, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult,
+    OrderedView, Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
     TableSettingsUpdate, Transaction,
 };
 use std::pin::pin;
@@ -265,9 +265,20 @@ impl<'a> AccountTables<'a> {
         scan: Scan,
         sink: S,
     ) -> Result<(S, ScanEnd), Failure> {
+        if let (true, Order::Value { property, is_descending }) = (scan.is_confined, scan.order.clone()) {
+            return self.scan_confined_view(table, (property, is_descending), scan, sink).await;
+        }
         let (sink, end) = self.examine(table, scan, sink).await?;
         self.count_read(end.examined, end.accepted);
         Ok((sink, end))
+    }
+
+    /// Counts the entities that a scan finds.
+    pub(crate) async fn count(&self, table: &TableKey, scan: Scan) -> Result<ScanEnd, Failure> {
+        match scan.order.clone() {
+            Order::Value { property, .. } if scan.is_confined => self.count_confined_view(table, property, scan).await,
+            _ => Ok(self.scan(table, scan, EveryEntity).await?.1),
+        }
     }
 
     /// Scans a table if throttling allows it.
@@ -367,5 +378,14 @@ impl<'a> AccountTables<'a> {
             self.entities.written.fetch_add(count, Ordering::Relaxed);
         }
         committed
+    }
+}
+
+/// Accepts every entity, for a count.
+pub(crate) struct EveryEntity;
+
+impl EntitySink for EveryEntity {
+    fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
+        SinkDecision::Accepted
     }
 }

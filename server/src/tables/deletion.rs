@@ -37,6 +37,8 @@ use wire::ErrorCode;
 pub(crate) struct Deletion {
     /// Ascending and disjoint ranges of keys.
     pub(crate) ranges: Vec<KeyRange>,
+    /// Whether nothing may depend on entities outside the ranges.
+    pub(crate) is_confined: bool,
     /// `None` matches all entities in the ranges.
     pub(crate) filter: Option<Filter>,
     /// Whether entities are deleted that exist for clients, or those that have expired.
@@ -161,6 +163,7 @@ impl AccountTables<'_> {
         let step_end = began + Duration::from_millis(DELETION_STEP_MILLISECONDS);
         let scan = Scan {
             ranges: deletion.ranges.clone(),
+            is_confined: deletion.is_confined,
             from,
             filter: deletion.filter.clone(),
             visible: deletion.visible,

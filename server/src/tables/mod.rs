@@ -7,11 +7,12 @@
 
 mod account_tables;
 mod changes;
+mod confined_view;
 mod deletion;
 mod metrics_tables;
 mod sweep;
 
-pub(crate) use account_tables::{AccountTables, CommitFailure};
+pub(crate) use account_tables::{AccountTables, CommitFailure, EveryEntity};
 pub(crate) use changes::ChangesEnd;
 pub(crate) use deletion::Deletion;
 pub(crate) use sweep::run as sweep;

@@ -100,6 +100,7 @@ impl Sweep {
             let (step_began, deleted_before) = (clock::instant(), deleted);
             let deletion = Deletion {
                 ranges: vec![KeyRange::all()],
+                is_confined: false,
                 filter: None,
                 visible: Visibility::Expired,
                 from: from.take(),

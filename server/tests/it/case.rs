@@ -147,6 +147,12 @@ impl Case {
         self
     }
 
+    /// Returns the same request with the account's key, if it is a query for several entities of a table.
+    pub(crate) fn unsigned(&self) -> Option<Self> {
+        let is_list = self.method == "GET" && self.path.contains("$filter=") && !self.path.contains("$Changes");
+        is_list.then(|| Self { credential: Credential::Key, ..self.clone() })
+    }
+
     /// Adds options to a URL that has some.
     pub(crate) fn option(self, options: &str) -> Self {
         Self { path: format!("{}&{options}", self.path), ..self }

@@ -4,6 +4,7 @@ mod bad_input;
 pub(crate) mod bearer;
 mod cors;
 mod delegation;
+mod key_ranges;
 mod long_responses;
 mod metrics_tables;
 mod order;
