@@ -79,6 +79,11 @@ impl Failure {
         })
     }
 
+    /// Returns whether the request exceeds a limit, so that nothing is wrong with the server.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.error.code == ErrorCode::ServerBusy && self.source.as_ref().is_some_and(|source| source.is::<Reason>())
+    }
+
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { source: Some(source.into()), ..Self::service(ErrorCode::InternalError) }
     }

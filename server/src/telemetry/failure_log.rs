@@ -1,7 +1,8 @@
 //! The log of failed requests.
 //!
-//! Invariant: requests without a valid credential, which anyone can send, cause a bounded number of events per second.
-//! Each event that is left out is counted in a later event. Metrics count every request.
+//! Invariant: requests without a valid credential, which anyone can send, and requests over a limit, which any client
+//! can send, cause a bounded number of events per second. They are not errors of the server. Each event that is left
+//! out is counted in a later event. Metrics count every request.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use model::limits::{DENIALS_LOGGED_AT_ONCE_MAX, DENIALS_LOGGED_PER_SECOND, DENIA
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 /// The time in which the rate allows one event.
 const INTERVAL: Duration = Duration::from_millis(1000 / DENIALS_LOGGED_PER_SECOND as u64);
@@ -30,8 +31,11 @@ impl FailureLog {
             debug!(code, request_id = id, "{}", failure.error.message);
             return;
         };
-        if !context.is_authenticated && !self.admits(clock::instant()) {
+        let is_over_limit = failure.is_over_limit();
+        if (!context.is_authenticated || is_over_limit) && !self.admits(clock::instant()) {
             self.suppress();
+        } else if is_over_limit {
+            warn!(code, request_id = id, "{source}");
         } else if failure.error.code.status() >= 500 {
             error!(code, request_id = id, "{source}");
         } else {
@@ -64,7 +68,7 @@ impl FailureLog {
     pub(crate) fn log_suppressed(&self) {
         let count = self.suppressed.swap(0, Ordering::Relaxed);
         if count > 0 {
-            info!(count, "{count} more denied requests were not logged; the metrics count all of them");
+            info!(count, "{count} more refused requests were not logged; the metrics count all of them");
         }
     }
 }

@@ -6,7 +6,7 @@ use engine::KeepChanges;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use test_support::{Account, eventually};
 
 const DATE: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
@@ -250,6 +250,14 @@ fn the_number_of_streams_is_limited() {
     // An account has half of them.
     check(&server, [get("/$Changes()").with("Accept", "text/event-stream").answers(503, "ServerBusy")]);
     assert!(server.log().contains("--max-change-streams"), "{}", server.log());
+    let (began, mut client) = (Instant::now(), server.client());
+    for _ in 0..400 {
+        let refused = get("/$Changes()").with("Accept", "text/event-stream").send(&mut client);
+        assert_eq!(refused.status, 503);
+    }
+    // The refusals are no errors, and the log is not full of them.
+    let (log, most) = (server.log(), 100 + 10 * (1 + began.elapsed().as_secs()));
+    assert!(log.matches("--max-change-streams").count() as u64 <= most && !log.contains("ERROR"), "{log}");
     // A client that closes its connection frees its stream.
     drop(first);
     eventually("the stream is closed", || {
