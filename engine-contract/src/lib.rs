@@ -140,7 +140,8 @@ macro_rules! every_case_of_changes {
                 a_position_is_found_by_its_time,
                 what_is_announced_can_be_read,
                 a_deleted_table_is_one_change,
-                deletions_of_expired_entities_are_marked;
+                deletions_of_expired_entities_are_marked,
+                a_log_that_has_dropped_nothing_is_kept_from_its_beginning;
         }
     };
 }

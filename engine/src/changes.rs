@@ -57,6 +57,10 @@ pub trait ChangeLog: Send + Sync {
     /// Like [`Self::kept`], but includes what other servers of the same database may have read already.
     fn latest(&self) -> ChangesFuture<'_, KeptChanges>;
 
+    /// Returns the position with which the log began: if it is the first that is kept, nothing was dropped. Returns 0
+    /// if it is not known, because an earlier version began the log.
+    fn beginning(&self) -> ChangesFuture<'_, u64>;
+
     /// Returns transactions from a position on, in order, as far as they can be read now and do not exceed a size in
     /// bytes. A single transaction may exceed it.
     ///

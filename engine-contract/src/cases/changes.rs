@@ -362,3 +362,15 @@ pub async fn deletions_of_expired_entities_are_marked(engine: Arc<dyn Engine>, l
         effects.filter(|effects| matches!(effects[..], [ChangeEffect::Delete { .. }, ..])).collect();
     assert_eq!(deletions, [expected.to_vec(), vec![deletion(&table, &key("p", "c"), false)]]);
 }
+
+pub async fn a_log_that_has_dropped_nothing_is_kept_from_its_beginning(
+    engine: Arc<dyn Engine>,
+    log: Log,
+    _: ManualClock,
+) {
+    let beginning = log.beginning().await.unwrap();
+    assert_eq!(log.kept().first, beginning);
+    engine.create_table(&table("Begun")).await.unwrap();
+    wait_for(&log, beginning, 1).await;
+    assert_eq!((log.beginning().await.unwrap(), log.kept().first), (beginning, beginning));
+}

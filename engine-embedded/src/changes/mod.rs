@@ -88,6 +88,12 @@ impl ChangeLog for EmbeddedChanges {
         Box::pin(async { Ok(self.kept()) })
     }
 
+    fn beginning(&self) -> ChangesFuture<'_, u64> {
+        let archive = self.0.shared.storage.upkeep.archive();
+        let beginning = archive.map_or(0, |archive| archive.beginning().get());
+        Box::pin(async move { Ok(beginning) })
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         let selection = selection.clone();
         self.on_blocking_thread(move |inner| inner.read(Sequence::new(from), &selection, bytes))

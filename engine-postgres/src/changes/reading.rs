@@ -37,6 +37,7 @@ const READ: &str = "SELECT l.first, l.next, c.position, c.time, c.account, c.nam
 /// Returns the position of the last deletion of a table. The first byte of a row is the kind of its first change.
 const DELETION: &str = "SELECT max(position) FROM rowhouse_changes WHERE account = $1 \
      AND lower(name COLLATE \"C\") = $2 AND substr(changes, 1, 1) = '\\x05'";
+const BEGINNING: &str = "SELECT value FROM rowhouse_meta WHERE name = 'change-log-beginning'";
 const KEPT: &str = "SELECT first, next FROM rowhouse_change_log WHERE is_ready";
 const TIME_AT: &str = "SELECT time FROM rowhouse_changes WHERE position = $1";
 
@@ -56,6 +57,10 @@ impl ChangeLog for PostgresChanges {
             self.log.note(kept);
             Ok(self.log.kept())
         })
+    }
+
+    fn beginning(&self) -> ChangesFuture<'_, u64> {
+        Box::pin(async { self.shared.log_beginning().await.map_err(ChangesError::Fault) })
     }
 
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
@@ -129,6 +134,12 @@ impl PostgresState {
     async fn kept_changes(&self) -> Result<KeptChanges, Fault> {
         let rows = self.persist(async || self.pool.read(KEPT, &[]).await).await?;
         kept(rows.first().ok_or_else(|| Fault::Unavailable(NO_LOG.into()))?)
+    }
+
+    async fn log_beginning(&self) -> Result<u64, Fault> {
+        let rows = self.persist(async || self.pool.read(BEGINNING, &[]).await).await?;
+        let beginning = rows.first().map(|row| column::<i64>(row, 0)).transpose()?;
+        Ok(beginning.and_then(|beginning| u64::try_from(beginning).ok()).unwrap_or(0))
     }
 
     /// Also returns what was kept after the search.

@@ -73,7 +73,10 @@ const BEGIN_LOG: &str = "WITH tables AS (INSERT INTO rowhouse_change_tables (id,
        SELECT n.node, n.decoded FROM unnest($6::integer[], $7::bigint[]) AS n (node, decoded)) \
      UPDATE rowhouse_change_log SET is_ready = true, last_table = $2, bytes = 0, time = 0, \
        first = GREATEST(next + 1, (extract(epoch FROM now()) * 1000000)::bigint), \
-       next = GREATEST(next + 1, (extract(epoch FROM now()) * 1000000)::bigint) WHERE name = $1";
+       next = GREATEST(next + 1, (extract(epoch FROM now()) * 1000000)::bigint) WHERE name = $1 RETURNING first";
+/// Notes where the log begins. If this does not happen, readers treat changes before its first position as dropped.
+const NOTE_BEGINNING: &str = "INSERT INTO rowhouse_meta (name, value) VALUES ('change-log-beginning', $1) \
+     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
 /// Makes sure that there is a log whose slots have lost nothing. Servers take turns.
 pub(crate) async fn prepare(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
@@ -316,7 +319,10 @@ impl Beginning<'_> {
         self.client
             .batch_execute("COMMIT; DELETE FROM rowhouse_change_tables; DELETE FROM rowhouse_change_nodes")
             .await?;
-        self.client.execute(BEGIN_LOG, &[&name, &last, &ids, &accounts, &names, &groups, &positions]).await?;
+        let begun = self.client.query(BEGIN_LOG, &[&name, &last, &ids, &accounts, &names, &groups, &positions]).await?;
+        if let Some(row) = begun.first() {
+            self.client.execute(NOTE_BEGINNING, &[&row.try_get::<_, i64>(0)?]).await?;
+        }
         Ok(())
     }
 

@@ -29,6 +29,7 @@ pub(super) struct MemoryChanges {
     /// The position of the last kept deletion of each table, by account and folded name.
     deletions: HashMap<(AccountName, Box<str>), u64>,
     last_time: DateTime,
+    beginning: u64,
     next: watch::Sender<u64>,
 }
 
@@ -36,7 +37,15 @@ impl MemoryChanges {
     /// `first` is the position of the first transaction.
     pub(super) fn new(keep: KeepChanges, first: u64) -> Self {
         let (transactions, next) = (VecDeque::new(), watch::Sender::new(first));
-        Self { keep, transactions, bytes: 0, deletions: HashMap::new(), last_time: DateTime::MIN, next }
+        Self {
+            keep,
+            beginning: first,
+            transactions,
+            bytes: 0,
+            deletions: HashMap::new(),
+            last_time: DateTime::MIN,
+            next,
+        }
     }
 
     /// Appends a transaction. `time` is its Timestamp, or the time of the commit.
@@ -162,6 +171,10 @@ impl ChangeLog for MemoryState {
 
     fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
         Box::pin(async { Ok(self.kept()) })
+    }
+
+    fn beginning(&self) -> ChangesFuture<'_, u64> {
+        Box::pin(async { Ok(self.changes(|changes| changes.beginning)) })
     }
 
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {

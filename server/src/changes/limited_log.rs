@@ -35,6 +35,10 @@ impl ChangeLog for LimitedLog {
         self.log.latest()
     }
 
+    fn beginning(&self) -> ChangesFuture<'_, u64> {
+        self.log.beginning()
+    }
+
     fn read<'a>(&'a self, from: u64, selection: &'a ChangeSelection, bytes: usize) -> ChangesFuture<'a, ChangePage> {
         Box::pin(async move {
             let _permit = self.permit().await;
@@ -83,6 +87,10 @@ mod tests {
 
         fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
             Box::pin(async { Ok(KeptChanges { first: 1, next: 2 }) })
+        }
+
+        fn beginning(&self) -> ChangesFuture<'_, u64> {
+            Box::pin(async { Ok(1) })
         }
 
         fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {

@@ -86,11 +86,17 @@ impl ChangeFeed {
         // not one of them, transactions of the minute may have been dropped.
         let at_minute = at_minute.filter(|found| *found > first).map(ChangePosition::start_of);
         let kept = bounds.position.filter(|position| *position >= oldest).max(at_minute);
-        match kept {
-            Some(kept) => Ok(kept),
-            None if bounds.has_start() && first > FIRST_POSITION => Err(ChangesError::Dropped(first).into()),
-            None => Ok(oldest),
+        if let Some(kept) = kept {
+            return Ok(kept);
         }
+        let is_incomplete = match (bounds.position, bounds.minute) {
+            // An earlier position is from a former log, or of a transaction that was dropped.
+            (Some(_), _) => first > FIRST_POSITION,
+            // There is no change before the log began.
+            (None, Some(_)) => first > self.log.beginning().await?,
+            (None, None) => false,
+        };
+        if is_incomplete { Err(ChangesError::Dropped(first).into()) } else { Ok(oldest) }
     }
 }
 
@@ -147,12 +153,20 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::sync::watch;
 
-    /// A log in which every transaction is of the same minute, and which drops one during a search.
-    struct DroppingLog(AtomicU64);
+    /// A log that began with the transaction 3, in which every transaction is of the same minute.
+    struct OneMinute {
+        first: AtomicU64,
+        /// The number of transactions that are dropped during a search.
+        drops: u64,
+    }
 
-    impl ChangeLog for DroppingLog {
+    impl ChangeLog for OneMinute {
         fn kept(&self) -> KeptChanges {
-            KeptChanges { first: self.0.load(Ordering::Relaxed), next: 9 }
+            KeptChanges { first: self.first.load(Ordering::Relaxed), next: 9 }
+        }
+
+        fn beginning(&self) -> ChangesFuture<'_, u64> {
+            Box::pin(async { Ok(3) })
         }
 
         fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
@@ -164,7 +178,7 @@ mod tests {
         }
 
         fn find(&self, _: DateTime) -> ChangesFuture<'_, u64> {
-            Box::pin(async { Ok(self.0.fetch_add(1, Ordering::Relaxed) + 1) })
+            Box::pin(async { Ok(self.first.fetch_add(self.drops, Ordering::Relaxed) + self.drops) })
         }
 
         fn watch(&self) -> watch::Receiver<u64> {
@@ -172,11 +186,20 @@ mod tests {
         }
     }
 
+    async fn start(first: u64, drops: u64, position: Option<u64>) -> Result<u64, ErrorCode> {
+        let feed = ChangeFeed::new(Arc::new(OneMinute { first: AtomicU64::new(first), drops }), 1);
+        let position = position.map(ChangePosition::start_of);
+        let bounds = ChangeBounds { position, minute: Some(DateTime::MIN), has_lower: true, ..ChangeBounds::default() };
+        feed.start(&bounds).await.map(|start| start.transaction).map_err(|failure| failure.error.code)
+    }
+
     #[tokio::test]
-    async fn a_minute_of_which_a_part_is_dropped_during_the_search_is_no_start() {
-        let feed = ChangeFeed::new(Arc::new(DroppingLog(AtomicU64::new(3))), 1);
-        let bounds = ChangeBounds { minute: Some(DateTime::MIN), has_lower: true, ..ChangeBounds::default() };
-        let failure = feed.start(&bounds).await.unwrap_err();
-        assert_eq!(failure.error.code, ErrorCode::PositionExpired);
+    async fn a_minute_before_the_log_began_is_its_beginning_unless_something_was_dropped() {
+        assert_eq!(start(3, 0, None).await, Ok(3));
+        assert_eq!(start(4, 0, None).await, Err(ErrorCode::PositionExpired));
+        assert_eq!(start(3, 1, None).await, Err(ErrorCode::PositionExpired), "it is dropped during the search");
+        // A former log had such a position.
+        assert_eq!(start(3, 0, Some(2)).await, Err(ErrorCode::PositionExpired));
+        assert_eq!(start(3, 0, Some(5)).await, Ok(5));
     }
 }

@@ -191,6 +191,10 @@ mod tests {
             Box::pin(async { Ok(self.kept()) })
         }
 
+        fn beginning(&self) -> ChangesFuture<'_, u64> {
+            Box::pin(async { Ok(1) })
+        }
+
         fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
             let first = self.0.swap(4, Ordering::Relaxed);
             let page = ChangePage { transactions: Vec::new(), next: from + 1 };
