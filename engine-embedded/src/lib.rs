@@ -34,8 +34,9 @@ pub use disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 pub use disk::open_error::OpenError;
 pub use disk::storage_error::StorageError;
 pub use replication::{
-    AppendError, BASE_COPY_BYTES, BaseCopy, FrameError, Promotion, RecordBatch, Refusal, Replication, ReplicationError,
-    StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder, promote_folder_despite_loss,
+    AppendError, BASE_COPY_BYTES, BaseCopy, FrameError, KeptForStandby, Promotion, RecordBatch, Refusal, Replication,
+    ReplicationError, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
+    promote_folder_despite_loss,
 };
 pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;

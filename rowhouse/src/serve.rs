@@ -125,7 +125,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let (engine, replication) = match config.process.primary.clone() {
                 None => open_primary(path, &options, config.process.standbys.clone())?,
                 Some(primary) => {
-                    let ready = standby::prepare_folder(path, &primary);
+                    let ready = standby::prepare_folder(path, &primary, *min_free_bytes);
                     or_input_ended(input.clone(), ready).await?;
                     open_standby(path, &options, primary)?
                 }

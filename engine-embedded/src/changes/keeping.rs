@@ -153,8 +153,8 @@ impl Ages {
     }
 }
 
-/// Drops the oldest segments that are too old, or too large together. `is_seen_long` says of a segment that it has been
-/// archived for too long, whatever its stamps say.
+/// Drops the oldest segments that are too old and not held, or too large together. `is_seen_long` says of a segment
+/// that it has been archived for too long, whatever its stamps say.
 pub(super) fn drop_excess(
     archive: &Archive<RealDisk>,
     bounds: KeepChanges,
@@ -165,10 +165,19 @@ pub(super) fn drop_excess(
     let oldest_kept = now.unsigned_abs().saturating_sub(age);
     while let Some(oldest) = archive.oldest() {
         let is_old = oldest.newest.unwrap_or_default() < oldest_kept || is_seen_long(oldest.id);
-        if !is_old && archive.bytes() <= bounds.bytes {
+        let is_held = archive.holds.first().is_some_and(|first| first < oldest.end);
+        if (!is_old || is_held) && archive.bytes() <= bounds.bytes {
             break;
         }
         archive.drop_oldest()?;
+        if is_held {
+            tracing::warn!(
+                end = oldest.end.get(),
+                kept_bytes = bounds.bytes,
+                "the kept log reached its maximum size, so a part was removed that a standby needs after its base copy; \
+                 give this server a larger --keep-log-mib"
+            );
+        }
         tracing::debug!(
             first = oldest.first.get(),
             end = oldest.end.get(),

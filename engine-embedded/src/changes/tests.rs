@@ -148,8 +148,15 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     let age = KeepChanges { age: Duration::from_secs(150), ..BOUNDS };
     drop_excess(archive_of, age, START_TICKS + 149 * SECOND, |_| false).unwrap();
     assert_eq!(segments(&engine), [first, second, third]);
+    // A standby with a base copy needs the last transaction of the first segment, and then what follows it.
+    let (hold, later) = (archive_of.holds.begin(first.end.previous()), archive_of.holds.begin(second.first));
+    drop_excess(archive_of, age, START_TICKS + 200 * SECOND, |_| false).unwrap();
+    assert_eq!(segments(&engine), [first, second, third]);
+    hold.advance(first.end);
     drop_excess(archive_of, age, START_TICKS + 200 * SECOND, |_| false).unwrap();
     assert_eq!(segments(&engine), [second, third]);
+    drop(hold);
+    assert_eq!(archive_of.holds.first(), Some(second.first));
     assert_eq!(log.kept().first, second.first.get());
     let names = || {
         let entries =
@@ -159,8 +166,11 @@ async fn the_oldest_segments_are_dropped_by_age_and_by_size_and_when_the_disk_is
     super::keeping::forget_names(&engine.shared, archive_of).unwrap();
     assert_eq!(names(), 1, "the second segment mentions the deleted table");
 
+    // A hold does not raise the maximum size.
     drop_excess(archive_of, KeepChanges { bytes: third.bytes, ..BOUNDS }, START_TICKS, |_| false).unwrap();
     assert_eq!(segments(&engine), [third]);
+    drop(later);
+    assert_eq!(archive_of.holds.first(), None);
     super::keeping::forget_names(&engine.shared, archive_of).unwrap();
     assert_eq!(names(), 0);
 

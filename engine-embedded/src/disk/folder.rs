@@ -37,8 +37,10 @@ const FIRST_LINE: &str = "rowhouse data folder";
 const MIGRATING_LINE: &str = "A migration from format 1 is unfinished. Start Rowhouse to complete it.";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
-/// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder.
+/// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder. It
+/// is empty, or says which base copy the folder is being filled from.
 const RESTORING: &str = "rowhouse.restoring";
+const NEW_RESTORING: &str = "rowhouse.restoring.new";
 
 /// The file with the lineage of a folder that takes part in replication.
 const LINEAGE: &str = "rowhouse.replication";
@@ -162,10 +164,45 @@ impl Folder {
             remove_if_there(&path.join(MARKER))?;
             // A restored backup has a log without relation to the one that was in the folder.
             remove_if_there(&path.join(LINEAGE))?;
+            remove_if_there(&path.join(NEW_RESTORING))?;
             prepare(path)
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
         Ok(Self { path: path.to_owned(), lock, kind: Kind::New })
+    }
+
+    /// Takes ownership of a folder in order to continue an interrupted base copy. Returns what
+    /// [`Self::write_copy`] wrote too, or `None` if there is no such copy. The tree is as it was left, and there is no
+    /// log.
+    pub(crate) fn acquire_to_resume(path: &Path) -> Result<Option<(Self, String)>, OpenError> {
+        check_restorable(path)?;
+        let copy = || match fs::read_to_string(path.join(RESTORING)) {
+            Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(OpenError::io("read", &path.join(RESTORING), error)),
+        };
+        if copy()?.is_none() {
+            return Ok(None);
+        }
+        let lock = lock(path)?;
+        let Some(text) = copy()? else { return Ok(None) };
+        let prepared = || -> io::Result<()> {
+            // The attempt may have been interrupted while it completed the folder.
+            write_synced(&path.join(NEW_MARKER), &marker_text(FORMAT))?;
+            remove_if_there(&path.join(MARKER))?;
+            remove_folder_if_there(&path.join(LOG))
+        };
+        prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
+        let folder = Self { path: path.to_owned(), lock, kind: Kind::New };
+        folder.create_log()?;
+        folder.sync_names()?;
+        Ok(Some((folder, text)))
+    }
+
+    /// Records which base copy the folder is being filled from, after the tree was created.
+    pub(crate) fn write_copy(&self, text: &str) -> Result<(), OpenError> {
+        self.replace_file(RESTORING, NEW_RESTORING, text)
+            .map_err(|error| OpenError::io("write the state of the base copy in", &self.path, error))
     }
 
     /// Completes a restore, after all its data has been synced. The folder is then like any other that was closed
@@ -352,7 +389,7 @@ pub(crate) fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
 }
 
 /// Checks that a folder is missing, empty, or left by an interrupted restore or base copy.
-pub(crate) fn check_restorable(path: &Path) -> Result<(), OpenError> {
+fn check_restorable(path: &Path) -> Result<(), OpenError> {
     match kind(path) {
         Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
         Ok(Kind::Format1 | Kind::Migrating | Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),

@@ -22,6 +22,7 @@
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, SegmentHeader, take};
+use crate::log::holds::LogHolds;
 use crate::log::mutants::{Mutant, planted};
 use crate::log::options::READ_BYTES;
 use crate::log::reading::SegmentReader;
@@ -62,6 +63,8 @@ pub(crate) struct Archive<D> {
     /// The first transaction that readers may read. Earlier ones were written while nothing was kept.
     beginning: Sequence,
     contents: Mutex<Contents>,
+    /// What is kept although it is too old.
+    pub(crate) holds: LogHolds,
 }
 
 #[derive(Debug, Default)]
@@ -286,7 +289,7 @@ impl<D: Disk> Archive<D> {
         let beginning = beginning.unwrap_or(next);
         disk.sync_folder().map_err(|error| DiskError::new("sync", "the archive of the log", error))?;
         let contents = Contents { segments, ..Contents::default() };
-        Ok(Self { disk, beginning, contents: Mutex::new(contents) })
+        Ok(Self { disk, beginning, contents: Mutex::new(contents), holds: LogHolds::default() })
     }
 
     /// Returns whether an archive was begun in a folder.

@@ -27,6 +27,7 @@ pub(crate) mod disk;
 pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
+pub(crate) mod holds;
 pub(crate) mod inspection;
 pub(crate) mod options;
 pub(crate) mod reader;

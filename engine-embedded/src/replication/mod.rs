@@ -27,16 +27,17 @@ use crate::disk::confirmations::Confirmations;
 use crate::disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::storage_fault;
+use crate::log::holds::LogHold;
 use crate::log::reader::{LogReader, ReadLogError};
 use crate::log::real_disk::RealDisk;
 use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
-use crate::tree::Range;
+use crate::tree::Snapshot;
 use decisions::PrimaryLog;
 use engine::Fault;
 use frames::BatchBuilder;
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -146,27 +147,46 @@ struct Inner {
 
 /// The contents of the tree at one transaction, in chunks. The files that it needs are kept while it exists.
 pub struct BaseCopy {
-    sequence: Sequence,
-    entries: Range,
+    snapshot: Snapshot,
     shared: Arc<EmbeddedState>,
 }
 
 impl BaseCopy {
     /// Returns the last transaction that the copy contains.
     pub fn sequence(&self) -> u64 {
-        self.sequence.get()
+        self.snapshot.sequence().get()
     }
 
-    /// Returns the next chunk, or `None` at the end.
-    pub fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+    /// Returns the chunk that follows a key, or the first one without a key; `None` at the end. A chunk can be
+    /// requested again.
+    pub fn chunk(&self, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, Fault> {
+        self.shared.check_open()?;
         let mut chunk = Vec::new();
-        while chunk.len() < BASE_COPY_BYTES {
-            self.shared.check_open()?;
-            let Some(entry) = self.entries.next() else { break };
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for entry in self.snapshot.range::<&[u8]>((start, Bound::Unbounded)) {
             let (key, value) = entry.map_err(storage_fault)?;
             frames::push_entry(&mut chunk, &key, &value);
+            if chunk.len() >= BASE_COPY_BYTES {
+                break;
+            }
         }
         Ok((!chunk.is_empty()).then_some(chunk))
+    }
+}
+
+/// Keeps the log for a standby that receives a base copy, or has received one and lacks what was written since,
+/// whatever its age. The maximum size of the kept log still applies.
+#[derive(Debug)]
+pub struct KeptForStandby {
+    hold: Option<LogHold>,
+}
+
+impl KeptForStandby {
+    /// Records the last transaction that the standby has.
+    pub fn advance(&self, last: u64) {
+        if let Some(hold) = &self.hold {
+            hold.advance(Sequence::new(last).next());
+        }
     }
 }
 
@@ -251,9 +271,19 @@ impl Replication {
         let shared = &self.0.shared;
         shared.check_open()?;
         let snapshot = shared.storage.tree.snapshot();
-        let sequence = snapshot.sequence();
         shared.storage.sync().map_err(storage_fault)?;
-        Ok(BaseCopy { sequence, entries: snapshot.range::<&[u8]>(..), shared: Arc::clone(shared) })
+        Ok(BaseCopy { snapshot, shared: Arc::clone(shared) })
+    }
+
+    /// Keeps the log that follows a transaction while the returned value exists.
+    pub fn keep_after(&self, last: u64) -> KeptForStandby {
+        let archive = self.0.shared.storage.upkeep.archive();
+        KeptForStandby { hold: archive.map(|archive| archive.holds.begin(Sequence::new(last).next())) }
+    }
+
+    /// Returns whether the log still contains everything that follows a transaction.
+    pub fn is_kept_after(&self, last: u64) -> bool {
+        self.0.reader.first() <= Sequence::new(last).next()
     }
 
     /// Returns the transactions from `from` on that are on disk, up to about `bytes` bytes, at least one. Returns

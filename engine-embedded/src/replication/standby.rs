@@ -2,11 +2,11 @@
 
 use super::frames::{FrameError, RecordBatch, take_entry};
 use super::{STANDBY, decisions};
-use crate::disk::folder::{Folder, check_restorable};
+use crate::disk::folder::Folder;
 use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
-use crate::disk::space::Disk;
+use crate::disk::space::{Disk, free_bytes};
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
 use crate::disk::storage_error::StorageError;
 use crate::log::format::Record;
@@ -25,9 +25,17 @@ use tracing::{error, info, warn};
 /// are fewer batches than transactions.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// The first line of the file that says which base copy a folder is filled from. The number of the copy's last
+/// transaction follows, and then the lineage of the standby.
+const COPY_FIRST_LINE: &str = "base copy ";
+
 /// A data folder that is filled from a base copy. Until [`StandbyFolder::finish`] has returned, it is opened only to
-/// begin again.
+/// continue or to begin again.
+///
+/// The keys arrive in ascending order, and each batch is flushed as a whole. After an interruption, the tree therefore
+/// contains all keys of the copy up to its last one.
 pub struct StandbyFolder {
+    id: Identity,
     tree: Tree,
     /// The last transaction in the copy.
     sequence: Sequence,
@@ -35,6 +43,8 @@ pub struct StandbyFolder {
     applied: Sequence,
     items: Items,
     item_bytes: usize,
+    /// The last key that was added.
+    last_key: Option<Key>,
     lineage: Lineage,
     // Dropped last, so that no other process can open the folder while the tree is still being closed.
     folder: Folder,
@@ -42,41 +52,85 @@ pub struct StandbyFolder {
 
 impl StandbyFolder {
     /// Creates the folder, which must be missing, empty, or left by an interrupted attempt. `sequence` is the last
-    /// transaction in the copy, and `primary` the lineage of the primary.
-    pub fn begin(path: &Path, standby: Identity, primary: &Lineage, sequence: u64) -> Result<Self, OpenError> {
+    /// transaction in the copy, `primary` the lineage of the primary, and `awaited` what the primary said.
+    pub fn begin(
+        path: &Path,
+        (standby, awaited): (Identity, Awaited),
+        primary: &Lineage,
+        sequence: u64,
+    ) -> Result<Self, OpenError> {
         let folder = Folder::acquire_to_restore(path)?;
         folder.create_parts()?;
         let tree_path = folder.tree();
         let tree =
             guarded_tree(&tree_path, || Tree::create(&tree_path, TreeSettings { cache_bytes: SMALL_CACHE_BYTES }))?;
-        let role = Role::Standby { id: standby, awaited: Awaited::None };
-        let lineage = Lineage { role, ..primary.clone() };
-        let (sequence, applied) = (Sequence::new(sequence), Sequence::ZERO);
-        Ok(Self { tree, sequence, applied, items: Vec::new(), item_bytes: 0, lineage, folder })
+        let lineage = Lineage { role: Role::Standby { id: standby, awaited }, ..primary.clone() };
+        folder.write_copy(&format!("{COPY_FIRST_LINE}{sequence}\n{}", lineage.encode()))?;
+        Ok(Self::new((folder, tree), (standby, lineage), sequence))
     }
 
-    /// Checks, without a change, whether a folder can be filled: it is missing, empty, or left by an interrupted
-    /// attempt.
-    pub fn check(path: &Path) -> Result<(), OpenError> {
-        check_restorable(path)
-    }
-
-    /// Records what the primary said with the copy.
-    pub fn set_awaited(&mut self, awaited: Awaited) {
-        if let Role::Standby { id, .. } = self.lineage.role {
-            self.lineage.role = Role::Standby { id, awaited };
+    /// Opens a folder whose copy was interrupted, also by a crash. Returns `None` if there is nothing to continue. A
+    /// folder that cannot be filled is an error.
+    pub fn resume(path: &Path) -> Result<Option<Self>, OpenError> {
+        let Some((folder, text)) = Folder::acquire_to_resume(path)? else { return Ok(None) };
+        let copy = text.strip_prefix(COPY_FIRST_LINE).and_then(|text| text.split_once('\n'));
+        let copy = copy.and_then(|(sequence, lineage)| Some((sequence.parse().ok()?, Lineage::decode(lineage)?)));
+        let Some((sequence, lineage)) = copy else { return Ok(None) };
+        let Role::Standby { id, .. } = lineage.role else { return Ok(None) };
+        let tree_path = folder.tree();
+        let opened = guarded_tree(&tree_path, || {
+            let tree = Tree::open(&tree_path, TreeSettings { cache_bytes: SMALL_CACHE_BYTES })?;
+            let last = tree.snapshot().range::<&[u8]>(..).next_back().transpose()?;
+            Ok((tree, last.map(|(key, _)| key)))
+        });
+        match opened {
+            Ok((tree, last_key)) => Ok(Some(Self { last_key, ..Self::new((folder, tree), (id, lineage), sequence) })),
+            Err(error) => {
+                warn!(%error, "the interrupted base copy cannot be continued");
+                Ok(None)
+            }
         }
     }
 
-    /// Adds a chunk of the copy.
+    fn new((folder, tree): (Folder, Tree), (id, lineage): (Identity, Lineage), sequence: u64) -> Self {
+        let (sequence, applied) = (Sequence::new(sequence), tree.persisted());
+        Self { id, tree, sequence, applied, items: Vec::new(), item_bytes: 0, last_key: None, lineage, folder }
+    }
+
+    /// Returns the identity of the standby.
+    pub fn id(&self) -> Identity {
+        self.id
+    }
+
+    /// Returns the last transaction in the copy.
+    pub fn sequence(&self) -> u64 {
+        self.sequence.get()
+    }
+
+    /// Returns the free space of the folder's file system, if it is known.
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(self.folder.path()).ok()
+    }
+
+    /// Returns the key that the next chunk must follow.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.last_key.as_deref()
+    }
+
+    /// Adds the chunk that follows [`Self::last_key`].
     pub fn add(&mut self, mut chunk: &[u8]) -> Result<(), AppendError> {
         while !chunk.is_empty() {
             let (key, value) = take_entry(&mut chunk).ok_or(FrameError::ENTRY)?;
+            if self.last_key().is_some_and(|last| key <= last) {
+                return Err(FrameError::ENTRY.into());
+            }
             if self.item_bytes >= BATCH_BYTES {
                 self.apply(self.applied.next())?;
             }
             self.item_bytes += key.len() + value.len();
-            self.items.push((Key::from(key), Some(Value::from(value))));
+            let key = Key::from(key);
+            self.last_key = Some(key.clone());
+            self.items.push((key, Some(Value::from(value))));
         }
         Ok(())
     }
@@ -327,9 +381,10 @@ mod tests {
         let hello = StandbyHello { standby: Identity::random(), has: None, replaces: false };
         let lineage = replication.admit(&hello).unwrap();
         let sequence = replication.base_copy().unwrap().sequence();
-        let mut copy = StandbyFolder::begin(&path("second"), hello.standby, &lineage, sequence).unwrap();
-        let mut chunks = replication.base_copy().unwrap();
-        while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let standby = (hello.standby, Awaited::None);
+        let mut copy = StandbyFolder::begin(&path("second"), standby, &lineage, sequence).unwrap();
+        let chunks = replication.base_copy().unwrap();
+        while let Some(chunk) = chunks.chunk(copy.last_key()).unwrap() {
             copy.add(&chunk).unwrap();
         }
         copy.finish().unwrap();

@@ -76,9 +76,9 @@ fn new_hello(replaces: bool) -> StandbyHello {
 fn begin_standby(primary: &Primary, folder: &Path) -> Standby {
     let hello = new_hello(false);
     let lineage = primary.replication.admit(&hello).unwrap();
-    let mut copy = primary.replication.base_copy().unwrap();
-    let mut filled = StandbyFolder::begin(folder, hello.standby, &lineage, copy.sequence()).unwrap();
-    while let Some(chunk) = copy.next_chunk().unwrap() {
+    let copy = primary.replication.base_copy().unwrap();
+    let mut filled = StandbyFolder::begin(folder, (hello.standby, Awaited::None), &lineage, copy.sequence()).unwrap();
+    while let Some(chunk) = copy.chunk(filled.last_key()).unwrap() {
         filled.add(&chunk).unwrap();
     }
     filled.finish().unwrap();
@@ -111,11 +111,24 @@ fn catch_up(primary: &Primary, standby: &Standby) {
     while send(primary, standby, 10_000) {}
 }
 
+/// Returns the last key in a chunk of a base copy.
+fn last_key(mut chunk: &[u8]) -> Option<Vec<u8>> {
+    let mut last = None;
+    while let Some((lengths, rest)) = chunk.split_first_chunk::<6>() {
+        let [k1, k0, v3, v2, v1, v0] = *lengths;
+        let (key, rest) = rest.split_at(u16::from_be_bytes([k1, k0]).into());
+        last = Some(key.to_vec());
+        chunk = &rest[u32::from_be_bytes([v3, v2, v1, v0]) as usize..];
+    }
+    last
+}
+
 /// Returns all keys and values, including the keys of the engine itself, and the last transaction.
 fn contents(replication: &Replication) -> (u64, Vec<u8>) {
-    let mut copy = replication.base_copy().unwrap();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = copy.next_chunk().unwrap() {
+    let copy = replication.base_copy().unwrap();
+    let (mut bytes, mut last) = (Vec::new(), None);
+    while let Some(chunk) = copy.chunk(last.as_deref()).unwrap() {
+        last = last_key(&chunk);
         bytes.extend(chunk);
     }
     (copy.sequence(), bytes)
@@ -270,16 +283,7 @@ async fn a_base_copy_larger_than_memtables_is_received() {
     let place = Place::new();
     let first = primary(&place.at("first"));
     first.engine.create_table(&table("Cars")).await.unwrap();
-    let text = "x".repeat(30_000);
-    for batch in 0..40 {
-        let mutations = (0..40).map(|row| {
-            let mut properties = properties(&[("value", row)]);
-            properties.push("text", model::EdmValue::String(&text));
-            model::Mutation::Insert { key: key("p", &format!("{batch:03}-{row:03}")), properties }
-        });
-        let transaction = model::Transaction::new(mutations.collect()).unwrap();
-        first.engine.commit(&table("Cars"), transaction).await.unwrap();
-    }
+    fill_memtables(&first).await;
     let second = begin_standby(&first, &place.at("second"));
     assert_eq!(contents(&second.engine.replication().unwrap()), contents(&first.replication));
     commit_one(&first.engine, &table("Cars"), insert("p", "later", 1)).await.unwrap();
@@ -288,6 +292,89 @@ async fn a_base_copy_larger_than_memtables_is_received() {
     drop(second);
     let second = standby(&place.at("second"));
     assert_eq!(all(&second.engine, &table("Cars")).await.len(), 1601);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_base_copy_continues() {
+    let mut random = Random::from_environment(SEED);
+    let place = Place::new();
+    let (first, folder) = (primary(&place.at("first")), place.at("second"));
+    first.engine.create_table(&table("Cars")).await.unwrap();
+    fill_memtables(&first).await;
+    assert!(StandbyFolder::resume(&folder).unwrap().is_none());
+    assert!(!folder.exists());
+    let hello = new_hello(false);
+    let lineage = first.replication.admit(&hello).unwrap();
+    let copy = first.replication.base_copy().unwrap();
+    let kept = first.replication.keep_after(copy.sequence());
+    let expected = contents(&first.replication);
+    let standby_id = (hello.standby, Awaited::Other);
+    let mut filled = StandbyFolder::begin(&folder, standby_id, &lineage, copy.sequence()).unwrap();
+    let (mut received, mut whole, mut left) = (0, 0, random.index(10));
+    let (mut longest, mut interruptions) = (None, 0);
+    while let Some(chunk) = copy.chunk(filled.last_key()).unwrap() {
+        assert_eq!(copy.chunk(filled.last_key()).unwrap().as_ref(), Some(&chunk), "it can be asked for again");
+        filled.add(&chunk).unwrap();
+        let repeated = filled.add(&chunk);
+        assert!(matches!(repeated, Err(AppendError::Frame(_))), "{repeated:?}");
+        received += 1;
+        if filled.last_key() > longest.as_deref() {
+            longest = filled.last_key().map(<[u8]>::to_vec);
+            whole += 1;
+            left = left.saturating_sub(1);
+        }
+        if left == 0 {
+            // It stops without flushing anything, as if it had been killed. The primary is written in the meantime.
+            drop(filled);
+            commit_one(&first.engine, &table("Cars"), upsert("late", "r", 1)).await.unwrap();
+            filled = StandbyFolder::resume(&folder).unwrap().unwrap();
+            assert_eq!((filled.id(), filled.sequence()), (hello.standby, copy.sequence()));
+            assert!(filled.last_key() <= longest.as_deref());
+            (left, interruptions) = (15 + random.index(20), interruptions + 1);
+        }
+    }
+    // What is not stored when it stops is less than a memtable.
+    assert!(interruptions > 1 && received <= whole + 17 * interruptions, "{received} of {whole}, {interruptions}");
+    // It stops while it completes the folder.
+    let state = std::fs::read(folder.join("rowhouse.restoring")).unwrap();
+    filled.finish().unwrap();
+    std::fs::write(folder.join("rowhouse.restoring"), state).unwrap();
+    let filled = StandbyFolder::resume(&folder).unwrap().unwrap();
+    assert_eq!(copy.chunk(filled.last_key()).unwrap(), None);
+    filled.finish().unwrap();
+    assert!(matches!(StandbyFolder::resume(&folder).map(drop), Err(OpenError::InUse { .. })));
+
+    let second = standby(&folder);
+    assert_eq!(second.log.lineage().role, Role::Standby { id: hello.standby, awaited: Awaited::Other });
+    assert_eq!(contents(&second.engine.replication().unwrap()), expected);
+    catch_up(&first, &second);
+    kept.advance(second.log.synced());
+    assert_same(&first, &second).await;
+}
+
+#[tokio::test]
+async fn a_damaged_state_of_a_base_copy_begins_again() {
+    let place = Place::new();
+    let (first, folder) = (primary(&place.at("first")), place.at("second"));
+    let begin = || {
+        let (id, lineage) = ((Identity::random(), Awaited::None), first.replication.lineage());
+        drop(StandbyFolder::begin(&folder, id, &lineage, 1).unwrap());
+    };
+    begin();
+    assert!(StandbyFolder::resume(&folder).unwrap().is_some());
+    let state = std::fs::read_to_string(folder.join("rowhouse.restoring")).unwrap();
+    let primary_state = state.replace("standby ", "primary ");
+    for damaged in ["", "base copy", "base copy x\n", &state[..state.len() - 1], &primary_state] {
+        std::fs::write(folder.join("rowhouse.restoring"), damaged).unwrap();
+        assert!(StandbyFolder::resume(&folder).unwrap().is_none(), "{damaged}");
+        begin();
+    }
+    std::fs::remove_dir_all(folder.join("tree")).unwrap();
+    assert!(StandbyFolder::resume(&folder).unwrap().is_none());
+    begin();
+    std::fs::write(place.at("file"), "").unwrap();
+    let foreign = StandbyFolder::resume(place.folder.path()).map(drop);
+    assert!(matches!(foreign, Err(OpenError::Foreign { .. })), "{foreign:?}");
 }
 
 #[tokio::test]
@@ -299,7 +386,7 @@ async fn a_folder_is_opened_only_in_its_role() {
     let hello = new_hello(false);
     let lineage = first.replication.admit(&hello).unwrap();
     let copy = first.replication.base_copy().unwrap();
-    drop(StandbyFolder::begin(&place.at("second"), hello.standby, &lineage, copy.sequence()).unwrap());
+    drop(StandbyFolder::begin(&place.at("second"), (hello.standby, Awaited::None), &lineage, copy.sequence()).unwrap());
     let open = |name: &str| Embedded::open(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
     let open_standby =
         |name: &str| Embedded::open_standby(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
@@ -316,7 +403,7 @@ async fn a_folder_is_opened_only_in_its_role() {
     assert!(matches!(open_standby("first"), Err(OpenError::NotStandby { .. })));
     assert!(matches!(open_standby("missing"), Err(OpenError::NotStandby { .. })));
     assert!(!place.at("missing").exists());
-    let in_use = StandbyFolder::begin(&place.at("first"), hello.standby, &lineage, 0).map(drop);
+    let in_use = StandbyFolder::begin(&place.at("first"), (hello.standby, Awaited::None), &lineage, 0).map(drop);
     assert!(matches!(in_use, Err(OpenError::InUse { .. })));
     promote_folder(&place.at("second")).unwrap();
     assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::NotStandby { .. })));
@@ -650,7 +737,8 @@ async fn damaged_batches_and_chunks_are_refused() {
     let copy = contents(&first.replication).1;
     for end in 1..copy.len().min(200) {
         let lineage = first.replication.lineage();
-        let mut filled = StandbyFolder::begin(&place.at("third"), Identity::random(), &lineage, from).unwrap();
+        let mut filled =
+            StandbyFolder::begin(&place.at("third"), (Identity::random(), Awaited::None), &lineage, from).unwrap();
         let added = filled.add(&copy[..end]);
         assert!(matches!(added, Err(AppendError::Frame(_))) || added.is_ok());
     }
@@ -715,6 +803,20 @@ async fn a_standby_that_is_cut_off_is_promoted_only_despite_the_loss() {
     second.log.set_awaited(Awaited::None).unwrap();
     drop(second);
     assert_eq!(promote_folder(&place.at("second")).unwrap().last_stamp, written);
+}
+
+/// Writes 1,600 entities, which are several times as large as a memtable.
+async fn fill_memtables(primary: &Primary) {
+    let text = "x".repeat(30_000);
+    for batch in 0..40 {
+        let mutations = (0..40).map(|row| {
+            let mut properties = properties(&[("value", row)]);
+            properties.push("text", model::EdmValue::String(&text));
+            model::Mutation::Insert { key: key("p", &format!("{batch:03}-{row:03}")), properties }
+        });
+        let transaction = model::Transaction::new(mutations.collect()).unwrap();
+        primary.engine.commit(&table("Cars"), transaction).await.unwrap();
+    }
 }
 
 /// Writes as much as a segment of the log contains.

@@ -1,26 +1,20 @@
-//! The standby: receives a base copy, then follows its primary.
+//! The standby follows its primary.
 
 use super::protocol::{Answer, Ask, Content, Link, Token};
+use super::retry::Retry;
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use engine::figures::ReplicationFigures;
-use engine_embedded::{
-    Awaited, Identity, OpenError, RecordBatch, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition,
-    lineage_of,
-};
+use engine_embedded::{Awaited, RecordBatch, Role, StandbyHello, StandbyLog, StandbyPosition};
 use http::HeaderMap;
 use server::{Replicated, StandbyState};
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tracing::{info, warn};
+use tracing::info;
 
-/// The pause after a failed request.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(8);
 /// The number of heartbeats whose transactions the standby does not have yet that are remembered.
 const HEARTBEATS_MAX: usize = 1024;
 
@@ -32,55 +26,10 @@ pub(crate) struct FollowerSettings {
     pub(crate) replaces: bool,
 }
 
-/// Fills the folder from a base copy unless it is a standby already.
-pub(crate) async fn prepare_folder(path: &Path, settings: &FollowerSettings) -> anyhow::Result<()> {
-    match lineage_of(path)?.map(|lineage| lineage.role) {
-        Some(Role::Standby { .. }) => return Ok(()),
-        Some(Role::Primary { .. }) => return Err(OpenError::NotStandby { folder: path.to_owned() }.into()),
-        Some(Role::Fenced { by, .. }) => return Err(OpenError::Fenced { folder: path.to_owned(), by }.into()),
-        None => StandbyFolder::check(path)?,
-    }
-    let link = Link::new(&settings.primary, settings.token.clone())?;
-    let standby = Identity::random();
-    let begin = Ask::Begin { standby: standby.to_string(), replaces: settings.replaces };
-    let (answer, _) = ask(&link, &begin).await.with_context(|| format!("asking {} for a copy", settings.primary))?;
-    let Content::Copy { sequence, waits } = answer.content else { bail!("the primary sent no base copy") };
-    info!(sequence, "receiving a base copy from {}", settings.primary);
-    let (folder, lineage) = (path.to_owned(), answer.lineage()?);
-    let mut copy = blocking(move || Ok(StandbyFolder::begin(&folder, standby, &lineage, sequence)?)).await?;
-    let mut bytes = 0;
-    for number in 0.. {
-        let (answer, chunk) = ask(&link, &Ask::Chunk { standby: standby.to_string(), number }).await?;
-        bytes += chunk.len();
-        match answer.content {
-            Content::Chunk => {
-                copy = blocking(move || {
-                    copy.add(&chunk)?;
-                    Ok(copy)
-                })
-                .await?;
-            }
-            Content::CopyEnd => break,
-            _ => bail!("the primary sent no base copy"),
-        }
-    }
-    copy.set_awaited(waits.into());
-    blocking(move || Ok(copy.finish()?)).await?;
-    info!(bytes, "the base copy is complete");
-    Ok(())
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> anyhow::Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
     tokio::task::spawn_blocking(work).await.context("the work was interrupted")?
-}
-
-/// Sends a request. A refusal is an error.
-async fn ask(link: &Link, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
-    let (answer, body) = link.ask(ask).await?;
-    match answer.content {
-        Content::Refused { reason, .. } => bail!("the primary refuses: {reason}"),
-        content => Ok((Answer { content, ..answer }, body)),
-    }
 }
 
 /// The state of a standby, for clients and operators.
@@ -133,7 +82,7 @@ impl Follower {
     /// Follows the primary until the returned future is dropped.
     pub(crate) async fn follow(&self, settings: FollowerSettings) -> anyhow::Result<()> {
         let link = Link::new(&settings.primary, settings.token.clone())?;
-        let (mut pause, mut last_error) = (PAUSE, String::new());
+        let mut retry = Retry::new();
         let mut is_connected = false;
         loop {
             match self.step(&link, settings.replaces).await {
@@ -141,19 +90,13 @@ impl Follower {
                     if !is_connected {
                         info!("following {}", settings.primary);
                     }
-                    (pause, is_connected) = (PAUSE, true);
-                    last_error.clear();
+                    is_connected = true;
+                    retry.succeeded();
                 }
                 Err(error) => {
-                    let error = format!("{error:#}");
-                    if error != last_error {
-                        warn!(error, "cannot follow {}; it will be retried", settings.primary);
-                        last_error = error;
-                    }
                     is_connected = false;
                     self.progress().last = None;
-                    tokio::time::sleep(pause).await;
-                    pause = PAUSE_MAX.min(2 * pause);
+                    retry.failed(&format!("cannot follow {}", settings.primary), format!("{error:#}")).await;
                 }
             }
         }

@@ -4,11 +4,15 @@
 //! length of its head (4 bytes, big-endian), the head as JSON (an [`Answer`]), and the records or the entries.
 
 use anyhow::{Context, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
-use http_client::{HttpClient, HttpOptions, Proxies, may_carry_token, system_roots, tls_config};
+use http_client::{
+    HttpClient, HttpError, HttpOptions, Proxies, is_permanent, may_carry_token, system_roots, tls_config,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -68,8 +72,9 @@ impl Token {
 pub(super) enum Ask {
     /// Begins a base copy.
     Begin { standby: String, replaces: bool },
-    /// Asks for a chunk of the base copy; the first one is 0.
-    Chunk { standby: String, number: u64 },
+    /// Asks for the chunk of the base copy that follows a key, in Base64; for the first one without a key. It can be
+    /// asked for again.
+    Chunk { standby: String, sequence: u64, after: Option<String> },
     /// Asks for the records that follow the last one that the standby has on disk.
     Records { standby: String, replaces: bool, log: String, epoch: NamedEpoch, last: u64 },
     /// Says that a standby was promoted.
@@ -113,6 +118,10 @@ pub(super) enum Content {
     Chunk,
     /// The base copy is complete.
     CopyEnd,
+    /// The base copy does not exist any more, or cannot be completed; the standby must begin again.
+    NoCopy { reason: String },
+    /// The primary sends too many base copies to begin another one; the standby must wait.
+    TooManyCopies,
     /// The body contains records; none if the count is 0.
     Records { first: u64, count: u32, waits: Waits },
     /// Whether the server refuses writes because a standby was promoted.
@@ -186,6 +195,10 @@ pub(super) fn identity(text: &str) -> anyhow::Result<Identity> {
 }
 
 impl Ask {
+    pub(super) fn chunk(standby: Identity, sequence: u64, after: Option<&[u8]>) -> Self {
+        Self::Chunk { standby: standby.to_string(), sequence, after: after.map(|key| STANDARD.encode(key)) }
+    }
+
     pub(super) fn records(hello: &StandbyHello, has: StandbyPosition) -> Self {
         Self::Records {
             standby: hello.standby.to_string(),
@@ -200,6 +213,29 @@ impl Ask {
         let ask = headers.get(ASK).context("the request asks for nothing")?;
         serde_json::from_slice(ask.as_bytes()).context("the request is malformed")
     }
+}
+
+/// Reads the key in a request for a chunk.
+pub(super) fn key(text: &str) -> anyhow::Result<Vec<u8>> {
+    STANDARD.decode(text).context("a key is malformed")
+}
+
+/// The reason why a request fails now, but may succeed later, although a response arrived.
+#[derive(Debug)]
+struct Unavailable(u16);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the primary answered with the status {}", self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Returns whether the same request may succeed later without a change of any setting.
+pub(super) fn is_transient(error: &anyhow::Error) -> bool {
+    let response = error.downcast_ref::<HttpError>();
+    error.is::<Unavailable>() || response.is_some_and(|error| !is_permanent(error))
 }
 
 /// Sends requests to a primary.
@@ -244,6 +280,7 @@ impl Link {
                 "the server offers nothing to standbys: check its address, and start it with --standby-token-file and \
                  --keep-log"
             ),
+            status @ 500.. => Err(Unavailable(status).into()),
             status => bail!("the primary answered with the status {status}"),
         }
     }

@@ -10,6 +10,8 @@ pub(crate) mod errors;
 pub(crate) mod format;
 #[path = "../../../src/log/group.rs"]
 pub(crate) mod group;
+#[path = "../../../src/log/holds.rs"]
+pub(crate) mod holds;
 #[path = "../../../src/log/inspection.rs"]
 pub(crate) mod inspection;
 #[path = "../../../src/log/options.rs"]

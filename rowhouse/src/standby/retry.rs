@@ -1,0 +1,34 @@
+//! Pauses between requests that fail.
+
+use std::time::Duration;
+use tracing::warn;
+
+/// The pause after a failed request. Each further pause is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+
+/// The failures since the last success.
+pub(super) struct Retry {
+    pause: Duration,
+    last_error: String,
+}
+
+impl Retry {
+    pub(super) fn new() -> Self {
+        Self { pause: PAUSE, last_error: String::new() }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Logs a reason unless it is the same as before, and waits.
+    pub(super) async fn failed(&mut self, what: &str, error: String) {
+        if error != self.last_error {
+            warn!(error, "{what}; it will be retried");
+            self.last_error = error;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = PAUSE_MAX.min(2 * self.pause);
+    }
+}
