@@ -14,6 +14,8 @@ mod changes;
 mod counts;
 mod disk;
 mod figures;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod golden;
 mod hashed_key;

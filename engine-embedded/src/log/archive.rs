@@ -516,6 +516,25 @@ fn sync(file: &impl DiskFile) -> io::Result<()> {
     if planted(Mutant::ArchiveWithoutSync) { Ok(()) } else { file.sync_data() }
 }
 
+/// Returns a footer with fields that a fuzz target chose.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn set_footer_hash(id: u64, fields: &[u8]) -> Vec<u8> {
+    let rest = &mut &*fields;
+    let mut numbers = [0; 5];
+    for number in &mut numbers {
+        *number = take(rest).map_or(0, u64::from_be_bytes);
+    }
+    let [length, first, end, oldest, newest] = numbers;
+    let mut blocks = Vec::new();
+    while let Some(bytes) = take(rest).map(u32::from_be_bytes) {
+        let mut number = || take(rest).map_or(NO_GROUP, u64::from_be_bytes);
+        let (offset, sequence) = (number(), number());
+        blocks.push(Block { at: 0, bytes, group: (offset != NO_GROUP).then_some((offset, Sequence::new(sequence))) });
+    }
+    let (first, end) = (Sequence::new(first), Sequence::new(end));
+    Footer { id, length, first, end, oldest, newest, blocks }.encode()
+}
+
 fn read_footer<D: Disk>(disk: &D, name: &str) -> Result<(Footer, u64), OpenLogError> {
     let file = disk.open_to_read(name).map_err(|error| DiskError::new("open", name, error))?;
     let length = file.length().map_err(|error| DiskError::new("read the length of", name, error))?;

@@ -56,7 +56,7 @@ impl RecordBatch {
         &self,
         mut visit: impl FnMut(&Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut next, mut bytes) = (Sequence::new(self.first), 0);
+        let (mut next, mut count, mut bytes) = (Sequence::new(self.first), 0, 0);
         for record in format::records(&self.records, self.count) {
             if record.header.sequence != next {
                 return Err(FrameError::ORDER.into());
@@ -66,9 +66,10 @@ impl RecordBatch {
             }
             visit(&record)?;
             next = next.next();
+            count += 1;
             bytes += record.header_bytes.len() + record.payload.len();
         }
-        let is_whole = next.previous().get() == self.last() && bytes == self.records.len();
+        let is_whole = count == self.count && bytes == self.records.len();
         if is_whole { Ok(()) } else { Err(FrameError::RECORD.into()) }
     }
 }
@@ -112,12 +113,16 @@ pub(super) fn push_entry(chunk: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     chunk.extend_from_slice(value);
 }
 
-/// Reads the first entry of a chunk, and advances past it. Returns `None` if it is damaged.
+/// Reads the first entry of a chunk, and advances past it. Returns `None` and does not advance if it is damaged.
 pub(super) fn take_entry<'c>(chunk: &mut &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
-    let key_bytes = u16::from_be_bytes(format::take(chunk)?);
-    let value_bytes = u32::from_be_bytes(format::take(chunk)?);
-    let (key, rest) = chunk.split_at_checked(key_bytes.into())?;
+    let mut rest = *chunk;
+    let key_bytes = u16::from_be_bytes(format::take(&mut rest)?);
+    let value_bytes = u32::from_be_bytes(format::take(&mut rest)?);
+    let (key, rest) = rest.split_at_checked(key_bytes.into())?;
     let (value, rest) = rest.split_at_checked(usize::try_from(value_bytes).ok()?)?;
+    if key.len() <= 1 {
+        return None;
+    }
     *chunk = rest;
-    (key.len() > 1).then_some((key, value))
+    Some((key, value))
 }

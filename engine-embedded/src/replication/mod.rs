@@ -14,6 +14,8 @@
 
 mod decisions;
 mod frames;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod promotion;
 mod standby;
 #[cfg(test)]

@@ -356,7 +356,7 @@ impl StandbyLog {
     }
 }
 
-fn transaction(record: &Record<'_>) -> Result<LoggedTransaction, FrameError> {
+pub(super) fn transaction(record: &Record<'_>) -> Result<LoggedTransaction, FrameError> {
     let origin = Origin::try_from(record.header.origin).map_err(|()| FrameError::ORIGIN)?;
     let (items, stamp) = decode(record).map_err(|_| FrameError::RECORD)?;
     Ok(LoggedTransaction { encoded: encoded(record.payload.to_vec()), origin, stamp, items })

@@ -1,0 +1,54 @@
+//! The protocol between a standby and its primary: requests, and the heads of responses.
+
+#![no_main]
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+use libfuzzer_sys::fuzz_target;
+use protocol::{Answer, Ask, identity, key};
+
+#[allow(dead_code, reason = "the client is not used")]
+#[path = "../../../rowhouse/src/standby/protocol.rs"]
+mod protocol;
+
+// What the protocol takes from the server.
+extern crate self as server;
+pub const REPLICATION_PATH: &str = "/";
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(header) = HeaderValue::from_bytes(data) {
+        let headers = HeaderMap::from_iter([(http::HeaderName::from_static("x-rowhouse-ask"), header)]);
+        if let Ok(ask) = Ask::read(&headers) {
+            read_ask(&ask);
+            let again: Ask =
+                serde_json::from_str(&serde_json::to_string(&ask).expect("it is written")).expect("it is read");
+            assert_eq!(again, ask);
+        }
+    }
+    if let Ok((answer, body)) = Answer::decode(&Bytes::copy_from_slice(data)) {
+        let again = Answer::decode(&answer.encode(&body)).expect("what is written is read");
+        assert_eq!(again, (answer.clone(), body));
+        if let Ok(lineage) = answer.lineage() {
+            assert!(lineage.epoch() > 0 || lineage.newest().number == 0);
+        }
+    }
+});
+
+fn read_ask(ask: &Ask) {
+    match ask {
+        Ask::Begin { standby, .. } => drop(identity(standby)),
+        Ask::Chunk { standby, after, .. } => {
+            let _read = identity(standby);
+            if let Some(Ok(key)) = after.as_deref().map(key) {
+                let Ask::Chunk { after: again, .. } = Ask::chunk(engine_embedded::Identity::random(), 0, Some(&key))
+                else {
+                    unreachable!("it is a request for a chunk");
+                };
+                assert_eq!(&again, after);
+            }
+        }
+        Ask::Records { log, epoch, .. } | Ask::Fence { log, epoch } => {
+            let _read = (identity(log), epoch.epoch());
+        }
+    }
+}
