@@ -1,8 +1,8 @@
-//! What engines are made of: pages, indexes, the catalog, service properties, stamps, and the stored form of small
-//! values.
+//! What engines are made of: pages, indexes, the catalog, service properties, stamps, the turns of background work, and
+//! the stored form of small values.
 //!
-//! Only crates that implement an engine use this module, and the server for the rows of its change feed. It must not
-//! depend on any engine, on snapshots or on checks.
+//! Only crates that implement an engine use this module, and the server for the rows of its change feed and for its own
+//! background work. It must not depend on any engine, on snapshots or on checks.
 
 pub mod cancellation;
 pub mod catalog;
@@ -14,3 +14,4 @@ pub mod properties;
 pub mod properties_value;
 pub mod settings_value;
 pub mod stamp;
+pub mod turns;
