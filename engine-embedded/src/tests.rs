@@ -202,6 +202,34 @@ async fn the_entities_of_a_deleted_table_are_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_deleted_table_does_not_delay_the_purge_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 20_000).await;
+    let small = TableKey { account: AccountName::new("zebra").unwrap(), ..table() };
+    engine.create_table(&small).await.unwrap();
+    engine.commit(&small, Transaction::single(upsert(1))).await.unwrap();
+    let ids = [table(), small.clone()].map(|table| engine.shared.catalog().get(&table).unwrap().table.id);
+    let left = || {
+        let snapshot = engine.shared.storage.tree.snapshot();
+        ids.map(|id| snapshot.range(id.to_bytes()..id.next().to_bytes()).count())
+    };
+    let mut held = engine.shared.purges_held.lock().await;
+    engine.delete_table(&table()).await.unwrap();
+    engine.delete_table(&small).await.unwrap();
+    let began = Instant::now();
+    while left()[1] > 0 {
+        assert!(began.elapsed() < TIMEOUT, "no step is made");
+        // The lock is fair, so each release lets the purger begin one step.
+        drop(held);
+        held = engine.shared.purges_held.lock().await;
+    }
+    assert!(left()[0] > 10_000, "the large table was purged first");
+    drop(held);
+    assert_eq!(stored_after_purge(&engine).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_purge_goes_on_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Arc::new(open(&folder));

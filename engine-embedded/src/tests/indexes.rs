@@ -116,6 +116,31 @@ async fn a_crash_while_an_index_is_built_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_table_does_not_delay_the_index_of_another_account() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill_with_totals(&engine, 2560).await;
+    let small = TableKey { account: AccountName::new("zebra").unwrap(), ..table() };
+    engine.create_table(&small).await.unwrap();
+    engine.commit(&small, Transaction::single(with_total(1, Some(1)))).await.unwrap();
+    let mut held = engine.shared.builds_held.lock().await;
+    set_indexes(&engine, &table(), &["Total"]).await;
+    set_indexes(&engine, &small, &["Total"]).await;
+    let is_ready = async |table: &TableKey| engine.indexes(table).await.unwrap()[0].is_ready;
+    let began = Instant::now();
+    while !is_ready(&small).await {
+        assert!(began.elapsed() < TIMEOUT, "no step is made");
+        // The lock is fair, so each release lets the indexer begin one step. The large table needs ten.
+        drop(held);
+        held = engine.shared.builds_held.lock().await;
+    }
+    assert!(!is_ready(&table()).await, "the large table was indexed first");
+    drop(held);
+    wait_until_ready(&engine, &table()).await;
+    assert_eq!(ordered(&engine).await, sorted(&engine).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_entries_of_a_removed_index_and_of_a_deleted_table_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);

@@ -17,6 +17,7 @@ use crate::state::EmbeddedState;
 use crate::writing::committer::Request;
 use crate::writing::fair_queue::FairQueue;
 use engine::parts::monotonic;
+use engine::parts::turns::Turns;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -34,16 +35,17 @@ const PURGE_STEP_ENTITIES: usize = 1024;
 pub(crate) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
     // During an outage, the purge fails. The committer wakes the purger afterwards.
     let failure = "the entities of a deleted table could not be removed; the purge will be retried";
-    work_when_woken(shared, wakes, failure, || purge_marked(shared));
+    let mut turns = Turns::default();
+    work_when_woken(shared, wakes, failure, || purge_some(shared, wakes, &mut turns));
 }
 
-/// Works at once, and then whenever it is woken, until the engine closes. Failed work is repeated after a pause. Only
-/// the first of successive failures is logged.
+/// Works at once, and then whenever it is woken or `work` returns true, until the engine closes. Failed
+/// work is repeated after a pause. Only the first of successive failures is logged.
 pub(crate) fn work_when_woken<E: Display>(
     shared: &EmbeddedState,
     wakes: &Receiver<()>,
     failure: &str,
-    work: impl Fn() -> Result<(), E>,
+    mut work: impl FnMut() -> Result<bool, E>,
 ) {
     let mut has_failed = false;
     loop {
@@ -57,39 +59,66 @@ pub(crate) fn work_when_woken<E: Display>(
             tracing::error!(%error, "{failure}");
         }
         has_failed = result.is_err();
-        let pause = if has_failed { FAILURE_PAUSE } else { Duration::MAX };
+        let pause = match result {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => Duration::MAX,
+            Err(_) => FAILURE_PAUSE,
+        };
         if wakes.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
     }
 }
 
-fn purge_marked(shared: &EmbeddedState) -> Result<(), StorageError> {
+/// Deleted tables take turns, whatever their accounts were. Returns whether there may be more of them.
+fn purge_some(
+    shared: &EmbeddedState,
+    wakes: &Receiver<()>,
+    turns: &mut Turns<(), TableId, Vec<u8>>,
+) -> Result<bool, StorageError> {
     let storage = &shared.storage;
     if storage.upkeep.archive().is_none() {
         remove_names(shared, |_| true)?;
     }
-    for id in purge_marks(storage)? {
-        let mut from = id.to_bytes().to_vec();
-        while let Some(next) = {
-            if shared.closing.is_cancelled() {
-                return Ok(());
-            }
-            #[cfg(test)]
-            drop(shared.purges_held.blocking_lock());
-            let began = monotonic::now();
-            let next = purge_step(storage, id, from)?;
-            // Leave half of the time to writers that wait for the log.
-            std::thread::sleep(began.elapsed());
-            next
-        } {
-            from = next;
+    turns.update(purge_marks(storage)?.into_iter().map(|id| ((), id, id.to_bytes().to_vec())));
+    take_turns(shared, wakes, turns, |(), id, from| {
+        #[cfg(test)]
+        drop(shared.purges_held.blocking_lock());
+        let next = purge_step(storage, *id, from)?;
+        if next.is_none() {
+            let mut operations = Operations::default();
+            operations.delete(layout::purge_key(*id));
+            write_purge(storage, operations)?;
         }
-        let mut operations = Operations::default();
-        operations.delete(layout::purge_key(id));
-        write_purge(storage, operations)?;
+        Ok(next)
+    })
+}
+
+/// Makes steps of the work whose turn it is, until none is left or the thread is woken because there may be more.
+/// `step` returns the work that is left. After a failure, the work of the other tables continues. Returns whether the
+/// tables must be listed again.
+pub(crate) fn take_turns<A: Ord + Clone, T: Ord + Clone, W, E>(
+    shared: &EmbeddedState,
+    wakes: &Receiver<()>,
+    turns: &mut Turns<A, T, W>,
+    step: impl Fn(&A, &T, W) -> Result<Option<W>, E>,
+) -> Result<bool, E> {
+    let mut failed = Ok(());
+    while !shared.closing.is_cancelled() {
+        if wakes.try_recv().is_ok() {
+            return failed.map(|()| true);
+        }
+        let Some((account, table, work)) = turns.take() else { break };
+        let began = monotonic::now();
+        match step(&account, &table, work) {
+            Ok(Some(work)) => turns.put_back(account, table, work),
+            Ok(None) => {}
+            Err(error) => failed = Err(error),
+        }
+        // Leave half of the time to writers that wait for the log or for the committer.
+        std::thread::sleep(began.elapsed());
     }
-    Ok(())
+    failed.map(|()| false)
 }
 
 /// Returns the IDs of the deleted tables whose entities are not removed yet.
