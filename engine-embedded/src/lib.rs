@@ -391,6 +391,11 @@ impl Engine for Embedded {
         Ok(self.shared.catalog().list(account, from, limit))
     }
 
+    async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().count_of(account) as u64)
+    }
+
     async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
         table_page(self, account, query).await
     }

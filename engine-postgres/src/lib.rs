@@ -226,6 +226,10 @@ impl Engine for Postgres {
         self.shared.list_tables(account, from, limit).await
     }
 
+    async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
+        self.shared.count_tables(account).await
+    }
+
     async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
         table_page(self, account, query).await
     }

@@ -7,6 +7,8 @@ pub(crate) const TABLE_BY_NAME: &str = "SELECT id, name, policies, settings, gen
      WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(crate) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
+pub(crate) const COUNT_TABLES: &str =
+    "SELECT count(*) FROM rowhouse_tables WHERE account = $1 AND folded >= $2 AND NOT is_deleted";
 pub(crate) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
 pub(crate) const NEXT_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";

@@ -204,6 +204,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::RECORDS_IN_ORDER, format!("ARRAY[{PARTITION}], {rows}")),
         (table_is_current, "1, 0".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
+        (sql::COUNT_TABLES, r"'\x61', '\x62'".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
     ];
     let lease = engine.shared.pool.take().await.unwrap();

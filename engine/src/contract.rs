@@ -338,6 +338,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Omits metrics tables, which the service maintains.
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault>;
 
+    /// Returns the number of tables of an account, without metrics tables.
+    async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault>;
+
     /// Returns one page of the tables of an account that match a filter, ordered by folded name.
     /// An engine that only lists tables calls the function [`table_page`].
     async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault>;

@@ -87,6 +87,7 @@ pub async fn metrics_tables_are_like_others_but_not_listed(engine: Arc<dyn Engin
     for from in ["", "$", "a"] {
         assert_eq!(listed(&*engine, ACCOUNT, from, 10).await, ["Alpha"], "{from}");
     }
+    assert_eq!(engine.count_tables(&metrics.account).await.unwrap(), 1);
 }
 
 pub async fn accounts_do_not_see_each_other(engine: Arc<dyn Engine>, _: ManualClock) {
@@ -101,6 +102,10 @@ pub async fn accounts_do_not_see_each_other(engine: Arc<dyn Engine>, _: ManualCl
     assert_eq!(names(&all(&*engine, &other).await), ["p/other"]);
     assert!(listed(&*engine, "account1", "", 10).await.is_empty());
     assert_eq!(listed(&*engine, "account2", "", 10).await, ["Shared"]);
+    engine.create_table(&table_of("account2", "More")).await.unwrap();
+    let counts =
+        (engine.count_tables(&mine.account).await.unwrap(), engine.count_tables(&other.account).await.unwrap());
+    assert_eq!(counts, (0, 2));
 }
 
 pub async fn accounts_are_known_by_their_tables_and_properties(engine: Arc<dyn Engine>, _: ManualClock) {

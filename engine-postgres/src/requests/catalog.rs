@@ -117,6 +117,14 @@ impl PostgresState {
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
+    /// The database counts an index's entries, so the names of the tables are not sent.
+    pub(crate) async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
+        let (account, from) = (account.as_str().as_bytes(), TABLE_NAMES_FROM.as_bytes());
+        let rows = self.persist(async || self.pool.read(statements::COUNT_TABLES, &[&account, &from]).await).await?;
+        let count = rows.first().map(|row| column::<i64>(row, 0)).transpose()?;
+        Ok(count.unwrap_or_default().unsigned_abs())
+    }
+
     pub(crate) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         let rows = self.persist(async || self.pool.read(statements::ACCOUNTS, &[]).await).await?;
         let account = |row| {

@@ -256,6 +256,10 @@ impl Engine for Memory {
         Ok(state.properties.accounts_and(state.catalog.accounts()))
     }
 
+    async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
+        Ok(self.shared.read()?.catalog.count_of(account) as u64)
+    }
+
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         Ok(self.shared.read()?.catalog.list(account, from, limit))
     }

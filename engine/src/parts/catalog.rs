@@ -104,6 +104,12 @@ impl<T> Catalog<T> {
         self.accounts.keys()
     }
 
+    /// Returns the number of tables of an account, without metrics tables, of which there are few.
+    pub fn count_of(&self, account: &AccountName) -> usize {
+        let Some(tables) = self.accounts.get(account) else { return 0 };
+        tables.len() - tables.keys().take_while(|name| &***name < TABLE_NAMES_FROM).count()
+    }
+
     /// Returns at most `limit` table names of an account, ordered by folded name, starting at `from` (folded,
     /// inclusive). Omits metrics tables.
     pub fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {

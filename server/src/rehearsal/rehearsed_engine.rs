@@ -74,6 +74,10 @@ impl Engine for RehearsedEngine {
         self.engine.list_tables(account, from, limit).await
     }
 
+    async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
+        self.engine.count_tables(account).await
+    }
+
     async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
         let limit = match self.admit()? {
             None => query.limit,

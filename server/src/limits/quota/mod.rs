@@ -17,7 +17,7 @@ pub(crate) use count::run;
 use crate::accounts::{Accounts, Quota};
 use crate::failure::Failure;
 use count::CountRecord;
-use engine::{CommitError, Engine, TableKey, TablePages};
+use engine::{CommitError, Engine, TableKey};
 use model::{AccountName, Mutation};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,14 +190,7 @@ impl<'a> AccountQuota<'a> {
     ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(max) = self.quota.tables else { return Ok(None) };
         let lock = self.quotas.creation_lock(&table.account).lock_owned().await;
-        let mut count = 0;
-        let mut pages = TablePages::new(engine, &table.account, String::new());
-        while count < max
-            && let Some(listed) = pages.next().await?
-        {
-            count += listed.len() as u64;
-        }
-        if count >= max && engine.table(table).await?.is_none() {
+        if engine.count_tables(&table.account).await? >= max && engine.table(table).await?.is_none() {
             return Err(over_quota());
         }
         Ok(Some(lock))
