@@ -104,8 +104,9 @@ pub(crate) const FRESH_PROPERTIES: &str =
 pub(crate) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
 pub(crate) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
 
-/// Returns the deleted tables, and whether they may have had indexes.
-pub(crate) const DELETED_TABLES: &str = "SELECT id, generation > 0 FROM rowhouse_tables WHERE is_deleted ORDER BY id";
+/// Returns the deleted tables, whether they may have had indexes, and their accounts.
+pub(crate) const DELETED_TABLES: &str =
+    "SELECT id, generation > 0, account FROM rowhouse_tables WHERE is_deleted ORDER BY id";
 /// Returns the tables among `$1` whose deletion is not in the change log yet.
 pub(crate) const LOGGED_TABLES: &str = "SELECT d.id FROM unnest($1::bigint[]) AS d (id), rowhouse_change_log AS l \
      WHERE l.is_ready AND (d.id > l.last_table OR d.id IN (SELECT t.id FROM rowhouse_change_tables AS t))";
@@ -124,8 +125,8 @@ pub(crate) const TRANSACTIONS: &str =
 
 /// Returns the indexes that must be built, and those that were removed more than a minute ago, each with the generation
 /// of its table. On Citus, a page that found an index may take a moment to reach the last node.
-pub(crate) const UNFINISHED_INDEXES: &str = "SELECT x.id, x.table_id, t.generation, x.property, x.built_before, x.removed IS NOT NULL \
-     FROM rowhouse_indexes AS x JOIN rowhouse_tables AS t ON t.id = x.table_id WHERE NOT t.is_deleted \
+pub(crate) const UNFINISHED_INDEXES: &str = "SELECT x.id, x.table_id, t.generation, x.property, x.built_before, x.removed IS NOT NULL, \
+     t.account FROM rowhouse_indexes AS x JOIN rowhouse_tables AS t ON t.id = x.table_id WHERE NOT t.is_deleted \
      AND (x.removed < now() - interval '1 minute' OR x.removed IS NULL AND NOT x.is_ready) ORDER BY x.table_id, x.id";
 /// Records that all entities before `$2` have their entries.
 pub(crate) const SET_BUILT: &str =

@@ -1,4 +1,4 @@
-//! Builds new indexes, and removes the entries of old ones, in bounded steps.
+//! Builds new indexes, and removes the entries of old ones, in bounded steps. Accounts and tables take turns.
 //!
 //! Invariants:
 //!
@@ -16,18 +16,19 @@ use crate::connections::rows::{column, no_response, read, write};
 use crate::layout::{Bounds, DatabaseTableId, key_bytes};
 use crate::requests::catalog::indexed_property;
 use crate::requests::leases::SHORT_RENEWAL;
-use crate::requests::settling::{Pace, Settling};
+use crate::requests::settling::{LISTING_INTERVAL, Pace, Settling};
 use crate::schema::function::TABLE_CHANGED;
 use crate::slot::INDEX_LEASE;
 use crate::state::{PostgresState, TableIndex};
 use crate::statements;
 use engine::Fault;
+use engine::parts::turns::Turns;
 use engine::parts::{index, monotonic};
 use futures_util::TryStreamExt;
 use futures_util::future::try_join_all;
 use model::key::KEY_SEPARATOR;
 use model::{KeyRange, RecordView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Row;
@@ -38,15 +39,34 @@ const STEP_ENTRIES_MAX: i64 = 1000;
 /// The number of steps after which the progress is stored.
 const STEPS_BETWEEN_SAVES: u32 = 16;
 
-/// The indexes of a table that must be built or removed.
+/// The work whose turns come by account, and by table, generation and the index that is removed, if one is.
+type IndexTurns = Turns<Vec<u8>, (i64, i64, Option<i64>), Work>;
+
+/// What remains to be done for one index that is removed, or for all new indexes of a table.
 #[derive(Debug)]
-struct Unfinished {
+enum Work {
+    Remove(i64),
+    Build(Build),
+}
+
+#[derive(Debug)]
+struct Build {
     table: DatabaseTableId,
     generation: i64,
-    building: Vec<TableIndex>,
-    /// The key bytes before which all entities have the entries of the indexes that are being built.
+    indexes: Vec<TableIndex>,
+    /// The key bytes before which all entities have the entries of these indexes.
     built_before: Vec<u8>,
-    removed: Vec<i64>,
+    /// The number of steps since the progress was stored.
+    unsaved_steps: u32,
+}
+
+/// Work that was listed, and the account that it belongs to.
+#[derive(Debug)]
+struct Unfinished {
+    account: Vec<u8>,
+    table: i64,
+    generation: i64,
+    work: Work,
 }
 
 /// The entities of a partition that need entries.
@@ -69,90 +89,109 @@ enum Step {
 
 pub(crate) async fn maintain_indexes(shared: Arc<PostgresState>) {
     let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
-    while pace.next(shared.check_indexes(&mut seen).await, &shared.indexing).await {}
+    let mut turns = Turns::default();
+    while pace.next(shared.check_indexes(&mut seen, &mut turns).await, &shared.indexing).await {}
 }
 
 impl PostgresState {
     /// Returns whether there was work, or what failed and why.
-    async fn check_indexes(&self, seen: &mut BTreeMap<(i64, i64), Settling>) -> Result<bool, (&'static str, Fault)> {
-        let unfinished = self.persist(async || self.unfinished_indexes().await).await;
-        let unfinished = unfinished.map_err(|error| ("the list of indexes could not be read", error))?;
-        if unfinished.is_empty() {
-            seen.clear();
-            return Ok(false);
+    async fn check_indexes(
+        &self,
+        seen: &mut BTreeMap<(i64, i64), Settling>,
+        turns: &mut IndexTurns,
+    ) -> Result<bool, (&'static str, Fault)> {
+        loop {
+            let unfinished = self.persist(async || self.unfinished_indexes().await).await;
+            let unfinished = unfinished.map_err(|error| ("the list of indexes could not be read", error))?;
+            if unfinished.is_empty() {
+                seen.clear();
+                return Ok(false);
+            }
+            let finished = self.while_renewing(INDEX_LEASE, self.finish_indexes(unfinished, seen, turns)).await;
+            // What failed does not delay the other tables: it is tried again when they are listed.
+            if turns.is_empty() {
+                return finished.map(|()| true).map_err(|error| ("an index could not be built or removed", error));
+            }
         }
-        let finished = self.while_renewing(INDEX_LEASE, self.finish_indexes(&unfinished, seen)).await;
-        finished.map_err(|error| ("an index could not be built or removed", error))?;
-        Ok(true)
     }
 
     async fn unfinished_indexes(&self) -> Result<Vec<Unfinished>, AttemptError> {
         let rows = self.pool.read(statements::UNFINISHED_INDEXES, &[]).await?;
-        let mut tables: Vec<Unfinished> = Vec::new();
+        let mut unfinished = Vec::new();
         for row in &rows {
-            add_unfinished(&mut tables, row).map_err(AttemptError::Fault)?;
+            add_unfinished(&mut unfinished, row).map_err(AttemptError::Fault)?;
         }
-        Ok(tables)
+        Ok(unfinished)
     }
 
-    /// Builds and removes indexes that all commits know. `seen` contains the state of each table and generation.
+    /// Builds and removes indexes that all commits know. `seen` contains the state of each table and generation. Work
+    /// that is left in `turns` continues after the indexes were listed again.
     async fn finish_indexes(
         &self,
-        unfinished: &[Unfinished],
+        mut unfinished: Vec<Unfinished>,
         seen: &mut BTreeMap<(i64, i64), Settling>,
+        turns: &mut IndexTurns,
     ) -> Result<(), Fault> {
         let now = self.persist(async || self.transactions().await).await?;
-        seen.retain(|known, _| unfinished.iter().any(|table| (table.table.0, table.generation) == *known));
-        // Servers without the lease wait for these transactions as well, so that they can take over without a delay.
-        let mut is_settled = |table: &&Unfinished| {
-            // `now` was read after the indexes were seen.
-            let settling = seen.entry((table.table.0, table.generation)).or_insert_with(|| Settling::new(&now));
-            settling.is_settled(&now)
-        };
-        let settled: Vec<_> = unfinished.iter().filter(|table| is_settled(table)).collect();
-        if settled.is_empty() {
+        let listed = monotonic::now();
+        let tables: BTreeSet<_> = unfinished.iter().map(|listed| (listed.table, listed.generation)).collect();
+        seen.retain(|known, _| tables.contains(known));
+        // `now` was read after the indexes were seen.
+        let settled = tables
+            .into_iter()
+            .filter(|table| seen.entry(*table).or_insert_with(|| Settling::new(&now)).is_settled(&now));
+        let settled: BTreeSet<_> = settled.collect();
+        unfinished.retain(|listed| settled.contains(&(listed.table, listed.generation)));
+        turns.update(unfinished.into_iter().map(|Unfinished { account, table, generation, work }| {
+            let removed = if let Work::Remove(index) = work { Some(index) } else { None };
+            (account, (table, generation, removed), work)
+        }));
+        if turns.is_empty() {
             return Ok(());
         }
-        if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
+        // Servers without the lease have waited for earlier transactions as well, so they take over without a delay.
+        let mut is_holder = self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await?;
+        if !is_holder {
             // The holder may have died.
             sleep(SHORT_RENEWAL).await;
             self.indexing.notify_one();
-            return Ok(());
         }
         let mut failed = Ok(());
-        for table in settled {
-            match self.finish(table).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
+        while is_holder
+            && listed.elapsed() < LISTING_INTERVAL
+            && let Some((account, table, work)) = turns.take()
+        {
+            match self.make_step(work).await {
+                Ok(Some(work)) => turns.put_back(account, table, work),
+                Ok(None) => {}
                 // The next table may not be affected.
                 Err(error) => failed = Err(error),
+            }
+            is_holder = self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await?;
+        }
+        while !is_holder && let Some((_, _, work)) = turns.take() {
+            if let Work::Build(build) = work {
+                self.save_progress(&build).await?;
             }
         }
         failed
     }
 
-    /// Returns `false` if another server took the lease.
-    async fn finish(&self, table: &Unfinished) -> Result<bool, Fault> {
-        for index in &table.removed {
-            if !self.remove_index(*index).await? {
-                return Ok(false);
+    /// Returns the work that is left.
+    async fn make_step(&self, work: Work) -> Result<Option<Work>, Fault> {
+        match work {
+            Work::Remove(index) => {
+                if self.persist(async || self.remove_entries(index).await).await? {
+                    return Ok(Some(work));
+                }
+                let end = async || {
+                    self.pool.write(statements::END_REMOVAL, &[&index]).await.map_err(AttemptError::repeatable)
+                };
+                self.persist(end).await?;
+                Ok(None)
             }
+            Work::Build(build) => Ok(self.build(build).await?.map(Work::Build)),
         }
-        Ok(table.building.is_empty() || self.build(table).await?)
-    }
-
-    /// Returns `false` if another server took the lease.
-    async fn remove_index(&self, index: i64) -> Result<bool, Fault> {
-        while self.persist(async || self.remove_entries(index).await).await? {
-            if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
-                return Ok(false);
-            }
-        }
-        self.persist(async || {
-            self.pool.write(statements::END_REMOVAL, &[&index]).await.map_err(AttemptError::repeatable)
-        })
-        .await?;
-        Ok(true)
     }
 
     /// Returns whether there may be more entries.
@@ -177,43 +216,44 @@ impl PostgresState {
         Ok(has_more)
     }
 
-    /// Returns `false` if another server took the lease.
-    async fn build(&self, table: &Unfinished) -> Result<bool, Fault> {
-        let ids: Vec<i64> = table.building.iter().map(|index| index.id).collect();
-        let mut from = table.built_before.clone();
-        for step in 1_u32.. {
-            let began = monotonic::now();
-            match self.persist(async || self.build_step(table, &from).await).await? {
-                Step::Next(next) => from = next,
-                Step::Last => break,
-                Step::Changed => return Ok(true),
+    /// Adds the entries of some entities. Returns `None` if the indexes are ready, or if the table has changed.
+    async fn build(&self, mut build: Build) -> Result<Option<Build>, Fault> {
+        let began = monotonic::now();
+        match self.persist(async || self.build_step(&build).await).await? {
+            Step::Next(next) => build.built_before = next,
+            Step::Last => {
+                let ids: Vec<i64> = build.indexes.iter().map(|index| index.id).collect();
+                self.set_indexes(statements::SET_READY, &[&ids]).await?;
+                return Ok(None);
             }
-            if step.is_multiple_of(STEPS_BETWEEN_SAVES) {
-                self.set_indexes(statements::SET_BUILT, &[&ids, &from]).await?;
-            }
-            if !self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await? {
-                self.set_indexes(statements::SET_BUILT, &[&ids, &from]).await?;
-                return Ok(false);
-            }
-            sleep(began.elapsed()).await;
+            Step::Changed => return Ok(None),
         }
-        self.set_indexes(statements::SET_READY, &[&ids]).await?;
-        Ok(true)
+        build.unsaved_steps += 1;
+        if build.unsaved_steps == STEPS_BETWEEN_SAVES {
+            self.save_progress(&build).await?;
+            build.unsaved_steps = 0;
+        }
+        sleep(began.elapsed()).await;
+        Ok(Some(build))
+    }
+
+    async fn save_progress(&self, build: &Build) -> Result<(), Fault> {
+        let ids: Vec<i64> = build.indexes.iter().map(|index| index.id).collect();
+        self.set_indexes(statements::SET_BUILT, &[&ids, &build.built_before]).await
     }
 
     async fn set_indexes(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), Fault> {
         self.persist(async || self.pool.write(sql, values).await.map_err(AttemptError::repeatable)).await.map(drop)
     }
 
-    /// Adds the entries of some entities, from the given key bytes on.
-    async fn build_step(&self, table: &Unfinished, from: &[u8]) -> Result<Step, AttemptError> {
-        let range = KeyRange { start: from.to_vec(), end: None };
-        let Bounds::Pairs { from, to } = Bounds::new(table.table, &range) else { return Ok(Step::Last) };
+    async fn build_step(&self, build: &Build) -> Result<Step, AttemptError> {
+        let range = KeyRange { start: build.built_before.clone(), end: None };
+        let Bounds::Pairs { from, to } = Bounds::new(build.table, &range) else { return Ok(Step::Last) };
         let lease = self.pool.take().await?;
         let values: [&(dyn ToSql + Sync); 5] = [&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX];
-        let found = timeout(ATTEMPT_TIME_MAX, read_entries(&lease, table, &values)).await.map_err(|_| no_response())?;
+        let found = timeout(ATTEMPT_TIME_MAX, read_entries(&lease, build, &values)).await.map_err(|_| no_response())?;
         let (partitions, next) = found?;
-        let calls = partitions.iter().map(|(partition, entries)| add_entries(&lease, table, partition, entries));
+        let calls = partitions.iter().map(|(partition, entries)| add_entries(&lease, build, partition, entries));
         let is_current = try_join_all(calls).await?.into_iter().all(|is_current| is_current);
         lease.return_to_pool();
         Ok(match next {
@@ -224,24 +264,27 @@ impl PostgresState {
     }
 }
 
-/// Adds a row of [`statements::UNFINISHED_INDEXES`] to its table.
-fn add_unfinished(tables: &mut Vec<Unfinished>, row: &Row) -> Result<(), Fault> {
-    let (id, table, generation) = (column(row, 0)?, DatabaseTableId(column(row, 1)?), column(row, 2)?);
-    let mut unfinished = match tables.pop_if(|last| last.table == table) {
-        Some(unfinished) => unfinished,
-        None => Unfinished { table, generation, building: Vec::new(), built_before: Vec::new(), removed: Vec::new() },
-    };
+/// Adds a row of [`statements::UNFINISHED_INDEXES`]. The new indexes of a table are built together.
+fn add_unfinished(unfinished: &mut Vec<Unfinished>, row: &Row) -> Result<(), Fault> {
+    let (id, table, generation) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+    let account: Vec<u8> = column(row, 6)?;
     if column(row, 5)? {
-        unfinished.removed.push(id);
-    } else {
-        let built_before: Vec<u8> = column(row, 4)?;
-        if unfinished.building.is_empty() || built_before < unfinished.built_before {
-            unfinished.built_before = built_before;
-        }
-        let property = indexed_property(column(row, 3)?)?;
-        unfinished.building.push(TableIndex { id, property, is_ready: false });
+        unfinished.push(Unfinished { account, table, generation, work: Work::Remove(id) });
+        return Ok(());
     }
-    tables.push(unfinished);
+    let index = TableIndex { id, property: indexed_property(column(row, 3)?)?, is_ready: false };
+    let built_before: Vec<u8> = column(row, 4)?;
+    // The rows are ordered by table.
+    let builds = unfinished.iter_mut().rev().take_while(|listed| listed.table == table);
+    let build = builds.filter_map(|listed| if let Work::Build(build) = &mut listed.work { Some(build) } else { None });
+    if let Some(build) = build.last() {
+        build.built_before = built_before.min(std::mem::take(&mut build.built_before));
+        build.indexes.push(index);
+    } else {
+        let (table_id, indexes) = (DatabaseTableId(table), vec![index]);
+        let build = Build { table: table_id, generation, indexes, built_before, unsaved_steps: 0 };
+        unfinished.push(Unfinished { account, table, generation, work: Work::Build(build) });
+    }
     Ok(())
 }
 
@@ -249,7 +292,7 @@ fn add_unfinished(tables: &mut Vec<Unfinished>, row: &Row) -> Result<(), Fault> 
 /// bytes after the last entity if there may be more entities.
 async fn read_entries(
     lease: &Lease,
-    table: &Unfinished,
+    build: &Build,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<(BTreeMap<Vec<u8>, PartitionEntries>, Option<Vec<u8>>), AttemptError> {
     let failed = |error: tokio_postgres::Error| AttemptError::before_commit(&error);
@@ -264,7 +307,7 @@ async fn read_entries(
         count += 1;
         // Without a key, the entry is the encoded value.
         let entry = |index: &TableIndex| Some((index.id, index::entry_of(&index.property, &[], record)?));
-        let entries: Vec<_> = table.building.iter().filter_map(entry).collect();
+        let entries: Vec<_> = build.indexes.iter().filter_map(entry).collect();
         let Some(stamp) = RecordView::new(record).ok().filter(|_| !entries.is_empty()) else { continue };
         let found = partitions.entry(partition.to_vec()).or_default();
         found.rows.push(row_key.to_vec());
@@ -283,12 +326,12 @@ async fn read_entries(
 /// Returns `false` if the table was deleted or has changed.
 async fn add_entries(
     lease: &Lease,
-    table: &Unfinished,
+    build: &Build,
     partition: &[u8],
     entries: &PartitionEntries,
 ) -> Result<bool, AttemptError> {
     let PartitionEntries { rows, stamps, entry_rows, entry_indexes, entry_values } = entries;
-    let (table, generation) = (&table.table.0, &table.generation);
+    let (table, generation) = (&build.table.0, &build.generation);
     let values: [&(dyn ToSql + Sync); 8] =
         [&partition, table, generation, rows, stamps, entry_rows, entry_indexes, entry_values];
     let added = timeout(ATTEMPT_TIME_MAX, async {

@@ -1,4 +1,4 @@
-//! Removes the entities of deleted tables, in bounded steps.
+//! Removes the entities of deleted tables, in bounded steps. Accounts and tables take turns.
 //!
 //! Invariants:
 //!
@@ -11,12 +11,13 @@
 use crate::connections::attempt::AttemptError;
 use crate::connections::rows::{column, read, write};
 use crate::layout::{Bounds, DatabaseTableId};
-use crate::requests::settling::{Pace, Settling};
+use crate::requests::settling::{LISTING_INTERVAL, Pace, Settling};
 use crate::slot::PURGE_LEASE;
 use crate::state::PostgresState;
 use crate::statements;
 use engine::Fault;
 use engine::parts::monotonic;
+use engine::parts::turns::Turns;
 use model::KeyRange;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,34 +26,53 @@ const STEP_ENTITIES_MAX: i64 = 1000;
 
 pub(crate) async fn purge(shared: Arc<PostgresState>) {
     let (mut seen, mut pace) = (BTreeMap::new(), Pace::default());
-    while pace.next(shared.check_deleted_tables(&mut seen).await, &shared.purges).await {}
+    let mut turns = Turns::default();
+    while pace.next(shared.check_deleted_tables(&mut seen, &mut turns).await, &shared.purges).await {}
 }
+
+/// The deleted tables whose entities can be removed, by account.
+type PurgeTurns = Turns<Vec<u8>, i64, DeletedTable>;
 
 struct DeletedTable {
     id: DatabaseTableId,
+    account: Vec<u8>,
     has_entries: bool,
+    /// Whether nothing can be written to the table any more.
+    is_settled: bool,
 }
 
 impl PostgresState {
     /// Returns whether there was work, or what failed and why.
-    async fn check_deleted_tables(&self, seen: &mut BTreeMap<i64, Settling>) -> Result<bool, (&'static str, Fault)> {
-        let deleted = self.persist(async || self.deleted_tables().await).await;
-        let mut deleted = deleted.map_err(|error| ("the deleted tables could not be read", error))?;
-        if deleted.is_empty() {
-            seen.clear();
-            return Ok(false);
+    async fn check_deleted_tables(
+        &self,
+        seen: &mut BTreeMap<i64, Settling>,
+        turns: &mut PurgeTurns,
+    ) -> Result<bool, (&'static str, Fault)> {
+        loop {
+            let deleted = self.persist(async || self.deleted_tables().await).await;
+            let mut deleted = deleted.map_err(|error| ("the deleted tables could not be read", error))?;
+            if deleted.is_empty() {
+                seen.clear();
+                return Ok(false);
+            }
+            let left = self.leave_logged(&mut deleted).await;
+            left.map_err(|error| ("the change log could not be read", error))?;
+            let purged = self.purge_tables(deleted, seen, turns).await;
+            // What failed does not delay the other tables: it is tried again when they are listed.
+            if turns.is_empty() {
+                let failure = "the entities of a deleted table could not be removed";
+                return purged.map(|()| true).map_err(|error| (failure, error));
+            }
         }
-        let left = self.leave_logged(&mut deleted).await;
-        left.map_err(|error| ("the change log could not be read", error))?;
-        let purged = self.purge_tables(&deleted, seen).await;
-        purged.map_err(|error| ("the entities of a deleted table could not be removed", error))?;
-        Ok(true)
     }
 
     async fn deleted_tables(&self) -> Result<Vec<DeletedTable>, AttemptError> {
         let rows = self.pool.read(statements::DELETED_TABLES, &[]).await?;
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
-        let table = |row| Ok(DeletedTable { id: DatabaseTableId(column(row, 0)?), has_entries: column(row, 1)? });
+        let table = |row| {
+            let id = DatabaseTableId(column(row, 0)?);
+            Ok(DeletedTable { id, account: column(row, 2)?, has_entries: column(row, 1)?, is_settled: false })
+        };
         rows.iter().map(table).collect::<Result<_, Fault>>().map_err(AttemptError::Fault)
     }
 
@@ -69,31 +89,49 @@ impl PostgresState {
     }
 
     /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`
-    /// contains the state of each table.
-    async fn purge_tables(&self, deleted: &[DeletedTable], seen: &mut BTreeMap<i64, Settling>) -> Result<(), Fault> {
-        if !self.persist(async || self.hold_lease(PURGE_LEASE).await).await? {
-            return Ok(());
-        }
+    /// contains the state of each table. Work that is left in `turns` continues after the tables were listed again.
+    async fn purge_tables(
+        &self,
+        deleted: Vec<DeletedTable>,
+        seen: &mut BTreeMap<i64, Settling>,
+        turns: &mut PurgeTurns,
+    ) -> Result<(), Fault> {
+        let mut is_holder = self.persist(async || self.hold_lease(PURGE_LEASE).await).await?;
         let now = self.persist(async || self.transactions().await).await?;
+        let listed = monotonic::now();
         seen.retain(|id, _| deleted.iter().any(|deleted| deleted.id.0 == *id));
-        for table in deleted {
+        turns.update(deleted.into_iter().map(|table| {
             // `now` was read after the table was seen as deleted.
-            let is_last = seen.entry(table.id.0).or_insert_with(|| Settling::new(&now)).is_settled(&now);
-            while self.persist(async || self.remove_entities(table).await).await? {
-                if !self.persist(async || self.hold_lease(PURGE_LEASE).await).await? {
-                    return Ok(());
-                }
+            let is_settled = seen.entry(table.id.0).or_insert_with(|| Settling::new(&now)).is_settled(&now);
+            (table.account.clone(), table.id.0, DeletedTable { is_settled, ..table })
+        }));
+        let mut failed = Ok(());
+        while is_holder
+            && listed.elapsed() < LISTING_INTERVAL
+            && let Some((account, id, table)) = turns.take()
+        {
+            match self.persist(async || self.remove_entities(&table).await).await {
+                Ok(true) => turns.put_back(account, id, table),
+                Ok(false) if table.is_settled => failed = self.end_purge(&table).await.and(failed),
+                Ok(false) => {}
+                Err(error) => failed = Err(error),
             }
-            if is_last {
-                let statements = [statements::DELETE_INDEXES, statements::END_PURGE];
-                for statement in statements.into_iter().skip(usize::from(!table.has_entries)) {
-                    let end = async || {
-                        let ended = self.pool.write(statement, &[&table.id.0]).await;
-                        ended.map_err(AttemptError::repeatable)
-                    };
-                    self.persist(end).await?;
-                }
-            }
+            is_holder = self.persist(async || self.hold_lease(PURGE_LEASE).await).await?;
+        }
+        if !is_holder {
+            turns.update([]);
+        }
+        failed
+    }
+
+    async fn end_purge(&self, table: &DeletedTable) -> Result<(), Fault> {
+        let statements = [statements::DELETE_INDEXES, statements::END_PURGE];
+        for statement in statements.into_iter().skip(usize::from(!table.has_entries)) {
+            let end = async || {
+                let ended = self.pool.write(statement, &[&table.id.0]).await;
+                ended.map_err(AttemptError::repeatable)
+            };
+            self.persist(end).await?;
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The time after which a background task lists the tables that need its work, while it works on others.
+pub(crate) const LISTING_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause before checking again whether the transactions that were running during a change have ended.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// The maximum number of these pauses before the server waits for the next regular check.
@@ -57,22 +59,22 @@ pub(crate) struct Settling {
     is_everywhere: bool,
     /// The transactions that were running when the change was first seen, or when every node had shown it.
     transactions: Transactions,
+    /// Whether no transaction that read the earlier state can still be running.
+    is_settled: bool,
 }
 
 impl Settling {
     /// `now` must have been read after the change was seen.
     pub(crate) fn new(now: &Transactions) -> Self {
-        Self { is_everywhere: false, transactions: now.clone() }
+        Self { is_everywhere: false, transactions: now.clone(), is_settled: false }
     }
 
     /// Returns whether no transaction that read the earlier state can still be running.
     pub(crate) fn is_settled(&mut self, now: &Transactions) -> bool {
-        let has_ended = now.have_ended(&self.transactions);
-        let is_settled = has_ended && self.is_everywhere;
-        if has_ended {
-            *self = Self { is_everywhere: true, transactions: now.clone() };
+        if !self.is_settled && now.have_ended(&self.transactions) {
+            *self = Self { is_everywhere: true, transactions: now.clone(), is_settled: self.is_everywhere };
         }
-        is_settled
+        self.is_settled
     }
 }
 

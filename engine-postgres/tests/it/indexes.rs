@@ -139,6 +139,36 @@ async fn an_index_is_built_only_after_a_commit_that_does_not_know_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_table_does_not_delay_the_index_of_another() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let engine = open(&url).await;
+    let (large, small) = (table("Large"), table("Small"));
+    for table in [&large, &small] {
+        engine.create_table(table).await.unwrap();
+    }
+    let row = |number: i64| insert("p", &format!("{number:05}"), number);
+    for first in (0..3000).step_by(100) {
+        engine.commit(&large, Transaction::new((first..first + 100).map(row).collect()).unwrap()).await.unwrap();
+    }
+    commit_one(&*engine, &small, row(1)).await.unwrap();
+    // While this transaction runs, nothing is built.
+    let blocking = cluster.open_transaction(&url, "DO $do$ BEGIN PERFORM pg_current_xact_id(); END $do$");
+    for table in [&small, &large] {
+        set_indexes(&*engine, table, &["value"]).await;
+    }
+    blocking.commit();
+    for table in [&small, &large] {
+        wait_until_ready(&*engine, table).await;
+        assert_complete(&engine, table).await;
+    }
+    // The rows contain the number of the transaction that marked the index as ready.
+    let order = "SELECT t.name FROM rowhouse_indexes AS x JOIN rowhouse_tables AS t ON t.id = x.table_id \
+         ORDER BY x.xmin::text::bigint";
+    assert_eq!(cluster.sql(&url, order).trim(), "Small\nLarge");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn entries_are_added_only_to_entities_that_are_unchanged() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
