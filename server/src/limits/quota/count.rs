@@ -32,9 +32,8 @@ pub(super) struct CountRecord {
 }
 
 impl CountRecord {
-    fn since(began: Instant) -> Self {
-        let at = clock::instant();
-        Self { at, took: at.saturating_duration_since(began) }
+    fn new(took: Duration) -> Self {
+        Self { at: clock::instant(), took }
     }
 
     pub(super) fn is_due(self, needs_recount: bool, now: Instant) -> bool {
@@ -56,7 +55,9 @@ pub(crate) async fn run(engine: Arc<dyn Engine>, accounts: Arc<Live<Accounts>>, 
         // If no account is limited, there is nothing to do until the accounts change.
         while !bounded.is_empty() {
             for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
-                counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
+                let count =
+                    Count { engine: Arc::clone(&engine), turns: Arc::clone(&counts.turns), took: Duration::ZERO };
+                counts.start(account, count.run(Arc::clone(&quotas), account.clone()));
             }
             tokio::time::sleep(Duration::from_millis(QUOTA_CHECK_MILLISECONDS)).await;
             if accounts.has_changed().unwrap_or(true) {
@@ -69,17 +70,18 @@ pub(crate) async fn run(engine: Arc<dyn Engine>, accounts: Arc<Live<Accounts>>, 
     }
 }
 
-/// Each count has its own task, so a large account does not delay others. Only a few counts run at the same time, which
-/// leaves enough of the engine's readers for requests.
+/// Each count has its own task. The tasks take turns after each step, so large accounts do not delay others.
 #[derive(Debug)]
 struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
-    permits: Arc<Semaphore>,
+    /// Only a few steps run at the same time, which leaves enough of the engine's readers for requests. The semaphore
+    /// is fair.
+    turns: Arc<Semaphore>,
 }
 
 impl RunningCounts {
     fn new() -> Self {
-        Self { running: HashMap::new(), permits: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
+        Self { running: HashMap::new(), turns: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
     }
 
     /// Does nothing if a count of the account is in progress.
@@ -87,12 +89,7 @@ impl RunningCounts {
         if self.running.get(account).is_some_and(|running| !running.is_finished()) {
             return;
         }
-        let permits = Arc::clone(&self.permits);
-        let running = tokio::spawn(async move {
-            let _permit = permits.acquire().await;
-            count.await;
-        });
-        self.running.insert(account.clone(), running);
+        self.running.insert(account.clone(), tokio::spawn(count));
     }
 
     fn end_others(&mut self, bounded: &HashSet<AccountName>) {
@@ -106,58 +103,75 @@ impl RunningCounts {
     }
 }
 
-async fn count(engine: Arc<dyn Engine>, quotas: Arc<Quotas>, account: AccountName) {
-    let began = clock::instant();
-    match tables(&*engine, &account).await {
-        Ok(tables) => {
-            let usage = AccountUsage::counted(tables);
-            let ContentSize { entities, bytes } = usage.whole();
-            if quotas.set(&account, usage, CountRecord::since(began)) {
-                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is enforced from now on");
-            } else {
-                debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
-            }
-        }
-        Err(Fault::Closed) => {}
-        Err(fault) => {
-            quotas.set_failed(&account, CountRecord::since(began));
-            warn!(target: TARGET, %account, "the entities of the account could not be counted for its quota; the count will be retried later: {fault}");
-        }
-    }
+/// The count of an account.
+struct Count {
+    engine: Arc<dyn Engine>,
+    turns: Arc<Semaphore>,
+    /// The time that the steps took, with their pauses.
+    took: Duration,
 }
 
-async fn tables(engine: &dyn Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
-    let mut counted = Vec::new();
-    let mut pages = TablePages::new(engine, account, String::new());
-    while let Some(listed) = pages.next().await? {
-        for name in listed {
-            let folded = Box::from(name.folded());
-            counted.push((folded, content(engine, account, name).await?));
+impl Count {
+    async fn run(mut self, quotas: Arc<Quotas>, account: AccountName) {
+        match self.tables(&account).await {
+            Ok(tables) => {
+                let usage = AccountUsage::counted(tables);
+                let ContentSize { entities, bytes } = usage.whole();
+                if quotas.set(&account, usage, CountRecord::new(self.took)) {
+                    info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is enforced from now on");
+                } else {
+                    debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
+                }
+            }
+            Err(Fault::Closed) => {}
+            Err(fault) => {
+                quotas.set_failed(&account, CountRecord::new(self.took));
+                warn!(target: TARGET, %account, "the entities of the account could not be counted for its quota; the count will be retried later: {fault}");
+            }
         }
     }
-    Ok(counted)
-}
 
-/// Returns zero if the table has been deleted in the meantime.
-async fn content(engine: &dyn Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
-    let table = TableKey { account: account.clone(), name };
-    let (mut size, mut from) = (ContentSize::default(), None);
-    loop {
-        let began = clock::instant();
-        let scan = Scan { from: from.take(), limit: STEP_ENTITIES, ..Scan::all(began + STEP_TIME) };
-        let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {
-            Ok(page) => page,
-            // A scan in the order of keys needs no index.
-            Err(ReadError::TableNotFound | ReadError::IndexNotFound | ReadError::IndexNotReady) => {
-                return Ok(ContentSize::default());
+    async fn tables(&mut self, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
+        let engine = Arc::clone(&self.engine);
+        let mut counted = Vec::new();
+        let mut pages = TablePages::new(&*engine, account, String::new());
+        while let Some(listed) = pages.next().await? {
+            for name in listed {
+                let folded = Box::from(name.folded());
+                counted.push((folded, self.content(account, name).await?));
             }
-            Err(ReadError::Fault(fault)) => return Err(fault),
-        };
-        size.add(sum.0);
-        let Some(next) = end.next else { return Ok(size) };
-        from = Some(next);
-        // Leaves half of the time to requests.
-        tokio::time::sleep(clock::elapsed_since(began)).await;
+        }
+        Ok(counted)
+    }
+
+    /// Returns zero if the table has been deleted in the meantime.
+    async fn content(&mut self, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
+        let table = TableKey { account: account.clone(), name };
+        let (mut size, mut from) = (ContentSize::default(), None);
+        loop {
+            let _turn = self.turns.acquire().await;
+            let began = clock::instant();
+            let scan = Scan { from: from.take(), limit: STEP_ENTITIES, ..Scan::all(began + STEP_TIME) };
+            let (sum, end) = match self.engine.scan(&table, scan, ContentSum::default()).await {
+                Ok(page) => page,
+                // A scan in the order of keys needs no index.
+                Err(ReadError::TableNotFound | ReadError::IndexNotFound | ReadError::IndexNotReady) => {
+                    return Ok(ContentSize::default());
+                }
+                Err(ReadError::Fault(fault)) => return Err(fault),
+            };
+            size.add(sum.0);
+            let is_last = end.next.is_none();
+            if !is_last {
+                // Leaves half of the time to requests.
+                tokio::time::sleep(clock::elapsed_since(began)).await;
+            }
+            self.took += clock::elapsed_since(began);
+            if is_last {
+                return Ok(size);
+            }
+            from = end.next;
+        }
     }
 }
 
@@ -177,6 +191,10 @@ mod tests {
     use super::*;
     use crate::accounts::Accounts;
     use crate::limits::quota::{Quota, Quotas};
+    use engine::Memory;
+    use model::clock::SystemClock;
+    use model::limits::TRANSACTION_OPERATIONS_MAX;
+    use model::{EntityKey, KeyText, Mutation, RecordBuilder, Transaction};
     use std::future::pending;
     use tokio::sync::{mpsc, oneshot};
 
@@ -197,13 +215,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_account_delays_no_other() {
+    async fn a_count_that_never_ends_delays_no_other() {
         let account = |name| AccountName::new(name).unwrap();
         let (large, small) = (account("orchard"), account("meadow"));
         let mut counts = RunningCounts::new();
         let (large_counts, mut ended) = mpsc::channel::<()>(1);
         counts.start(&large, async move {
-            // This count never finishes.
             let _counting = large_counts;
             pending::<()>().await;
         });
@@ -219,6 +236,41 @@ mod tests {
         counts.end_others(&HashSet::from([small]));
         assert_eq!(ended.recv().await, None);
         assert!(counts.running.is_empty());
+    }
+
+    #[tokio::test]
+    async fn accounts_take_turns_to_be_counted() {
+        let engine: Arc<dyn Engine> = Arc::new(Memory::new(SystemClock));
+        let (large, small) = (AccountName::new("orchard").unwrap(), AccountName::new("meadow").unwrap());
+        for (account, entities) in [(&large, STEP_ENTITIES + 1), (&small, 1)] {
+            let table = TableKey { account: account.clone(), name: TableName::new("harvest").unwrap() };
+            engine.create_table(&table).await.unwrap();
+            let text = |text: &str| KeyText::new(text).unwrap();
+            let insert = |row: usize| {
+                let key = EntityKey { partition: text("p"), row: text(&row.to_string()) };
+                Mutation::Insert { key, properties: RecordBuilder::default() }
+            };
+            for rows in (0..entities).collect::<Vec<_>>().chunks(TRANSACTION_OPERATIONS_MAX) {
+                let inserts = Transaction::new(rows.iter().copied().map(insert).collect()).unwrap();
+                engine.commit(&table, inserts).await.unwrap();
+            }
+        }
+        let (quotas, turns) = (Arc::new(Quotas::new(Quota::default())), Arc::new(Semaphore::new(1)));
+        let turn = turns.acquire().await.unwrap();
+        let mut running = Vec::new();
+        for account in [&large, &small] {
+            let count = Count { engine: Arc::clone(&engine), turns: Arc::clone(&turns), took: Duration::ZERO };
+            running.push(tokio::spawn(count.run(Arc::clone(&quotas), account.clone())));
+            // On a single thread, the spawned task reaches its wait before the test continues.
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        for count in running {
+            count.await.unwrap();
+        }
+        let counted = quotas.counted();
+        assert_eq!(counted[&large].usage.whole().entities, STEP_ENTITIES as u64 + 1);
+        assert!(counted[&small].number < counted[&large].number, "the large account was counted first");
     }
 
     #[test]
