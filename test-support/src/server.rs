@@ -83,7 +83,8 @@ pub struct Server {
 }
 
 impl Server {
-    fn spawn(command: &mut Command, has_admin: bool) -> Self {
+    /// Starts a command that runs a server, and waits until the server is ready. Its output must be piped.
+    pub fn spawn(command: &mut Command, has_admin: bool) -> Self {
         let mut child = command.spawn().unwrap();
         let (sender, log) = channel();
         let errors = BufReader::new(child.stderr.take().unwrap());

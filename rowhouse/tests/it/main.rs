@@ -38,6 +38,7 @@ mod printed_commands;
 mod private;
 mod quotas;
 mod rehearsal;
+mod runbooks;
 mod sandbox;
 mod secondary;
 mod slow_senders;

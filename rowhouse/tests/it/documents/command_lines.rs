@@ -3,7 +3,7 @@
 use super::{commands, files, image, parse, read, shell, variables};
 
 /// Returns the fenced blocks of a document, each with its language, the number of its first line, and its text.
-pub(super) fn blocks(document: &str) -> Vec<(String, usize, String)> {
+pub(crate) fn blocks(document: &str) -> Vec<(String, usize, String)> {
     let (mut found, mut open) = (Vec::new(), None::<(String, usize, String)>);
     for (number, line) in document.lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), &mut open) {

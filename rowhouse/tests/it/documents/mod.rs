@@ -1,7 +1,7 @@
 //! Checks what documents state about the program. The help, the reference of options, and the command lines and
 //! variables in documents, the image, units and manifests are compared with the definition of the options.
 
-mod command_lines;
+pub(crate) mod command_lines;
 mod help;
 mod image;
 mod installing;
