@@ -13,14 +13,16 @@ use std::process::Command;
 
 const VERSION: &str = "rustc 1.95.";
 
-/// Returns the latest build of the client library next to this test, which was built with it.
-fn library(folder: &Path) -> PathBuf {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+/// Returns the build of the client library that this test was linked with: the latest one before the test. Later ones
+/// may have other features.
+fn library(test: &Path) -> PathBuf {
+    let modified = |path: &Path| path.metadata().unwrap().modified().unwrap();
+    let files = fs::read_dir(test.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     let is_library = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("librowhouse_client-") && name.ends_with(".rlib")
+        name.starts_with("librowhouse_client-") && name.ends_with(".rlib") && modified(path) <= modified(test)
     };
-    files.filter(is_library).max_by_key(|path| path.metadata().unwrap().modified().unwrap()).unwrap()
+    files.filter(is_library).max_by_key(|path| modified(path)).unwrap()
 }
 
 /// Compiles a program, and returns the messages. The library is used as it is, so nothing else is compiled.
@@ -58,7 +60,7 @@ fn wrong_programs_do_not_build_and_the_messages_say_why() {
     }
     let test = env::current_exe().unwrap();
     let folder = test.parent().unwrap();
-    let library = library(folder);
+    let library = library(&test);
     let mut count = 0;
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/refused")).unwrap() {
         let program = entry.unwrap().path();
