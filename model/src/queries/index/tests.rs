@@ -73,6 +73,8 @@ fn order(a: EdmValue<'_>, b: EdmValue<'_>) -> Option<Ordering> {
         (EdmValue::String(a), EdmValue::String(b)) if a.len().max(b.len()) <= INDEXED_BYTES_MAX => {
             Some(compare_ordinal(a, b))
         }
+        // Large numbers have no exact integer.
+        (EdmValue::Double(a), EdmValue::Double(b)) => a.partial_cmp(&b),
         _ => {
             let ((a, a_part), (b, b_part)) = (exact(a)?, exact(b)?);
             Some(a.cmp(&b).then(a_part.total_cmp(&b_part)))
