@@ -316,15 +316,33 @@ mod tests {
         }
     }
 
+    /// Returns the number of entries that are not in the lowest level.
+    fn held(storage: &Storage) -> u64 {
+        let shape = storage.tree.shape();
+        let (_, above) = shape.levels.split_last().unwrap();
+        shape.memtable_entries + above.iter().map(|level| level.entries).sum::<u64>()
+    }
+
+    fn is_merged(storage: &Storage, entries: u64) -> bool {
+        // The count includes the engine's own entries, and the versions of the last group that the snapshot sees.
+        held(storage) == 0 && (entries..entries + 128).contains(&storage.tree.shape().levels[6].entries)
+    }
+
     async fn merged(storage: &Storage, entries: u64) {
-        let is_merged = || {
-            let shape = storage.tree.shape();
-            let (lowest, above) = shape.levels.split_last().unwrap();
-            let held = shape.memtable_entries + above.iter().map(|level| level.entries).sum::<u64>();
-            // The count includes the engine's own entries, and the versions of the last group that the snapshot sees.
-            held == 0 && (entries..entries + 128).contains(&lowest.entries)
-        };
-        wait_until("merged", is_merged, || format!("{:?}", storage.tree.shape())).await;
+        wait_until("merged", || is_merged(storage, entries), || format!("{:?}", storage.tree.shape())).await;
+    }
+
+    /// Writes until everything was merged. On a busy machine, the engine may seem idle between two writes, and the
+    /// later ones may then be too few for another merge.
+    async fn merged_after(storage: &Storage, entries: u64, write: impl AsyncFn()) {
+        loop {
+            write().await;
+            let is_done = || is_merged(storage, entries) || (1..1024).contains(&held(storage));
+            wait_until("merged", is_done, || format!("{:?}", storage.tree.shape())).await;
+            if is_merged(storage, entries) {
+                return;
+            }
+        }
     }
 
     /// Returns the names and lengths of the files of the log.
@@ -370,14 +388,12 @@ mod tests {
                 engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
             }
         };
-        upsert_all(&engine, 1).await;
         let storage = &engine.shared.storage;
-        merged(storage, ENTITIES as u64).await;
+        merged_after(storage, ENTITIES as u64, async || upsert_all(&engine, 1).await).await;
         // The contents of a snapshot are retained while it is open.
         let snapshot = storage.tree.snapshot();
         let shown = contents(&snapshot);
-        upsert_all(&engine, 2).await;
-        merged(storage, ENTITIES as u64).await;
+        merged_after(storage, ENTITIES as u64, async || upsert_all(&engine, 2).await).await;
         let files = || std::fs::read_dir(folder.path().join("tree/tables")).unwrap().count();
         assert!(contents(&snapshot) == shown && files() > 1);
         // Versions and tombstones that the snapshot needs are merged into the lowest level, and are dropped after the
@@ -388,9 +404,13 @@ mod tests {
         upsert_all(&engine, 3).await;
         assert!(contents(&snapshot) == shown);
         drop(snapshot);
-        merged(storage, ENTITIES as u64).await;
+        merged_after(storage, ENTITIES as u64, async || upsert_all(&engine, 4).await).await;
         released(storage, folder.path()).await;
         delete_all(&engine).await;
+        while (1..1024).contains(&held(storage)) {
+            upsert_all(&engine, 5).await;
+            delete_all(&engine).await;
+        }
         engine.close().await.unwrap();
         drop(engine);
         let engine = open(folder.path());
