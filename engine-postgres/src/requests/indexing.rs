@@ -170,7 +170,9 @@ impl PostgresState {
             is_holder = self.persist(async || self.hold_short_lease(INDEX_LEASE).await).await?;
         }
         while !is_holder && let Some((_, _, work)) = turns.take() {
-            if let Work::Build(build) = work {
+            if let Work::Build(build) = work
+                && build.unsaved_steps > 0
+            {
                 self.save_progress(&build).await?;
             }
         }
