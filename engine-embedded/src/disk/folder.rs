@@ -188,7 +188,7 @@ impl Folder {
         let Some(text) = copy()? else { return Ok(None) };
         let prepared = || -> io::Result<()> {
             // The attempt may have been interrupted while it completed the folder.
-            write_synced(&path.join(NEW_MARKER), &marker_text(FORMAT))?;
+            write_synced(&path.join(NEW_MARKER), marker_text(FORMAT).as_bytes())?;
             remove_if_there(&path.join(MARKER))?;
             remove_folder_if_there(&path.join(LOG))
         };
@@ -201,7 +201,7 @@ impl Folder {
 
     /// Records which base copy the folder is being filled from, after the tree was created.
     pub(crate) fn write_copy(&self, text: &str) -> Result<(), OpenError> {
-        self.replace_file(RESTORING, NEW_RESTORING, text)
+        replace_file(&self.path, RESTORING, NEW_RESTORING, text.as_bytes())
             .map_err(|error| OpenError::io("write the state of the base copy in", &self.path, error))
     }
 
@@ -234,7 +234,7 @@ impl Folder {
     }
 
     pub(crate) fn write_lineage(&self, lineage: &Lineage) -> Result<(), OpenError> {
-        self.replace_file(LINEAGE, NEW_LINEAGE, &lineage.encode())
+        replace_file(&self.path, LINEAGE, NEW_LINEAGE, lineage.encode().as_bytes())
             .map_err(|error| OpenError::io("write the state of the replication in", &self.path, error))
     }
 
@@ -349,16 +349,8 @@ impl Folder {
     }
 
     fn replace_marker(&self, text: &str) -> Result<(), OpenError> {
-        self.replace_file(MARKER, NEW_MARKER, text)
+        replace_file(&self.path, MARKER, NEW_MARKER, text.as_bytes())
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))
-    }
-
-    /// Replaces a file as a whole, so that a crash leaves the old or the new one.
-    fn replace_file(&self, name: &str, new_name: &str, text: &str) -> io::Result<()> {
-        let new = self.path.join(new_name);
-        write_synced(&new, text)?;
-        rename(&new, &self.path.join(name))?;
-        sync_folder(&self.path)
     }
 
     /// Marks the log and the tree as completely created.
@@ -481,7 +473,7 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
 
 /// Deletes the log and the tree of an unfinished first startup, which may have been one of an earlier version.
 fn prepare(path: &Path) -> io::Result<()> {
-    write_synced(&path.join(NEW_MARKER), &marker_text(FORMAT))?;
+    write_synced(&path.join(NEW_MARKER), marker_text(FORMAT).as_bytes())?;
     sync_folder(path)?;
     for part in [TREE, LOG] {
         remove_folder_if_there(&path.join(part))?;
@@ -497,9 +489,17 @@ fn remove_database(path: &Path) -> io::Result<()> {
     remove_if_there(&path.join(NEW_CLOSED))
 }
 
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+/// Replaces a file of a folder as a whole, so that a crash leaves the old or the new one.
+pub(crate) fn replace_file(folder: &Path, name: &str, new_name: &str, content: &[u8]) -> io::Result<()> {
+    let new = folder.join(new_name);
+    write_synced(&new, content)?;
+    rename(&new, &folder.join(name))?;
+    sync_folder(folder)
+}
+
+fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     file.sync_all()
 }
 

@@ -9,10 +9,10 @@
 //! preceding manifest is then still valid: the library deletes nothing of it before an attempt succeeds, and the log
 //! contains what it lacks.
 
+use crate::disk::folder::replace_file;
 use crate::disk::open_error::OpenError;
-use platform::files::{rename, sync_folder};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::iter;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
@@ -99,14 +99,9 @@ impl Manifest {
 
     /// Makes this manifest the one that the library opens.
     pub(crate) fn make_current(&self, tree: &Path) -> Result<(), OpenError> {
-        let path = tree.join(CURRENT);
         let bytes = [&self.number.to_le_bytes()[..], &self.checksum.to_le_bytes(), KIND_XXH3].concat();
-        let new = tree.join(NEW_CURRENT);
-        File::create(&new)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| rename(&new, &path))
-            .and_then(|()| sync_folder(tree))
-            .map_err(|error| OpenError::io("replace", &path, error))
+        replace_file(tree, CURRENT, NEW_CURRENT, &bytes)
+            .map_err(|error| OpenError::io("replace", &tree.join(CURRENT), error))
     }
 
     /// Names the first sorted file without its checksum, if the tree as a whole was found to be damaged.
