@@ -175,7 +175,7 @@ fn newest(repository: &Repository) -> anyhow::Result<(String, BackupManifest, Op
                 let continuation = parts.continuation(&manifest);
                 let Some((newest, error)) = unreadable else { return Ok((id, manifest, continuation)) };
                 let until = continuation.as_ref().and_then(|continuation| continuation.until);
-                if until.is_none_or(|until| name_of_time(until) < time_in_name(&newest)) {
+                if until.is_none_or(|until| name_of_time(until).as_str() < time_in_name(&newest)) {
                     return Err(error).with_context(|| {
                         format!("the newest backup cannot be restored; pass --backup {id} to restore an earlier one")
                     });
@@ -194,8 +194,8 @@ fn newest(repository: &Repository) -> anyhow::Result<(String, BackupManifest, Op
 }
 
 /// Returns the time of a backup as it is in the backup's name.
-fn time_in_name(id: &str) -> String {
-    id.split('-').next().unwrap_or_default().to_owned()
+pub(super) fn time_in_name(id: &str) -> &str {
+    id.split('-').next().unwrap_or_default()
 }
 
 /// Returns the newest backup that, together with the log, leads to the target.
@@ -203,7 +203,7 @@ pub(super) fn find(repository: &Repository, target: Target) -> anyhow::Result<Co
     let parts = ListedParts::list(repository)?;
     for id in repository.backups()?.into_iter().rev() {
         // The names contain the times, so later backups are not read.
-        if matches!(target, Target::Time(time) if time_in_name(&id) > name_of_time(time)) {
+        if matches!(target, Target::Time(time) if time_in_name(&id) > name_of_time(time).as_str()) {
             continue;
         }
         let manifest = match repository.manifest(&id) {

@@ -1,6 +1,6 @@
 //! Finds a backup in a repository, and reads the entities of a table. Everything is verified as it is read.
 
-use super::coverage::CoveringBackup;
+use super::coverage::{CoveringBackup, time_in_name};
 use super::repository::{Repository, TableContent, check_entity, describe, each_entity, name_of_time};
 use anyhow::{Context, ensure};
 use model::DateTime;
@@ -21,7 +21,7 @@ impl BackupChoice {
             Self::At(instant) => {
                 // The names contain the times, so later backups are not read, even if they are damaged.
                 let last = name_of_time(*instant);
-                let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
+                let id = ids.iter().rev().find(|id| time_in_name(id) <= last.as_str());
                 id.with_context(|| {
                     format!(
                         "there is no backup from {instant} or earlier; rowhouse backup --list shows the existing ones"
