@@ -48,7 +48,11 @@ impl Slot {
 
     /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
     pub(crate) fn earliest(&self, above: i64) -> i64 {
-        self.clock.now().ticks().max(self.last + 1).max(above + 1)
+        self.earliest_at(self.now(), above)
+    }
+
+    fn earliest_at(&self, now: DateTime, above: i64) -> i64 {
+        now.ticks().max(self.last + 1).max(above + 1)
     }
 
     /// Takes the slot of another server, which only tests may do.
@@ -60,10 +64,11 @@ impl Slot {
     /// Returns the next stamp if it is reserved.
     pub(crate) fn next(&mut self, above: i64) -> Option<DateTime> {
         let number = i64::from(self.number?);
+        let now = self.now();
         if let Some(last) = DateTime::from_ticks(self.last) {
-            self.lead.observe(last, self.clock.now());
+            self.lead.observe(last, now);
         }
-        let earliest = self.earliest(above);
+        let earliest = self.earliest_at(now, above);
         let stamp = earliest + (number - earliest).rem_euclid(i64::from(SLOTS));
         if stamp >= self.reserved {
             return None;
@@ -76,21 +81,12 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicI64, Ordering};
-
-    #[derive(Debug)]
-    struct SetClock(AtomicI64);
-
-    impl Clock for SetClock {
-        fn now(&self) -> DateTime {
-            DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
-        }
-    }
+    use engine_contract::support::ManualClock;
 
     #[test]
     fn stamps_grow_have_the_number_of_the_slot_and_stay_below_what_is_reserved() {
-        let clock = Arc::new(SetClock(AtomicI64::new(1000)));
-        let mut slot = Slot::new(Arc::clone(&clock) as _);
+        let clock = ManualClock::at(1000);
+        let mut slot = Slot::new(Arc::new(clock.clone()));
         assert_eq!(slot.next(0), None, "no slot is held");
         (slot.number, slot.reserved) = (Some(5), 1300);
         let mut next = |above| slot.next(above).map(DateTime::ticks);
@@ -99,10 +95,10 @@ mod tests {
         assert_eq!(next(1157), Some(1221), "after a Timestamp that was found");
         assert_eq!(next(1156), Some(1285));
         assert_eq!(next(0), None, "no more is reserved");
-        clock.0.store(10, Ordering::SeqCst);
+        clock.set(10);
         slot.reserved = 2000;
         assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock moved backwards");
-        clock.0.store(1600, Ordering::SeqCst);
+        clock.set(1600);
         assert_eq!(slot.next(0).map(DateTime::ticks), Some(1605));
     }
 }

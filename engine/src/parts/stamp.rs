@@ -81,16 +81,7 @@ impl Lead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicI64, Ordering};
-
-    #[derive(Debug)]
-    struct SetClock(AtomicI64);
-
-    impl Clock for SetClock {
-        fn now(&self) -> DateTime {
-            DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
-        }
-    }
+    use engine_contract::support::ManualClock;
 
     #[test]
     fn a_long_lead_is_logged_when_it_begins_and_ends() {
@@ -116,18 +107,18 @@ mod tests {
 
     #[test]
     fn stamps_continue_after_one_that_is_ahead_of_the_clock() {
-        let clock = Arc::new(SetClock(AtomicI64::new(1000)));
+        let clock = ManualClock::at(1000);
         let ahead = DateTime::from_ticks(10 * LEAD_TICKS_MAX).unwrap();
-        let mut stamps = Stamps::after(ahead, Arc::clone(&clock) as _);
+        let mut stamps = Stamps::after(ahead, Arc::new(clock.clone()));
         let next = stamps.propose();
         assert_eq!(next, ahead.next());
         assert!(stamps.lead.is_long, "the log says so at the first write");
         stamps.issue(next);
-        clock.0.store(20 * LEAD_TICKS_MAX, Ordering::SeqCst);
+        clock.set(20 * LEAD_TICKS_MAX);
         assert_eq!(stamps.propose().ticks(), 20 * LEAD_TICKS_MAX);
         assert!(!stamps.lead.is_long);
         stamps.issue(stamps.last().next());
-        clock.0.store(1000, Ordering::SeqCst);
+        clock.set(1000);
         stamps.propose();
         assert!(stamps.lead.is_long, "the clock was set back");
     }
