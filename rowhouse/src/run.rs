@@ -6,7 +6,6 @@ use crate::config::{self, AccountKeys, Config};
 use crate::log::LogFormat;
 use crate::process::memory;
 use crate::{accounts, certificate, health, serve, standby};
-use clap::Parser;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use tools::{backup, balance, check, commands, copy, export, follow, import, prin
 /// Runs the command on the command line.
 pub fn run() -> ExitCode {
     platform::process::make_new_files_private();
-    let command = Cli::parse_from(command_line(std::env::args_os())).command;
+    let command = Cli::from_words(command_line(std::env::args_os())).command;
     if matches!(command, Command::Serve(_) | Command::Standby(_) | Command::Azurite(_)) {
         // Must run before any file is read: a pipe can be read only once.
         memory::configure_allocator();

@@ -17,12 +17,13 @@ use crate::health::{self, HealthArgs};
 use crate::log::LogFormat;
 use crate::standby::{PROMOTE_EXAMPLES, PromoteArgs};
 use clap::builder::BoolishValueParser;
-use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};
 use merge::Merge;
 use serde::Deserialize;
 use server::{OAuthSection, Secondary};
 use std::any::TypeId;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use tools::StoreUrl;
 use tools::backup::{self, BackupArgs, RestoreArgs};
@@ -52,6 +53,15 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Parses the words of a command line. The lines of short help are not wrapped: it has one for each option.
+    pub fn from_words(words: Vec<OsString>) -> Self {
+        let is_short_help = words.iter().any(|word| word == "-h");
+        let definition = if is_short_help { Self::command().term_width(0) } else { Self::command() };
+        Self::from_arg_matches(&definition.get_matches_from(words)).unwrap_or_else(|error| error.exit())
+    }
+}
+
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -59,7 +69,7 @@ pub enum Command {
     ///
     /// Without options, the server uses the well-known development account, listens on 127.0.0.1:10002 and stores its
     /// data in ./rowhouse-data. When it is ready, it prints the address and a connection string for client libraries.
-    #[command(after_long_help = EXAMPLES)]
+    #[command(after_help = SHORT_HELP_END, after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
 
     /// Run as a drop-in replacement for the Azurite emulator, with the emulator's options
@@ -69,58 +79,12 @@ pub enum Command {
     #[command(after_long_help = azurite_args::EXAMPLES, args_override_self = true, disable_version_flag = true)]
     Azurite(Box<AzuriteArgs>),
 
-    /// Create a shared access signature: a token with limited rights for a limited time
-    ///
-    /// The token is signed with an account key, which is read from the same sources as for the server; no server needs
-    /// to run. The command prints the token, a URL and a connection string that are ready to use.
-    Sas(Box<SasArgs>),
-
-    /// Create accounts and their keys for an account file
-    ///
-    /// A running server reloads a changed file within a second, and immediately on SIGHUP.
-    #[command(after_long_help = accounts::EXAMPLES)]
-    Accounts(Box<AccountsArgs>),
-
-    /// Create a TLS certificate and its private key
-    ///
-    /// The certificate is self-signed: clients trust it once they are given its file. For a public server, get a
-    /// certificate from a certificate authority instead.
-    #[command(after_long_help = certificate::EXAMPLES)]
-    Certificate(Box<CertificateArgs>),
-
-    /// Copy tables between data folders, running servers and accounts in the cloud
-    ///
-    /// An interrupted copy continues where it stopped. The command shows its progress, and finally compares both sides
-    /// entity by entity.
-    #[command(after_long_help = copy::COPY_EXAMPLES)]
-    Copy(Box<CopyArgs>),
-
-    /// Back up a data folder, even while its server runs
-    ///
-    /// Each backup is a complete snapshot as of one point in time, and incremental on disk: data that has not changed
-    /// since an earlier backup is not written again. A hash covers every byte.
-    #[command(after_long_help = backup::BACKUP_EXAMPLES)]
-    Backup(Box<BackupArgs>),
-
-    /// Restore a backup into a new data folder, with all timestamps and ETags unchanged
-    #[command(after_long_help = backup::RESTORE_EXAMPLES)]
-    Restore(Box<RestoreArgs>),
-
-    /// Show the load of the nodes of a Citus cluster, and even it out
-    #[command(after_long_help = balance::BALANCE_EXAMPLES)]
-    Balance(BalanceArgs),
-
-    /// Verify a data folder or a backup repository from end to end, without changing it
-    ///
-    /// The command reports each problem with its location, and the number of items that it has checked.
-    #[command(after_long_help = check::CHECK_EXAMPLES)]
-    Check(Box<CheckArgs>),
-
     /// Follow a running server, and serve its data for reading
     ///
     /// A standby begins with a copy of the data, and then receives each change. It refuses writes. If the server that
-    /// it follows is lost, the standby can become the new server (rowhouse promote). All options of serve apply.
-    #[command(after_long_help = STANDBY_EXAMPLES)]
+    /// it follows is lost, the standby can become the new server (rowhouse promote). All options of serve apply,
+    /// with their variables.
+    #[command(after_help = SHORT_HELP_END, after_long_help = STANDBY_EXAMPLES)]
     Standby(Box<StandbyArgs>),
 
     /// Make a standby the primary
@@ -135,27 +99,24 @@ pub enum Command {
     #[command(after_long_help = health::EXAMPLES)]
     Health(Box<HealthArgs>),
 
-    /// Print the completion script for a shell
-    #[command(after_long_help = manual::COMPLETIONS_EXAMPLES)]
-    Completions(CompletionsArgs),
-
-    /// Print the manual page of a command, or write the pages of all commands
-    #[command(after_long_help = manual::MAN_EXAMPLES)]
-    Man(ManArgs),
-
-    /// Export tables to files: JSON Lines, which preserves every type, or CSV
+    /// Create accounts and their keys for an account file
     ///
-    /// The command reads several key ranges of a table in parallel and writes the entities in key order. An
-    /// interrupted export continues where it stopped.
-    #[command(after_long_help = export::EXPORT_EXAMPLES)]
-    Export(Box<ExportArgs>),
+    /// A running server reloads a changed file within a second, and immediately on SIGHUP.
+    #[command(after_long_help = accounts::EXAMPLES)]
+    Accounts(Box<AccountsArgs>),
 
-    /// Import entities from files: the output of export, or JSON Lines and CSV files from other tools
+    /// Create a TLS certificate and its private key
     ///
-    /// The command writes several transactions in parallel, each within one partition. An interrupted import continues
-    /// where it stopped. For each invalid entity, the error names the file, line and column.
-    #[command(after_long_help = import::IMPORT_EXAMPLES)]
-    Import(Box<ImportArgs>),
+    /// The certificate is self-signed: clients trust it once they are given its file. For a public server, get a
+    /// certificate from a certificate authority instead.
+    #[command(after_long_help = certificate::EXAMPLES)]
+    Certificate(Box<CertificateArgs>),
+
+    /// Create a shared access signature: a token with limited rights for a limited time
+    ///
+    /// The token is signed with an account key, which is read from the same sources as for the server; no server needs
+    /// to run. The command prints the token, a URL and a connection string that are ready to use.
+    Sas(Box<SasArgs>),
 
     /// List, create and delete tables on a running server or in an account in the cloud
     #[command(after_long_help = TABLE_EXAMPLES)]
@@ -171,6 +132,56 @@ pub enum Command {
     /// last acknowledged change is recorded in a file, and the same command continues from there.
     #[command(after_long_help = FOLLOW_EXAMPLES)]
     Follow(Box<FollowArgs>),
+
+    /// Copy tables between data folders, running servers and accounts in the cloud
+    ///
+    /// An interrupted copy continues where it stopped. The command shows its progress, and finally compares both sides
+    /// entity by entity.
+    #[command(after_long_help = copy::COPY_EXAMPLES)]
+    Copy(Box<CopyArgs>),
+
+    /// Export tables to files: JSON Lines, which preserves every type, or CSV
+    ///
+    /// The command reads several key ranges of a table in parallel and writes the entities in key order. An
+    /// interrupted export continues where it stopped.
+    #[command(after_long_help = export::EXPORT_EXAMPLES)]
+    Export(Box<ExportArgs>),
+
+    /// Import entities from files: the output of export, or JSON Lines and CSV files from other tools
+    ///
+    /// The command writes several transactions in parallel, each within one partition. An interrupted import continues
+    /// where it stopped. For each invalid entity, the error names the file, line and column.
+    #[command(after_long_help = import::IMPORT_EXAMPLES)]
+    Import(Box<ImportArgs>),
+
+    /// Back up a data folder, even while its server runs
+    ///
+    /// Each backup is a complete snapshot as of one point in time, and incremental on disk: data that has not changed
+    /// since an earlier backup is not written again. A hash covers every byte.
+    #[command(after_long_help = backup::BACKUP_EXAMPLES)]
+    Backup(Box<BackupArgs>),
+
+    /// Restore a backup into a new data folder, with all timestamps and ETags unchanged
+    #[command(after_long_help = backup::RESTORE_EXAMPLES)]
+    Restore(Box<RestoreArgs>),
+
+    /// Verify a data folder or a backup repository from end to end, without changing it
+    ///
+    /// The command reports each problem with its location, and the number of items that it has checked.
+    #[command(after_long_help = check::CHECK_EXAMPLES)]
+    Check(Box<CheckArgs>),
+
+    /// Show the load of the nodes of a Citus cluster, and even it out
+    #[command(after_long_help = balance::BALANCE_EXAMPLES)]
+    Balance(BalanceArgs),
+
+    /// Print the completion script for a shell
+    #[command(after_long_help = manual::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+
+    /// Print the manual page of a command, or write the pages of all commands
+    #[command(after_long_help = manual::MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -197,15 +208,20 @@ Examples:
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       your own accounts, from the environment
 
-Every option can also be set in the environment, as ROWHOUSE_ followed by its name, or in the file given with --config, \
-such as listen = \"127.0.0.1:10002\". A flag overrides the environment, and the environment overrides the file.";
+Every option can also be set in the environment, as ROWHOUSE_ followed by its name (ROWHOUSE_CACHE_MIB for --cache-mib), or in the \
+file given with --config, such as listen = \"127.0.0.1:10002\". A flag overrides the environment, and the environment overrides the file.";
+
+/// The last line of the short help of `serve` and `standby`.
+const SHORT_HELP_END: &str =
+    "Every option is also a variable, such as ROWHOUSE_CACHE_MIB. --help has details and examples.";
 
 /// The options of `serve` as given, without validation or defaults.
 #[derive(Debug, Default, Args, Deserialize, Merge)]
-#[command(mut_args(with_optional_value))]
+#[command(mut_args(server_option))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct ServeArgs {
+    // Help and docs/configuration.md show the options without a heading first: they are what most servers need.
     /// Read options from this TOML file
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -235,43 +251,17 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub store: Option<StoreUrl>,
 
-    /// File with the password for the --store database; each new connection to the database reads it again
-    #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
-    pub store_password_file: Option<PathBuf>,
-
-    /// Maximum number of concurrent connections to the --store database [default: 32]
-    ///
-    /// Further requests wait for a connection. With load_balance_hosts=random, each node in the URL gets an equal share
-    /// of the connections, rounded up, and other nodes of the cluster get the same number in addition.
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
-    #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
-    pub store_connections: Option<usize>,
-
-    /// Distribute the entities in the --store database across the Citus workers
-    #[arg(long, env = "ROWHOUSE_DISTRIBUTE")]
-    pub distribute: Option<bool>,
-
-    /// What to do if the nodes of a Citus cluster have uneven loads [default: suggest]
-    ///
-    /// The servers measure the load of each shard; rowhouse balance --show prints it. One of the servers decides.
-    #[arg(long, env = "ROWHOUSE_BALANCE", value_enum, value_name = "ACTION")]
-    pub balance: Option<BalanceArg>,
-
-    /// Maximum number of shards to move or split in an hour, with --balance auto [default: 20]
-    #[arg(long, env = "ROWHOUSE_BALANCE_STEPS", value_name = "COUNT")]
-    pub balance_steps: Option<u32>,
-
     /// File with account names and keys; reloaded when it changes, and on SIGHUP
     ///
-    /// Without it, and without keys in the environment (see the examples), only the well-known development account
-    /// exists.
+    /// Without it, and without keys in the environment (ROWHOUSE_ACCOUNT_KEYS), only the well-known development
+    /// account exists.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub accounts: Option<PathBuf>,
 
-    /// PEM file with the server's TLS certificate, followed by intermediate certificates; reloaded when it changes, and
-    /// on SIGHUP
+    /// PEM file with the server's TLS certificate, followed by intermediate certificates
     ///
-    /// With a certificate, the server accepts only HTTPS.
+    /// With a certificate, the server accepts only HTTPS. The file is reloaded when it changes, and on SIGHUP.
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -279,124 +269,11 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// When a write is acknowledged [default: sync]
-    #[arg(long, env = "ROWHOUSE_DURABILITY", value_enum)]
-    pub durability: Option<DurabilityArg>,
-
-    /// Memory for cached data, in MiB [default: 256]
-    #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
-    pub cache_mib: Option<u64>,
-
-    /// Minimum free space on the disk of the data folder, in MiB [default: 256]
+    /// Address and port of the admin listener [default: off]; port 0 picks a free port
     ///
-    /// If less is free, only deletions are accepted. Writes that are not in sorted files yet, at most 64 MiB, count as
-    /// used space, because they will need it. With 0, writes are accepted until the disk is full; then every write
-    /// fails, even a deletion.
-    #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
-    pub min_free_space: Option<u64>,
-
-    /// Keep the log of all changes for this time, such as 24h or 7d, so that it can be read [default: no log]
-    ///
-    /// With it, the change feed exists ($Changes and $ChangesTABLE). The log is kept for at least this time, unless
-    /// --keep-log-mib or a disk that is almost full removes it earlier. Without it, a log that was kept is removed.
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
-    #[arg(long, env = "ROWHOUSE_KEEP_LOG", value_name = "DURATION")]
-    pub keep_log: Option<String>,
-
-    /// Maximum size of the log that is kept for --keep-log, in MiB; 512 with --in-memory [default: 10240]
-    #[arg(long, env = "ROWHOUSE_KEEP_LOG_MIB", value_name = "MIB")]
-    pub keep_log_mib: Option<u64>,
-
-    /// Let standbys follow this server, with the token in this file; requires --keep-log
-    ///
-    /// A standby that was away finds what it missed in the log, if that was not longer than --keep-log.
-    #[arg(long, env = "ROWHOUSE_STANDBY_TOKEN_FILE", value_name = "FILE")]
-    pub standby_token_file: Option<PathBuf>,
-
-    /// Where a write must be before it is acknowledged [default: primary]
-    #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE", value_enum)]
-    pub acknowledge: Option<AcknowledgeArg>,
-
-    /// Time after which writes are refused if the standby does not confirm them, in seconds, with --acknowledge standby
-    /// [default: 10]
-    #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE_SECONDS", value_name = "SECONDS")]
-    pub acknowledge_seconds: Option<u64>,
-
-    /// Maximum number of streams of changes that are open, of which an account can hold half [default: 64]
-    #[arg(long, env = "ROWHOUSE_MAX_CHANGE_STREAMS", value_name = "COUNT")]
-    pub max_change_streams: Option<usize>,
-
-    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; can be repeated or comma-separated
-    ///
-    /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT always work.
-    #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
-    pub domain: Option<Vec<String>>,
-
-    /// What ACCOUNT-secondary serves [default: self]: the same data, read-only, or nothing
-    #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
-    pub secondary: Option<SecondaryArg>,
-
-    /// Also serve service statistics on the primary endpoint in path style, where the JavaScript client requests them
-    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY")]
-    pub stats_on_primary: Option<bool>,
-
-    /// Serve the explorer, a page that shows tables in a browser, at /_rowhouse/
-    ///
-    /// Without this option, the explorer is on if the server listens only on this machine and has the development
-    /// account. In it, you can do whatever the credential with which you sign in allows.
-    #[arg(long, env = "ROWHOUSE_EXPLORER", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
-    pub explorer: Option<bool>,
-
-    /// Offer what the cloud service does not have, such as counts (docs/extensions.md)
-    ///
-    /// Without this option, requests for extensions fail as they do in the cloud.
-    #[arg(long, env = "ROWHOUSE_EXTENSIONS")]
-    pub extensions: Option<bool>,
-
-    /// Maximum duration of a query before the server responds with a continuation token, in seconds [default: 5]
-    #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
-    pub query_seconds: Option<u64>,
-
-    /// Maximum number of concurrent connections [default: 10000]
-    ///
-    /// When it is reached, the connection that has been idle longest is closed; if none is idle, new connections wait.
-    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
-    pub max_connections: Option<usize>,
-
-    /// Maximum number of concurrent connections from one address, or one IPv6 /64 network [default: no limit]
-    ///
-    /// Further connections are refused.
-    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
-    pub max_connections_per_address: Option<usize>,
-
-    /// Maximum number of requests in flight [default: 1024]
-    ///
-    /// Queries and batches of one account can use at most half of this number. Further requests wait for up to a
-    /// second; then they are refused with 503 (server busy).
-    #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
-    pub max_requests: Option<usize>,
-
-    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]
-    ///
-    /// One account can use at most half of this memory, and one signature or token at most a quarter. Requests that
-    /// need more wait for up to a second; then they are refused with 503 (server busy).
-    #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
-    pub body_mib: Option<usize>,
-
-    /// How long to wait for requests in flight after SIGTERM or Ctrl-C, in seconds [default: 10]
-    #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
-    pub shutdown_seconds: Option<u64>,
-
-    /// Shut down when standard input is closed, as on SIGTERM
-    ///
-    /// For a program that starts the server and holds the other end of a pipe: however that program exits, the server
-    /// shuts down too.
-    #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN")]
-    pub stop_with_stdin: Option<bool>,
-
-    /// Format of the log on standard error [default: text]
-    #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
-    pub log_format: Option<LogFormat>,
+    /// It serves liveness and readiness, metrics for Prometheus, and the log filter (docs/observability.md).
+    #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
+    pub admin: Option<String>,
 
     /// Log filter [default: info]
     ///
@@ -407,38 +284,217 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub log: Option<String>,
 
-    /// Serve other machines with the development account, although its key is public, under any host name
+    /// When a write is acknowledged [default: sync]
+    #[arg(long, env = "ROWHOUSE_DURABILITY", value_enum, help_heading = "Data folder")]
+    pub durability: Option<DurabilityArg>,
+
+    /// Memory for cached data, in MiB [default: 256]
+    #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB", help_heading = "Data folder")]
+    pub cache_mib: Option<u64>,
+
+    /// Minimum free space on the disk of the data folder, in MiB [default: 256]
     ///
-    /// Without this option, requests for that account must name this machine or a domain given with --domain, which
-    /// keeps web pages from using the account.
-    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK")]
+    /// If less is free, only deletions are accepted. Writes that are not in sorted files yet, at most 64 MiB, count as
+    /// used space, because they will need it. With 0, writes are accepted until the disk is full; then every write
+    /// fails, even a deletion.
+    #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB", help_heading = "Data folder")]
+    pub min_free_space: Option<u64>,
+
+    /// File with the password for the --store database
+    ///
+    /// Each new connection to the database reads it again.
+    #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE", help_heading = "Database")]
+    pub store_password_file: Option<PathBuf>,
+
+    /// Maximum number of concurrent connections to the --store database [default: 32]
+    ///
+    /// Further requests wait for a connection. With load_balance_hosts=random, each node in the URL gets an equal share
+    /// of the connections, rounded up, and other nodes of the cluster get the same number in addition.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
+    #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT", help_heading = "Database")]
+    pub store_connections: Option<usize>,
+
+    /// Distribute the entities in the --store database across the Citus workers
+    #[arg(long, env = "ROWHOUSE_DISTRIBUTE", help_heading = "Database")]
+    pub distribute: Option<bool>,
+
+    /// What to do if Citus nodes have uneven loads [default: suggest]
+    ///
+    /// The servers measure the load of each shard; rowhouse balance --show prints it. One of the servers decides.
+    #[arg(long, env = "ROWHOUSE_BALANCE", value_enum, value_name = "ACTION", help_heading = "Database")]
+    pub balance: Option<BalanceArg>,
+
+    /// Maximum number of shards to move or split in an hour [default: 20]
+    ///
+    /// Applies to --balance auto.
+    #[arg(long, env = "ROWHOUSE_BALANCE_STEPS", value_name = "COUNT", help_heading = "Database")]
+    pub balance_steps: Option<u32>,
+
+    /// Keep the log of all changes for this time, such as 24h or 7d [default: no log]
+    ///
+    /// With it, the change feed exists ($Changes and $ChangesTABLE). The log is kept for at least this time, unless
+    /// --keep-log-mib or a disk that is almost full removes it earlier. Without it, a log that was kept is removed.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
+    #[arg(long, env = "ROWHOUSE_KEEP_LOG", value_name = "DURATION", help_heading = "Change feed and standbys")]
+    pub keep_log: Option<String>,
+
+    /// Maximum size of the kept log, in MiB; 512 with --in-memory [default: 10240]
+    #[arg(long, env = "ROWHOUSE_KEEP_LOG_MIB", value_name = "MIB", help_heading = "Change feed and standbys")]
+    pub keep_log_mib: Option<u64>,
+
+    /// Maximum number of open streams of changes [default: 64]
+    ///
+    /// An account can hold half of them.
+    #[arg(long, env = "ROWHOUSE_MAX_CHANGE_STREAMS", value_name = "COUNT", help_heading = "Change feed and standbys")]
+    pub max_change_streams: Option<usize>,
+
+    /// Let standbys with the token in this file follow; requires --keep-log
+    ///
+    /// A standby that was away finds what it missed in the log, if that was not longer than --keep-log.
+    #[arg(long, env = "ROWHOUSE_STANDBY_TOKEN_FILE", value_name = "FILE", help_heading = "Change feed and standbys")]
+    pub standby_token_file: Option<PathBuf>,
+
+    /// Where a write must be before it is acknowledged [default: primary]
+    #[arg(long, env = "ROWHOUSE_ACKNOWLEDGE", value_enum, help_heading = "Change feed and standbys")]
+    pub acknowledge: Option<AcknowledgeArg>,
+
+    /// Time limit for a standby to confirm a write, in seconds [default: 10]
+    ///
+    /// After this time, the write is refused. Applies to --acknowledge standby.
+    #[arg(
+        long,
+        env = "ROWHOUSE_ACKNOWLEDGE_SECONDS",
+        value_name = "SECONDS",
+        help_heading = "Change feed and standbys"
+    )]
+    pub acknowledge_seconds: Option<u64>,
+
+    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN
+    ///
+    /// Can be repeated or comma-separated. ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT always work.
+    #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',', help_heading = "Network")]
+    pub domain: Option<Vec<String>>,
+
+    /// What ACCOUNT-secondary serves [default: self]
+    #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum, help_heading = "Network")]
+    pub secondary: Option<SecondaryArg>,
+
+    /// Also serve service statistics on the primary endpoint in path style
+    ///
+    /// The JavaScript client requests them there.
+    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", help_heading = "Network")]
+    pub stats_on_primary: Option<bool>,
+
+    /// Serve other machines with the development account
+    ///
+    /// The key of that account is public. Without this option, requests for the account must name this machine or a
+    /// domain given with --domain, which keeps web pages from using the account; with it, they may name any host.
+    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", help_heading = "Security")]
     pub allow_development_key_on_network: Option<bool>,
 
-    /// Serve other machines without TLS, for example behind a proxy that terminates TLS
-    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK")]
+    /// Serve other machines without TLS
+    ///
+    /// For example, behind a proxy that terminates TLS.
+    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", help_heading = "Security")]
     pub allow_plain_http_on_network: Option<bool>,
 
-    /// Address and port of the admin listener [default: off]; port 0 picks a free port
+    /// Let other machines reach the admin listener
     ///
-    /// It serves liveness and readiness, metrics for Prometheus, and the log filter (docs/observability.md).
-    #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
-    pub admin: Option<String>,
-
-    /// Let other machines reach the admin listener, although it requires no credential
-    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK")]
+    /// The listener requires no credential.
+    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", help_heading = "Security")]
     pub allow_admin_on_network: Option<bool>,
 
-    /// Include metrics for each table in the --admin metrics [default: true]; at most 1000 tables
-    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE")]
-    pub metrics_per_table: Option<bool>,
+    /// Maximum duration of a query, in seconds [default: 5]
+    ///
+    /// After this time, the server responds with a continuation token.
+    #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS", help_heading = "Limits")]
+    pub query_seconds: Option<u64>,
+
+    /// Maximum number of concurrent connections [default: 10000]
+    ///
+    /// When it is reached, the connection that has been idle longest is closed; if none is idle, new connections wait.
+    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT", help_heading = "Limits")]
+    pub max_connections: Option<usize>,
+
+    /// Maximum number of connections from one address [default: no limit]
+    ///
+    /// Further connections are refused. An IPv6 /64 network counts as one address.
+    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT", help_heading = "Limits")]
+    pub max_connections_per_address: Option<usize>,
+
+    /// Maximum number of requests in flight [default: 1024]
+    ///
+    /// Queries and batches of one account can use at most half of this number. Further requests wait for up to a
+    /// second; then they are refused with 503 (server busy).
+    #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT", help_heading = "Limits")]
+    pub max_requests: Option<usize>,
+
+    /// Memory for request and response bodies, in MiB [default: 512, at least 16]
+    ///
+    /// One account can use at most half of this memory, and one signature or token at most a quarter. Requests that
+    /// need more wait for up to a second; then they are refused with 503 (server busy).
+    #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB", help_heading = "Limits")]
+    pub body_mib: Option<usize>,
+
+    /// Time for requests in flight after SIGTERM or Ctrl-C, in seconds [default: 10]
+    #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS", help_heading = "Limits")]
+    pub shutdown_seconds: Option<u64>,
 
     #[allow(missing_docs, reason = "the group has no help text, only options")]
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Quotas and throttling")]
+    #[merge(strategy = Merge::merge)]
+    #[serde(flatten)]
+    pub quota: QuotaArgs,
+
+    #[allow(missing_docs, reason = "the group has no help text, only options")]
+    #[command(flatten, next_help_heading = "Quotas and throttling")]
     #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub throttle: ThrottleArgs,
 
-    /// Behave as inconveniently as the real service may, for tests (docs/rehearsing.md)
+    /// Serve the explorer, a page that shows tables in a browser, at /_rowhouse/
+    ///
+    /// Without this option, the explorer is on if the server listens only on this machine and has the development
+    /// account. In it, you can do whatever the credential with which you sign in allows.
+    #[arg(long, env = "ROWHOUSE_EXPLORER", value_name = "on|off", value_parser = BoolishValueParser::new(), help_heading = "Features")]
+    pub explorer: Option<bool>,
+
+    /// Offer what the cloud service does not have, such as counts
+    ///
+    /// Without this option, requests for extensions fail as they do in the cloud (docs/extensions.md).
+    #[arg(long, env = "ROWHOUSE_EXTENSIONS", help_heading = "Features")]
+    pub extensions: Option<bool>,
+
+    /// Keep metrics about each account's requests in $Metrics tables, as Storage Analytics does
+    ///
+    /// The service properties of the account control which metrics are kept. A new account has hourly metrics, which
+    /// are kept for seven days.
+    #[arg(long, env = "ROWHOUSE_ANALYTICS", help_heading = "Features")]
+    pub analytics: Option<bool>,
+
+    /// Format of the log on standard error [default: text]
+    #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum, help_heading = "Observability")]
+    pub log_format: Option<LogFormat>,
+
+    /// Include metrics for each table [default: true]; at most 1000 tables
+    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", help_heading = "Observability")]
+    pub metrics_per_table: Option<bool>,
+
+    /// Folder with the initial tables (docs/test-controls.md)
+    ///
+    /// The files are in JSON Lines format or as export writes them. The tables are loaded before the server is ready,
+    /// into the account whose connection string the server prints, unless that account already has a table.
+    #[arg(long, env = "ROWHOUSE_SEED", value_name = "DIR", help_heading = "Tests")]
+    pub seed: Option<PathBuf>,
+
+    /// Let a test control the server; requires --in-memory (docs/test-controls.md)
+    ///
+    /// Anyone who can reach the admin listener can then set the clock, create accounts, and save and restore all data.
+    /// Without --admin, the listener uses a free port of this machine.
+    #[arg(long, env = "ROWHOUSE_TEST_CONTROLS", help_heading = "Tests")]
+    pub test_controls: Option<bool>,
+
+    /// Behave as inconveniently as the real service may (docs/rehearsing.md)
     ///
     /// LIST is "all", or a comma-separated list of these, each with or without a value: partition-pages=100% and
     /// short-pages=50% (pages with fewer entities, and a continuation token), empty-pages=50%, deletion=40s (how long
@@ -446,35 +502,15 @@ pub struct ServeArgs {
     /// completed writes), latency=20ms..200ms, properties=30s and policies=30s (delay until changes take effect). With
     /// all, NAME=off leaves out one condition. seed=N repeats the behavior of a server whose log contained that seed.
     #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
-    #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
+    #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST", help_heading = "Tests")]
     pub rehearse: Option<String>,
 
-    #[allow(missing_docs, reason = "the group has no help text, only options")]
-    #[command(flatten)]
-    #[merge(strategy = Merge::merge)]
-    #[serde(flatten)]
-    pub quota: QuotaArgs,
-
-    /// Keep metrics about each account's requests in the tables of Storage Analytics ($Metrics)
+    /// Shut down when standard input is closed, as on SIGTERM
     ///
-    /// The service properties of the account control which metrics are kept. A new account has hourly metrics, which
-    /// are kept for seven days.
-    #[arg(long, env = "ROWHOUSE_ANALYTICS")]
-    pub analytics: Option<bool>,
-
-    /// Folder with the initial tables, in JSON Lines format or as export writes them (docs/test-controls.md)
-    ///
-    /// The tables are loaded before the server is ready, into the account whose connection string the server prints,
-    /// unless that account already has a table.
-    #[arg(long, env = "ROWHOUSE_SEED", value_name = "DIR")]
-    pub seed: Option<PathBuf>,
-
-    /// Let a test control the server through the admin listener; requires --in-memory (docs/test-controls.md)
-    ///
-    /// Anyone who can reach the listener can set the clock, create accounts, and save and restore all data. Without
-    /// --admin, the listener uses a free port of this machine.
-    #[arg(long, env = "ROWHOUSE_TEST_CONTROLS")]
-    pub test_controls: Option<bool>,
+    /// For a program that starts the server and holds the other end of a pipe: however that program exits, the server
+    /// shuts down too.
+    #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN", help_heading = "Tests")]
+    pub stop_with_stdin: Option<bool>,
 
     /// Bearer tokens; only in the file.
     #[arg(skip)]
@@ -590,13 +626,14 @@ impl ServeArgs {
     }
 }
 
-/// Lets the value of a Boolean option be omitted.
-fn with_optional_value(arg: Arg) -> Arg {
+/// Omits the variable, which follows from the name, from the help, and makes the value of a Boolean option optional.
+fn server_option(arg: Arg) -> Arg {
+    let arg = arg.hide_env(true);
     if arg.get_value_parser().type_id() != TypeId::of::<bool>() || !arg.get_action().takes_values() {
         return arg;
     }
     let default_name = arg.get_id().as_str().to_ascii_uppercase();
     let has_name = arg.get_value_names().is_some_and(|names| names.iter().all(|name| **name != *default_name));
     let arg = if has_name { arg } else { arg.value_name("BOOL") };
-    arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+    arg.hide_possible_values(true).num_args(0..=1).require_equals(true).default_missing_value("true")
 }

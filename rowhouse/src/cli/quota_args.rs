@@ -14,15 +14,16 @@ pub struct QuotaArgs {
     /// Maximum number of tables in an account [default: no limit]
     ///
     /// This and the other quotas apply to every account that does not have its own quota in the --accounts file. A
-    /// request that would exceed a quota is refused with 403, unless it is a read or a deletion.
+    /// request that would exceed a quota is refused with 403, unless it is a read or a deletion. Quotas of an account
+    /// cover all its tables.
     #[arg(long, env = "ROWHOUSE_MAX_TABLES", value_name = "COUNT")]
     pub max_tables: Option<u64>,
 
-    /// Maximum number of entities in an account, across all its tables [default: no limit]
+    /// Maximum number of entities in an account [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_ENTITIES", value_name = "COUNT")]
     pub max_entities: Option<u64>,
 
-    /// Maximum amount of data in an account, across all its tables, in MiB [default: no limit]
+    /// Maximum amount of data in an account, in MiB [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_DATA_MIB", value_name = "MIB")]
     pub max_data_mib: Option<u64>,
 

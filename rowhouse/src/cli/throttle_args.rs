@@ -12,18 +12,22 @@ use server::Targets;
 #[merge(strategy = merge::option::overwrite_none)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ThrottleArgs {
-    /// Refuse requests that exceed the targets of the real service, per account and per partition, with 503 (server
-    /// busy)
+    /// Refuse requests that exceed the targets of the real service
     ///
-    /// Each server counts only its own requests.
+    /// The targets apply to each account and each partition; requests beyond them get 503 (server busy). Each server
+    /// counts only its own requests.
     #[arg(long, env = "ROWHOUSE_THROTTLE")]
     pub throttle: Option<bool>,
 
-    /// Maximum number of entities read or written per second in an account [default: 20000]; requires --throttle
+    /// Maximum number of entities per second in an account [default: 20000]
+    ///
+    /// Counts entities read or written; requires --throttle.
     #[arg(long, env = "ROWHOUSE_ACCOUNT_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub account_entities_per_second: Option<u64>,
 
-    /// Maximum number of entities read or written per second in a partition [default: 2000]; requires --throttle
+    /// Maximum number of entities per second in a partition [default: 2000]
+    ///
+    /// Counts entities read or written; requires --throttle.
     #[arg(long, env = "ROWHOUSE_PARTITION_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub partition_entities_per_second: Option<u64>,
 }

@@ -1,6 +1,7 @@
 //! Checks that the help is complete.
 
 use super::commands;
+use crate::PROGRAM;
 use rowhouse::cli::ServeArgs;
 
 #[test]
@@ -37,6 +38,18 @@ fn a_paragraph_of_the_help_is_wrapped_by_the_terminal_alone() {
             assert!(!is_text || indent(line) != indent(next), "{words} --help breaks a paragraph after: {line}");
         }
     }
+}
+
+#[test]
+fn the_short_help_of_the_server_has_one_line_for_each_option() {
+    let (_, serve) = commands().into_iter().find(|(words, _)| words == "rowhouse serve").unwrap();
+    let output = PROGRAM.command(&["serve", "-h"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("  ")).count();
+    // With --help and --version.
+    assert_eq!(lines, serve.get_arguments().count() + 2, "{text}");
+    let important = serve.get_arguments().filter(|arg| arg.get_help_heading().is_none()).count();
+    assert_eq!(important, 10, "ten options matter first; the others need a help_heading");
 }
 
 /// Options of `serve` that cannot be set in a file.
