@@ -34,11 +34,11 @@ bench *options:
 
 # Run all tests that take a seed, with many seeds.
 seeds count="100":
-    scripts/seeds.sh {{ count }}
+    scripts/prove.sh {{ count }} seeds
 
 # Soak-test a release build with load, kills, full disks, new keys and hostile clients, by default for an hour.
 soak seconds="3600":
-    scripts/soak.sh {{ seconds }}
+    ROWHOUSE_SOAK_SECONDS={{ seconds }} cargo test --release --locked -p rowhouse-tables --test it -- --nocapture soak::
 
 # Run the tests of reliability in large amounts (docs/reliability.md), or in a percentage of them.
 prove percent="100":

@@ -396,7 +396,7 @@ fn packages() -> Vec<Step> {
         Step::new("crate-packages", "The packages of the client library and of the test server")
             .tier(Tier::All)
             .count(Count::Closing)
-            .run("scripts/test_crates.sh"),
+            .run("scripts/test_crates.sh packages"),
     ]
 }
 
@@ -512,7 +512,7 @@ fn builds() -> Vec<Step> {
             .run("cargo check --quiet --locked --target aarch64-unknown-linux-gnu --package rowhouse-tables --package rowhouse-testing"),
         build("features", "The features of the client library, one at a time, and the server without its features")
             .count(Count::Closing)
-            .run("scripts/test_features.sh"),
+            .run("scripts/test_crates.sh features"),
         build("docs-site", "The documentation as a site")
             .needs(&[PYTHON])
             .run("scripts/docs.sh"),

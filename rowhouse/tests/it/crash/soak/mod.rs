@@ -2,7 +2,7 @@
 //! hostile clients attack. After every start, and at the end of the test, the stored data is compared with the clients'
 //! models.
 //!
-//! `ROWHOUSE_SOAK_SECONDS` sets the duration; `scripts/soak.sh` runs the test for an hour on a release build.
+//! `ROWHOUSE_SOAK_SECONDS` sets the duration; `just soak` runs the test for an hour on a release build.
 
 mod accounts;
 mod load;
