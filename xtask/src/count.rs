@@ -3,7 +3,7 @@
 use crate::step::Count;
 use anyhow::{Context, Result};
 use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::Event;
 use std::fmt;
 use std::fs;
 use std::ops::AddAssign;
@@ -56,11 +56,8 @@ impl Count {
         Ok(match self {
             Self::Commands => Tests::passed(commands),
             Self::Nothing => Tests::default(),
-            Self::Closing => output.lines().filter_map(closing_line).fold(Tests::default(), |mut sum, tests| {
-                sum += tests;
-                sum
-            }),
-            Self::Rust => rust(output),
+            Self::Closing => total(output.lines().filter_map(|line| counts(line, ", "))),
+            Self::Rust => total(output.lines().filter_map(rust_line)),
             Self::Go => go(output),
             Self::Junit(_) => junit(report.context("the step names no report")?)?,
         })
@@ -81,38 +78,28 @@ impl Count {
 }
 
 /// Reads a line such as `3 passed, 0 failed, 1 skipped`.
-fn closing_line(line: &str) -> Option<Tests> {
-    let mut tests = Tests::default();
-    let mut words = Vec::new();
-    for part in line.split(", ") {
-        let (number, word) = part.split_once(' ')?;
-        let count = match word {
-            "passed" => &mut tests.passed,
-            "failed" => &mut tests.failed,
-            "skipped" => &mut tests.skipped,
-            _ => return None,
-        };
-        *count = number.parse().ok()?;
-        words.push(word);
-    }
-    words.starts_with(&["passed", "failed"]).then_some(tests)
+fn counts(line: &str, separator: &str) -> Option<Tests> {
+    let mut parts = line.split(separator);
+    let number = |part: &str, word| part.strip_suffix(word)?.parse().ok();
+    let passed = number(parts.next()?, " passed")?;
+    let failed = number(parts.next()?, " failed")?;
+    let skipped = match parts.next() {
+        Some(part) => number(part, " skipped").or_else(|| number(part, " ignored"))?,
+        None => 0,
+    };
+    Some(Tests { passed, failed, skipped })
 }
 
-/// Adds lines such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 5 filtered out`.
-fn rust(output: &str) -> Tests {
-    let mut tests = Tests::default();
-    for line in output.lines().filter_map(|line| line.strip_prefix("test result: ")) {
-        for (number, word) in line.split(['.', ';']).filter_map(|part| part.trim().split_once(' ')) {
-            let number = number.parse().unwrap_or(0);
-            match word {
-                "passed" => tests.passed += number,
-                "failed" => tests.failed += number,
-                "ignored" => tests.skipped += number,
-                _ => {}
-            }
-        }
-    }
-    tests
+/// Reads a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 5 filtered out`.
+fn rust_line(line: &str) -> Option<Tests> {
+    counts(line.strip_prefix("test result: ")?.split_once(". ")?.1, "; ")
+}
+
+fn total(all: impl Iterator<Item = Tests>) -> Tests {
+    all.fold(Tests::default(), |mut sum, tests| {
+        sum += tests;
+        sum
+    })
 }
 
 fn is_passing_in_go(line: &str) -> bool {
@@ -143,22 +130,17 @@ fn junit(path: &Path) -> Result<Tests> {
 fn cases(report: &str) -> Result<Tests> {
     let mut tests = Tests::default();
     let mut reader = Reader::from_str(report);
-    let is_case = |tag: &BytesStart<'_>| tag.name().as_ref() == "testcase";
+    reader.config_mut().expand_empty_elements = true;
     // The result of the case that the reader is in.
     let mut current = None;
     loop {
         match reader.read_event()? {
-            Event::Empty(tag) if is_case(&tag) => tests += Tests::passed(1),
-            Event::Start(tag) if is_case(&tag) => current = Some(Tests::passed(1)),
-            Event::Start(tag) | Event::Empty(tag) => {
-                if let Some(current) = &mut current {
-                    match tag.name().as_ref() {
-                        "failure" | "error" => *current = Tests { failed: 1, ..Tests::default() },
-                        "skipped" => *current = Tests::SKIPPED,
-                        _ => {}
-                    }
-                }
-            }
+            Event::Start(tag) => match tag.name().as_ref() {
+                "testcase" => current = Some(Tests::passed(1)),
+                "failure" | "error" => current = current.map(|_| Tests { failed: 1, ..Tests::default() }),
+                "skipped" => current = current.map(|_| Tests::SKIPPED),
+                _ => {}
+            },
             Event::End(tag) if tag.name().as_ref() == "testcase" => tests += current.take().unwrap_or_default(),
             Event::Eof => return Ok(tests),
             _ => {}
@@ -215,7 +197,7 @@ mod tests {
         assert_eq!(Tests { passed: 12, failed: 0, skipped: 0 }.to_string(), "12 passed, 0 failed");
         assert_eq!(Tests { passed: 1, failed: 2, skipped: 3 }.to_string(), "1 passed, 2 failed, 3 skipped");
         let closing = Tests { passed: 1, failed: 2, skipped: 3 };
-        assert_eq!(closing_line(&closing.to_string()), Some(closing));
+        assert_eq!(counts(&closing.to_string(), ", "), Some(closing));
     }
 
     #[test]

@@ -68,10 +68,7 @@ enum Command {
         #[arg(last = true, required = true)]
         line: Vec<OsString>,
     },
-    /// Build all test programs of the workspace, and write a list of them
-    #[command(hide = true)]
-    BuildTests { list: PathBuf },
-    /// Run test programs from the list
+    /// Run test programs that Cargo has built
     #[command(hide = true)]
     RunTests(rust_tests::RunArgs),
 }
@@ -99,7 +96,6 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Guard { line } => process::guard(&line, std::io::stdin()).map(ExitCode::from),
         Command::Test(args) => test(args),
-        Command::BuildTests { list } => rust_tests::build(&list).map(exit_code),
         Command::RunTests(args) => rust_tests::run(&args).map(exit_code),
     };
     done.unwrap_or_else(|error| {
@@ -136,11 +132,7 @@ fn test(args: TestArgs) -> Result<ExitCode> {
 fn list(steps: &[Step], workspace: &Workspace) {
     let times = test::last_times(workspace);
     for step in steps {
-        let tier = match step.tier {
-            Tier::Quick => "quick",
-            Tier::Gate => "gate",
-            Tier::All => "all",
-        };
+        let tier = format!("{:?}", step.tier).to_lowercase();
         let time = times.get(step.name).map_or(String::new(), |seconds| format!("{seconds} s"));
         console::line(&format!("{:<20}  {tier:<5}  {time:>6}  {}", step.name, step.title));
         let tools = step.tools.iter().map(|tool| {

@@ -87,16 +87,16 @@ mod tests {
 
     fn plan() -> Vec<Step> {
         vec![
-            Step::new("format", "").tier(Tier::Quick).on_one_processor(),
-            Step::new("links", "").tier(Tier::Quick).on_one_processor(),
-            Step::new(BUILD, ""),
-            Step::new("lints", ""),
-            Step::new("suite-memory", "").after(&[BUILD]).on_one_processor(),
-            Step::new("suite-citus", "").tier(Tier::All).after(&[BUILD]).on_one_processor(),
-            Step::new("table", "").after(&["suite-memory"]).on_one_processor(),
-            Step::new("java-one", "").lock("maven").on_one_processor(),
-            Step::new("java-two", "").lock("maven").on_one_processor(),
-            Step::new("fuzz", "").tier(Tier::All).on_one_processor(),
+            Step::new("format", "").tier(Tier::Quick),
+            Step::new("links", "").tier(Tier::Quick),
+            Step::new(BUILD, "").on_whole_machine(),
+            Step::new("lints", "").on_whole_machine(),
+            Step::new("suite-memory", "").after(&[BUILD]),
+            Step::new("suite-citus", "").tier(Tier::All).after(&[BUILD]),
+            Step::new("table", "").after(&["suite-memory"]),
+            Step::new("java-one", "").lock("maven"),
+            Step::new("java-two", "").lock("maven"),
+            Step::new("fuzz", "").tier(Tier::All),
         ]
     }
 

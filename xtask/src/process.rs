@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -140,11 +140,15 @@ fn signal(child: &mut Child, name: &str) -> Result<()> {
 /// Stops the command when `is_stopped` returns true.
 pub(crate) fn run(command: &Command, log: &Path, is_live: bool, is_stopped: impl Fn() -> bool) -> Result<bool> {
     let mut guarded = Guarded::start(command, log)?;
-    let mut tail = Tail { file: File::open(log)?, is_live };
-    tail.file.seek(io::SeekFrom::End(0))?;
+    let mut output = File::open(log)?;
+    output.seek(io::SeekFrom::End(0))?;
     loop {
         let status = guarded.ended()?;
-        tail.show()?;
+        if is_live {
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes)?;
+            console::raw(&bytes);
+        }
         if let Some(status) = status {
             return Ok(status.success());
         }
@@ -156,39 +160,9 @@ pub(crate) fn run(command: &Command, log: &Path, is_live: bool, is_stopped: impl
     }
 }
 
-/// Shows what is appended to a file.
-struct Tail {
-    file: File,
-    is_live: bool,
-}
-
-impl Tail {
-    fn show(&mut self) -> Result<()> {
-        if self.is_live {
-            let mut bytes = Vec::new();
-            self.file.read_to_end(&mut bytes)?;
-            console::raw(&bytes);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the path of a program in the `PATH`.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(&name)).find(|path| path.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_found_in_the_path() {
-        assert!(find("cargo").is_some());
-        assert!(find("no-program-has-this-name").is_none());
-    }
 
     /// Runs a line of the shell below a guard whose input stays open as long as the returned writer.
     #[cfg(unix)]

@@ -264,7 +264,6 @@ fn expand<'v>(text: &str, value: impl Fn(&str) -> Option<&'v str>) -> Result<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Probe;
 
     #[test]
     fn placeholders_are_replaced() {
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_an_error_in_ci_only() {
-        let tool = |name, is_required| Tool { name, hint: "install it", probe: Probe::Program(&[]), is_required };
+        let tool = |name, is_required| Tool { name, hint: "install it", probe: "", is_required };
         let step = Step::new("suite", "").needs(&[tool("Go", true), tool("recordings", false), tool("Python", true)]);
         let outcome = |is_ci, missing: &[&str]| missing_tool(&step, is_ci, |tool| !missing.contains(&tool.name));
         assert!(outcome(true, &[]).is_none());

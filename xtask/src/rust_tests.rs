@@ -1,5 +1,5 @@
-//! Builds and runs the test programs of the workspace, as `cargo test` does, with three differences: several programs
-//! run at a time, a test that does not end is named and stopped, and the time of each test is kept.
+//! Runs the test programs of the workspace, as `cargo test` does, with two differences: a test that does not end is
+//! named and stopped, and the time of each test is kept.
 //!
 //! The test runner of Rust reports the beginning and the end of each test as JSON. This is unstable, so it asks for an
 //! environment variable, which does not change what the tests do. (cargo-nextest does the same with a process for each
@@ -9,14 +9,13 @@ use crate::console;
 use crate::count::Tests;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +27,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
-    /// The list that `build-tests` wrote
-    list: PathBuf,
+    /// The messages of `cargo test --no-run --message-format=json`, which name the test programs
+    messages: PathBuf,
     /// The file for the time of each test
     times: PathBuf,
     /// Run only these programs: the folder of their package, a slash, and the target, such as rowhouse/it
@@ -38,9 +37,6 @@ pub(crate) struct RunArgs {
     /// Run all programs but these
     #[arg(long, conflicts_with = "only")]
     except: Vec<String>,
-    /// The number of programs that run at a time
-    #[arg(long, default_value_t = 1)]
-    programs: usize,
 }
 
 /// A test program.
@@ -51,32 +47,6 @@ struct Program {
     /// The folder of the package, in which its tests run.
     folder: PathBuf,
     executable: PathBuf,
-}
-
-/// Compiles all tests, examples and programs of the workspace, and writes a list of the test programs. With all
-/// packages, Cargo enables the same features as `cargo test --workspace`, and compiles each dependency once. This
-/// program is left out, because it would be replaced while it runs; the step `structure` runs its tests.
-pub(crate) fn build(list: &Path) -> Result<bool> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--locked", "--workspace", "--exclude", "xtask", "--no-run"]);
-    cargo.arg("--message-format=json-render-diagnostics");
-    let mut child = cargo.stdout(Stdio::piped()).spawn().context("starting cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
-    let mut programs = Vec::new();
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        programs.extend(serde_json::from_str(&line).ok().and_then(|message| program(&message)));
-    }
-    if !child.wait()?.success() {
-        return Ok(false);
-    }
-    let lines = programs.iter().map(|program| {
-        let Program { name, folder, executable } = program;
-        format!("{name}\t{}\t{}\n", folder.display(), executable.display())
-    });
-    fs::write(list, lines.collect::<String>()).with_context(|| format!("writing {}", list.display()))?;
-    console::line(&format!("{} test programs", programs.len()));
-    Ok(true)
 }
 
 /// Returns the test program that a message of Cargo announces.
@@ -91,19 +61,12 @@ fn program(message: &Value) -> Option<Program> {
     Some(Program { name: format!("{}/{target}", folder.file_name()?.display()), folder, executable })
 }
 
-fn read_list(list: &Path) -> Result<Vec<Program>> {
-    let text = fs::read_to_string(list).with_context(|| format!("reading {}", list.display()))?;
-    let programs = text.lines().map(|line| {
-        let mut fields = line.split('\t');
-        let name = fields.next()?.to_owned();
-        Some(Program { name, folder: fields.next()?.into(), executable: fields.next()?.into() })
-    });
-    programs.collect::<Option<_>>().context("the list of test programs is damaged")
-}
-
 /// Runs the selected programs, and prints what failed and the line that counts the tests.
 pub(crate) fn run(args: &RunArgs) -> Result<bool> {
-    let all = read_list(&args.list)?;
+    let messages =
+        fs::read_to_string(&args.messages).with_context(|| format!("reading {}", args.messages.display()))?;
+    let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let all: Vec<_> = messages.filter_map(|message| program(&message)).collect();
     if let Some(unknown) = args.only.iter().chain(&args.except).find(|name| all.iter().all(|one| one.name != **name)) {
         bail!("there is no test program {unknown}");
     }
@@ -111,21 +74,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
         let is_named = |names: &[String]| names.contains(&program.name);
         if args.only.is_empty() { !is_named(&args.except) } else { is_named(&args.only) }
     };
-    let queue: Mutex<VecDeque<_>> = Mutex::new(all.iter().filter(is_selected).cloned().collect());
-    let report = Mutex::new(Report::default());
+    let mut report = Report::default();
     let libraries = library_path()?;
-    thread::scope(|scope| {
-        let run_all = || {
-            while let Some(program) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
-                let ran = run_program(&program, &libraries);
-                report.lock().unwrap_or_else(PoisonError::into_inner).add(&program, ran);
-            }
-        };
-        for _ in 0..args.programs.max(1) {
-            scope.spawn(run_all);
-        }
-    });
-    let report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for program in all.iter().filter(is_selected) {
+        report.add(program, run_program(program, &libraries));
+    }
     fs::write(&args.times, report.times()).with_context(|| format!("writing {}", args.times.display()))?;
     for failure in &report.failures {
         console::line(&format!("\n{failure}"));

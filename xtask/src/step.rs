@@ -55,11 +55,11 @@ pub(crate) enum Tier {
 /// The part of the machine that a step needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// The step uses all processors: nothing else runs at the same time.
-    #[default]
-    Whole,
     /// The step keeps about one processor busy.
+    #[default]
     OneProcessor,
+    /// The step uses all processors: nothing else runs at the same time.
+    Whole,
 }
 
 /// Something that must be installed.
@@ -68,20 +68,10 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// How to get it.
     pub(crate) hint: &'static str,
-    pub(crate) probe: Probe,
+    /// A shell command that succeeds if it is installed.
+    pub(crate) probe: &'static str,
     /// Whether CI installs it. If it does not, a missing tool is no failure in CI.
     pub(crate) is_required: bool,
-}
-
-/// How to determine whether a tool is installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probe {
-    /// One of these programs is in the `PATH`.
-    Program(&'static [&'static str]),
-    /// This shell command succeeds.
-    Shell(&'static str),
-    /// This path exists, relative to the repository.
-    Path(&'static str),
 }
 
 /// Packages that a step installs into the repository if their list has changed.
@@ -165,8 +155,8 @@ impl Step {
         self
     }
 
-    pub(crate) fn on_one_processor(mut self) -> Self {
-        self.share = Share::OneProcessor;
+    pub(crate) fn on_whole_machine(mut self) -> Self {
+        self.share = Share::Whole;
         self
     }
 

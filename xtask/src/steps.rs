@@ -1,79 +1,66 @@
 //! The table of all steps, in the order in which they start.
 
-use crate::step::{BUILD, Count, Database, Install, JUNIT, Probe, Server, Step, Tier, Tool};
+use crate::step::{BUILD, Count, Database, Install, JUNIT, Server, Step, Tier, Tool};
 
-const fn tool(name: &'static str, hint: &'static str, probe: Probe) -> Tool {
+const fn tool(name: &'static str, hint: &'static str, probe: &'static str) -> Tool {
     Tool { name, hint, probe, is_required: true }
 }
 
 /// A tool that CI does not install.
-const fn optional(name: &'static str, hint: &'static str, probe: Probe) -> Tool {
+const fn optional(name: &'static str, hint: &'static str, probe: &'static str) -> Tool {
     Tool { name, hint, probe, is_required: false }
 }
 
-const CARGO_DENY: Tool = tool("cargo-deny", "cargo install cargo-deny --locked", Probe::Program(&["cargo-deny"]));
-const PYTHON: Tool = tool("Python 3", "on Debian the package python3", Probe::Program(&["python3"]));
-const VENV: Tool = tool(
-    "Python's venv module",
-    "on Debian the package python3-venv",
-    Probe::Shell("python3 -c 'import ensurepip, venv'"),
-);
-const NODE: Tool = tool("Node.js", "on Debian the package nodejs", Probe::Program(&["node"]));
-const NPM: Tool = tool("npm", "on Debian the package npm", Probe::Program(&["npm"]));
+const CARGO_DENY: Tool = tool("cargo-deny", "cargo install cargo-deny --locked", "command -v cargo-deny");
+const PYTHON: Tool = tool("Python 3", "on Debian the package python3", "command -v python3");
+const VENV: Tool =
+    tool("Python's venv module", "on Debian the package python3-venv", "python3 -c 'import ensurepip, venv'");
+const NODE: Tool = tool("Node.js", "on Debian the package nodejs", "command -v node");
+const NPM: Tool = tool("npm", "on Debian the package npm", "command -v npm");
 const CHROMIUM: Tool = tool(
     "Chromium",
     "on Debian the package chromium-headless-shell",
-    Probe::Program(&["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]),
+    "command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome",
 );
 const GO: Tool = tool(
     "Go 1.23",
     "on Debian the package golang-go; Go 1.21 downloads a later version",
-    Probe::Shell(
-        "version=$(cd conformance/go && go env GOVERSION) && printf '%s\\n' go1.23 \"$version\" | sort --version-sort --check=quiet",
-    ),
+    "version=$(cd conformance/go && go env GOVERSION) && printf '%s\\n' go1.23 \"$version\" | sort --version-sort --check=quiet",
 );
-const JDK: Tool = tool("a JDK", "on Debian the package default-jdk-headless", Probe::Program(&["javac"]));
-const MAVEN: Tool = tool("Maven", "on Debian the package maven", Probe::Program(&["mvn"]));
-const CXX: Tool = tool("a C++ compiler", "on Debian the package g++", Probe::Program(&["c++"]));
-const POSTGRES: Tool = tool(
-    "PostgreSQL",
-    "on Debian the package postgresql",
-    Probe::Shell("source scripts/databases.bash && find_programs"),
-);
+const JDK: Tool = tool("a JDK", "on Debian the package default-jdk-headless", "command -v javac");
+const MAVEN: Tool = tool("Maven", "on Debian the package maven", "command -v mvn");
+const CXX: Tool = tool("a C++ compiler", "on Debian the package g++", "command -v c++");
+const POSTGRES: Tool =
+    tool("PostgreSQL", "on Debian the package postgresql", "source scripts/databases.bash && find_programs");
 const CITUS: Tool = optional(
     "Citus",
     "an extension of PostgreSQL; CONTRIBUTING.md says how to get it",
-    Probe::Shell(
-        "source scripts/databases.bash && test -e \"$(\"$(find_programs)/pg_config\" --sharedir)/extension/citus.control\"",
-    ),
+    "source scripts/databases.bash && test -e \"$(\"$(find_programs)/pg_config\" --sharedir)/extension/citus.control\"",
 );
 const TARGET_WINDOWS: Tool = optional(
     "Rust for Windows",
     "rustup target add x86_64-pc-windows-gnu",
-    Probe::Shell("rustup target list --installed | grep -qx x86_64-pc-windows-gnu"),
+    "rustup target list --installed | grep -qx x86_64-pc-windows-gnu",
 );
 const TARGET_ARM: Tool = optional(
     "Rust for Linux on ARM",
     "rustup target add aarch64-unknown-linux-gnu",
-    Probe::Shell("rustup target list --installed | grep -qx aarch64-unknown-linux-gnu"),
+    "rustup target list --installed | grep -qx aarch64-unknown-linux-gnu",
 );
-const CC_WINDOWS: Tool = tool(
-    "a C compiler for Windows",
-    "on Debian the package gcc-mingw-w64-x86-64",
-    Probe::Program(&["x86_64-w64-mingw32-gcc"]),
-);
+const CC_WINDOWS: Tool =
+    tool("a C compiler for Windows", "on Debian the package gcc-mingw-w64-x86-64", "command -v x86_64-w64-mingw32-gcc");
 const CC_ARM: Tool = tool(
     "a C compiler for Linux on ARM",
     "on Debian the packages gcc-aarch64-linux-gnu and libc6-dev-arm64-cross",
-    Probe::Program(&["aarch64-linux-gnu-gcc"]),
+    "command -v aarch64-linux-gnu-gcc",
 );
 const RECORDINGS: Tool = optional(
     "recordings of the service",
     "in the folder ../shared/recordings",
-    Probe::Path("../shared/recordings/replay.py"),
+    "test -e ../shared/recordings/replay.py",
 );
 
-const EMULATOR: Tool = optional("the emulator", "npm install --global azurite", Probe::Program(&["azurite-table"]));
+const EMULATOR: Tool = optional("the emulator", "npm install --global azurite", "command -v azurite-table");
 
 /// The packages of the current Python client.
 const MODERN: Install = Install::Python { home: ".venv", requirements: "conformance/python/requirements.txt" };
@@ -114,8 +101,6 @@ pub(crate) fn all() -> Vec<Step> {
         java(),
         javascript(),
         python(),
-        vec![object_storage()],
-        recordings(),
         go(),
         client(),
         lints(),
@@ -127,7 +112,7 @@ pub(crate) fn all() -> Vec<Step> {
 
 /// Checks that compile nothing at length.
 fn checks() -> Vec<Step> {
-    let check = |name, title| Step::new(name, title).tier(Tier::Quick).on_one_processor();
+    let check = |name, title| Step::new(name, title).tier(Tier::Quick);
     vec![
         check("format", "Formatting of the Rust and Go code")
             .needs(&[GO])
@@ -140,7 +125,9 @@ fn checks() -> Vec<Step> {
             .needs(&[NODE, NPM])
             .install(Install::Npm("explorer/tests"))
             .count(JUNIT)
-            .shell_in("explorer/tests", NODE_UNIT_TESTS),
+            .variable("CONCURRENCY", "2")
+            .variable("CASES", "unit/*.test.js")
+            .shell_in("explorer/tests", NODE_TESTS),
         check("structure", "Links, citations, and dependencies between crates, folders and files")
             .lock(CARGO)
             .count(Count::Rust)
@@ -165,15 +152,18 @@ fn checks() -> Vec<Step> {
 
 /// Runs test programs from the list that the step `build` wrote.
 fn test_programs(name: &'static str, title: &'static str, line: &'static str) -> Step {
-    Step::new(name, title).after(&[BUILD]).on_one_processor().count(Count::Closing).run(line)
+    Step::new(name, title).after(&[BUILD]).count(Count::Closing).run(line)
 }
 
 fn rust() -> Vec<Step> {
     vec![
         Step::new(BUILD, "The server, and all tests in Rust")
+            .on_whole_machine()
             .lock(CARGO)
             .count(Count::Nothing)
-            .run("{xtask} build-tests {target}/test-programs"),
+            // With all packages, Cargo enables the same features as `cargo test --workspace`, and compiles each dependency
+            // once. This program would be replaced while it runs; the step `structure` runs its tests.
+            .shell_in(".", "cargo test --locked --workspace --exclude xtask --no-run --message-format=json-render-diagnostics >'{target}/test-programs'"),
         test_programs(
             "program",
             "The tests of the built program",
@@ -193,13 +183,11 @@ fn lints() -> Vec<Step> {
         Step::new("lints", "Lints of the Rust code")
             .after(&[BUILD])
             .lock(CARGO)
-            .on_one_processor()
             .count(Count::Nothing)
             .run("cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
         Step::new("doc-tests", "The examples in the documentation of the code")
             .after(&[BUILD])
             .lock(CARGO)
-            .on_one_processor()
             .count(Count::Rust)
             // With --doc, Cargo ignores that a crate has `doctest = false`: the client tests the examples of its macro.
             .run("cargo test --quiet --locked --workspace --exclude rowhouse-client-derive --doc"),
@@ -216,7 +204,6 @@ fn python_suite(
 ) -> Step {
     Step::new(name, title)
         .needs(&[PYTHON, VENV])
-        .on_one_processor()
         .install(packages)
         .rowhouse(line)
         .variable("TABLES_SERVER", "rowhouse")
@@ -242,7 +229,6 @@ fn python() -> Vec<Step> {
         Step::new("compatibility-table", "The table of features in docs/compatibility.md")
             .needs(&[PYTHON, VENV])
             .after(&["python-embedded"])
-            .on_one_processor()
             .install(MODERN)
             .count(Count::Nothing)
             .run("{python} conformance/run.py --results {results}/python-embedded.xml --document docs/compatibility.md --column Rowhouse --check"),
@@ -257,34 +243,15 @@ fn python() -> Vec<Step> {
         all(python_suite("legacy-python-2012", "The Python client of 2012, embedded engine", ATOM, LEGACY_2012, EMBEDDED)),
         all(python_suite("legacy-python-2014", "The Python client of 2014, embedded engine", ATOM, LEGACY_2014, EMBEDDED)),
         all(python_suite("legacy-python-2018", "The Python client of 2018, embedded engine", COSMOSDB, LEGACY_2018, EMBEDDED)),
-    ]
-}
-
-fn object_storage() -> Step {
-    Step::new("object-storage", "Backups in S3-compatible storage and in Azure Blob storage")
-        .needs(&[PYTHON, VENV, NODE, NPM])
-        .after(&[BUILD])
-        .on_one_processor()
-        .install(OBJECT_STORAGE)
-        .install(Install::Npm("conformance/emulator"))
-        .variable("ROWHOUSE_BINARY", "{program}")
-        .variable("AZURITE_BLOB", "conformance/emulator/node_modules/.bin/azurite-blob")
-        .count(JUNIT)
-        .run("{python} -m pytest --quiet --color=no -p no:cacheprovider --junitxml={results}/{name}.xml conformance/object_storage")
-}
-
-fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
-    Step::new(name, title)
-        .needs(&[RECORDINGS, PYTHON, VENV])
-        .on_one_processor()
-        .install(MODERN)
-        .rowhouse(line)
-        .count(Count::Closing)
-        .run("{python} scripts/replay_recordings.py {endpoint} ../shared/recordings")
-}
-
-fn recordings() -> Vec<Step> {
-    vec![
+        Step::new("object-storage", "Backups in S3-compatible storage and in Azure Blob storage")
+            .needs(&[PYTHON, VENV, NODE, NPM])
+            .after(&[BUILD])
+            .install(OBJECT_STORAGE)
+            .install(Install::Npm("conformance/emulator"))
+            .variable("ROWHOUSE_BINARY", "{program}")
+            .variable("AZURITE_BLOB", "conformance/emulator/node_modules/.bin/azurite-blob")
+            .count(JUNIT)
+            .run("{python} -m pytest --quiet --color=no -p no:cacheprovider --junitxml={results}/{name}.xml conformance/object_storage"),
         replay("recordings-memory", "Recorded exchanges, in memory", IN_MEMORY),
         replay("recordings-postgres", "Recorded exchanges, PostgreSQL", ON_POSTGRES)
             .tier(Tier::All)
@@ -295,31 +262,28 @@ fn recordings() -> Vec<Step> {
     ]
 }
 
-/// The command line of Node.js's test runner, with options and files.
-macro_rules! node_tests {
-    ($options:literal, $files:literal) => {
-        concat!(
-            "node --test",
-            $options,
-            " --test-reporter=spec --test-reporter-destination=stdout",
-            " --test-reporter=junit --test-reporter-destination={results}/{name}.xml",
-            $files
-        )
-    };
+fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
+    Step::new(name, title)
+        .needs(&[RECORDINGS, PYTHON, VENV])
+        .install(MODERN)
+        .rowhouse(line)
+        .count(Count::Closing)
+        .run("{python} scripts/replay_recordings.py {endpoint} ../shared/recordings")
 }
 
-const NODE_TESTS: &str = node_tests!("", "");
-const NODE_TESTS_IN_PAIRS: &str = node_tests!(" --test-concurrency=2", "");
-const EXPLORER_CASES: &str = node_tests!(" --test-concurrency=2", " cases/*.test.js");
-const NODE_UNIT_TESTS: &str = node_tests!(" --test-concurrency=2", " unit/*.test.js");
+/// Runs Node.js's tests in the current folder. `CONCURRENCY` is the number of files that run at a time, and `CASES` selects
+/// files.
+const NODE_TESTS: &str = "node --test ${CONCURRENCY:+--test-concurrency=$CONCURRENCY} \
+                          --test-reporter=spec --test-reporter-destination=stdout \
+                          --test-reporter=junit --test-reporter-destination='{results}/{name}.xml' ${CASES:-}";
 
 fn node_suite(name: &'static str, title: &'static str, folder: &'static str) -> Step {
-    Step::new(name, title).needs(&[NODE, NPM]).install(Install::Npm(folder)).on_one_processor().count(JUNIT)
+    Step::new(name, title).needs(&[NODE, NPM]).install(Install::Npm(folder)).count(JUNIT)
 }
 
 /// A folder of JavaScript cases that run against one server.
 fn javascript_suite(name: &'static str, title: &'static str, folder: &'static str, line: &'static str) -> Step {
-    node_suite(name, title, folder).rowhouse(line).run_in(folder, NODE_TESTS)
+    node_suite(name, title, folder).rowhouse(line).shell_in(folder, NODE_TESTS)
 }
 
 fn javascript() -> Vec<Step> {
@@ -335,14 +299,17 @@ fn javascript() -> Vec<Step> {
             .after(&[BUILD])
             .install(MODERN)
             .variable("EXPLORER_PYTHON", "{python}")
-            .shell_in("explorer/tests", EXPLORER_CASES),
+            .variable("CONCURRENCY", "2")
+            .variable("CASES", "cases/*.test.js")
+            .shell_in("explorer/tests", NODE_TESTS),
         node_suite(
             "emulator-replacement",
             "The emulator's command lines, and JavaScript clients of all three services",
             "conformance/emulator",
         )
         .after(&[BUILD])
-        .run_in("conformance/emulator", NODE_TESTS_IN_PAIRS),
+        .variable("CONCURRENCY", "2")
+        .shell_in("conformance/emulator", NODE_TESTS),
         javascript_suite("javascript-embedded", "The JavaScript client, embedded engine", CLIENT, EMBEDDED_STATS),
         javascript_suite("javascript-postgres", "The JavaScript client, PostgreSQL", CLIENT, POSTGRES_STATS)
             .tier(Tier::All)
@@ -382,10 +349,10 @@ fn packages() -> Vec<Step> {
     vec![
         Step::new("fixtures", "The test fixtures for Python and JavaScript")
             .after(&[BUILD])
-            .on_one_processor()
             .count(Count::Closing)
             .run("scripts/test_fixtures.sh {program}"),
         Step::new("packages", "The packages for npm, pip, Debian and Cargo, from a release build")
+            .on_whole_machine()
             .tier(Tier::All)
             .count(Count::Closing)
             .run("cargo build --quiet --release --locked --package rowhouse-tables")
@@ -394,6 +361,7 @@ fn packages() -> Vec<Step> {
         // The packages are packed together, so that none of them needs to be in a registry. The client's packages are
         // built from the packed files. The server's crates are built from the same files in other steps.
         Step::new("crate-packages", "The packages of the client library and of the test server")
+            .on_whole_machine()
             .tier(Tier::All)
             .count(Count::Closing)
             .run("scripts/test_crates.sh packages"),
@@ -405,7 +373,6 @@ fn go_suite(name: &'static str, title: &'static str, folder: &'static str) -> St
     Step::new(name, title)
         .needs(&[GO])
         .after(&[BUILD])
-        .on_one_processor()
         .count(Count::Go)
         .run_in(folder, "go vet ./...")
         // Without -count=1, Go reuses the result of an earlier run with the same files and environment.
@@ -465,14 +432,12 @@ fn java() -> Vec<Step> {
             .needs(&[JDK, MAVEN])
             .after(&[BUILD])
             .lock(MAVEN_DOWNLOADS)
-            .on_one_processor()
             .count(Count::Junit("packages/java/target/surefire-reports"))
             .run_in("packages/java", TEST),
         // The command from the page, unchanged, installs the package that the cases use.
         Step::new("java-client", "The Java clients, embedded engine")
             .needs(&[JDK, MAVEN])
             .lock(MAVEN_DOWNLOADS)
-            .on_one_processor()
             .rowhouse(EMBEDDED)
             .count(Count::Junit("conformance/java/target/surefire-reports"))
             .shell_in(".", "$(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode")
@@ -481,7 +446,6 @@ fn java() -> Vec<Step> {
             .needs(&[JDK, MAVEN, PYTHON, VENV])
             .after(&[BUILD])
             .lock(MAVEN_DOWNLOADS)
-            .on_one_processor()
             .install(LEGACY_2018)
             .rowhouse(EMBEDDED)
             .count(Count::Closing)
@@ -499,7 +463,7 @@ fn java() -> Vec<Step> {
 
 /// Steps that compile the workspace in other ways, and what they are needed for.
 fn builds() -> Vec<Step> {
-    let build = |name, title| Step::new(name, title).tier(Tier::All);
+    let build = |name, title| Step::new(name, title).tier(Tier::All).on_whole_machine();
     vec![
         // With --target, the flags do not apply to build scripts and macros, so these are not compiled again.
         build("platform-windows", "The build for Windows")
@@ -520,10 +484,10 @@ fn builds() -> Vec<Step> {
         build(TEST_PROGRAMS, "The programs that only tests use")
             .count(Count::Nothing)
             .run("cargo build --quiet --locked --workspace --exclude xtask --tests --bin rowhouse-history --bin rowhouse-bench"),
-        build("history-judge", "Sample histories, judged by the checker and by an independent judge")
+        Step::new("history-judge", "Sample histories, judged by the checker and by an independent judge")
+            .tier(Tier::All)
             .needs(&[GO])
             .after(&[BUILD, TEST_PROGRAMS])
-            .on_one_processor()
             .run("{target}/debug/rowhouse-history simulate {data} 1000")
             .run_in("history/porcupine", "go vet ./...")
             .run_in("history/porcupine", "go run . {data}"),

@@ -31,7 +31,9 @@ struct Report {
 /// Runs the steps. Returns true if all of them passed.
 pub(crate) fn run(steps: &[Step], workspace: &Workspace, processors: usize) -> Result<bool> {
     let _lock = lock(workspace)?;
-    remove_results(workspace)?;
+    if workspace.scratch.exists() {
+        fs::remove_dir_all(&workspace.scratch).context("removing the results and logs of the last run")?;
+    }
     let began = Instant::now();
     let mut report = run_all(steps, workspace, processors);
     save_times(&times_file(workspace), &report.times)?;
@@ -40,20 +42,8 @@ pub(crate) fn run(steps: &[Step], workspace: &Workspace, processors: usize) -> R
     Ok(report.failures.is_empty())
 }
 
-/// Removes the results and logs of the last run, but not the times of its steps.
-fn remove_results(workspace: &Workspace) -> Result<()> {
-    fs::create_dir_all(&workspace.scratch)?;
-    for entry in fs::read_dir(&workspace.scratch)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
-        }
-    }
-    Ok(())
-}
-
 fn times_file(workspace: &Workspace) -> PathBuf {
-    workspace.scratch.join("times")
+    workspace.target.join("test.times")
 }
 
 /// Returns the seconds that each step took when it last ran on this machine.
@@ -207,11 +197,11 @@ mod tests {
     #[test]
     fn the_closing_line_counts_the_tests_of_all_steps() {
         let mut report = Report::default();
-        let short = Step::new("short", "A title").on_one_processor();
+        let short = Step::new("short", "A title");
         let shown = report.add(&short, outcome(1, 0), Duration::from_millis(1999));
         assert_eq!(shown, "\n== short: A title\nwhat it printed\n-- short: 1 s\n");
         // This step has shown its output.
-        let shown = report.add(&Step::new("long", ""), outcome(2, 0), Duration::from_secs(75));
+        let shown = report.add(&Step::new("long", "").on_whole_machine(), outcome(2, 0), Duration::from_secs(75));
         assert_eq!(shown, "-- long: 75 s\n");
         report.slowest = vec![(12.25, "it: a_test".to_owned())];
         let times = "\n    75 s  long\n     1 s  short\n    76 s  in all\n";
@@ -223,7 +213,7 @@ mod tests {
     fn the_output_of_failed_steps_comes_last() {
         let mut report = Report::default();
         for (name, tier) in [("long-line", Tier::Quick), ("link", Tier::Quick), ("broken", Tier::Gate)] {
-            let step = Step::new(name, "A title").tier(tier).on_one_processor();
+            let step = Step::new(name, "A title").tier(tier);
             assert_eq!(report.add(&step, outcome(1, 1), Duration::ZERO), format!("FAILED: {name}\n"));
         }
         let closing = report.closing(Duration::ZERO);

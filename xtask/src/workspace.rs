@@ -1,9 +1,7 @@
 //! The folders of the workspace, and the environment of every command.
 
-use crate::process;
-use crate::step::{Probe, Tool};
+use crate::step::Tool;
 use anyhow::{Context, Result};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +12,9 @@ const REMOVED_VARIABLES: [&str; 6] =
 /// Variables of the tests themselves.
 const KEPT_VARIABLES: [&str; 4] =
     ["ROWHOUSE_CRASH_ROUNDS", "ROWHOUSE_HISTORY_OPERATIONS", "ROWHOUSE_HISTORY_ROUNDS", "ROWHOUSE_SOAK_SECONDS"];
+
+/// The oldest supported version of Rust.
+const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Variables that `cargo run` sets for this program. Commands that build something must not see them.
 const CARGO_VARIABLES: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
@@ -28,7 +29,7 @@ pub(crate) struct Workspace {
     /// The server, as `cargo test` builds it.
     pub(crate) program: PathBuf,
     /// The oldest supported version of Rust, if the commands have to select it.
-    toolchain: Option<String>,
+    toolchain: Option<&'static str>,
     with_citus: bool,
 }
 
@@ -41,15 +42,14 @@ impl Workspace {
             Some(path) => path.canonicalize().with_context(|| format!("the program {}", path.display()))?,
             None => built,
         };
-        let oldest = oldest_rust(&fs::read_to_string(root.join("Cargo.toml"))?)?;
-        let toolchain = (!has_rust(&oldest, &["rustc"])).then_some(oldest);
+        let toolchain = (!has_rust(OLDEST_RUST, &["rustc"])).then_some(OLDEST_RUST);
         Ok(Self { scratch: target.join("test"), root, target, program, toolchain, with_citus })
     }
 
     /// Selects the oldest supported version of Rust for all commands, so that a change which needs a later one fails.
     /// Returns a notice if it is not installed, so that the compiler in use tests the change.
     pub(crate) fn select_toolchain(&mut self) -> Option<String> {
-        let oldest = self.toolchain.take_if(|oldest| !has_rust(oldest, &["rustup", "run", oldest, "rustc"]))?;
+        let oldest = self.toolchain.take_if(|_| !has_rust(OLDEST_RUST, &["rustup", "run", OLDEST_RUST, "rustc"]))?;
         Some(format!(
             "the oldest supported version of Rust, {oldest}, is not installed (rustup toolchain install {oldest}), so \
              another version tests the change"
@@ -88,15 +88,9 @@ impl Workspace {
     }
 
     pub(crate) fn has(&self, tool: &Tool) -> bool {
-        match tool.probe {
-            Probe::Program(programs) => programs.iter().any(|program| process::find(program).is_some()),
-            Probe::Path(path) => self.root.join(path).exists(),
-            Probe::Shell(line) => {
-                let mut command = self.shell(line, ".");
-                let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-                done.is_ok_and(|status| status.success())
-            }
-        }
+        let mut command = self.shell(tool.probe, ".");
+        let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        done.is_ok_and(|status| status.success())
     }
 }
 
@@ -107,22 +101,12 @@ fn has_rust(version: &str, command: &[&str]) -> bool {
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).starts_with(&format!("rustc {version}.")))
 }
 
-/// Returns the oldest supported version of Rust from the workspace's manifest.
-fn oldest_rust(manifest: &str) -> Result<String> {
-    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
-    Ok(line.context("Cargo.toml has no rust-version")?.trim_matches('"').to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_version_of_rust_is_that_of_the_manifest() {
-        assert_eq!(oldest_rust("[workspace.package]\nrust-version = \"1.2\"\n").unwrap(), "1.2");
-        assert!(oldest_rust("").is_err());
-        let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml")).unwrap();
-        assert_eq!(oldest_rust(&manifest).unwrap(), env!("CARGO_PKG_RUST_VERSION"));
+    fn another_version_of_rust_is_not_the_installed_one() {
         assert!(!has_rust("1.2", &["rustc"]) && !has_rust("1.2", &["no-program-has-this-name"]));
     }
 }
