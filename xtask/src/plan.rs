@@ -156,7 +156,7 @@ mod tests {
     fn steps_start_in_order_and_as_soon_as_they_can() {
         let in_order: Vec<_> = plan().iter().map(|step| step.name).collect();
         assert_eq!(starts(1, ""), in_order);
-        // `lints` needs the whole machine, and would wait, while the suites can start.
+        // `lints` needs the whole machine, and would wait, while the suites can start. `java-two` waits for its lock.
         let expected =
             ["format", "links", BUILD, "lints", "suite-memory", "suite-citus", "java-one", "table", "fuzz", "java-two"];
         assert_eq!(starts(3, ""), expected);
@@ -166,20 +166,6 @@ mod tests {
     fn all_quick_steps_run_before_a_failure_ends_the_run() {
         assert_eq!(starts(1, "format"), ["format", "links"]);
         assert_eq!(starts(1, "lints"), ["format", "links", BUILD, "lints"]);
-    }
-
-    #[test]
-    fn steps_that_share_a_lock_do_not_run_together() {
-        let plan = plan();
-        let mut states = vec![State::Passed; plan.len()];
-        let at = |name: &str| plan.iter().position(|step| step.name == name).unwrap();
-        states[at("java-one")] = State::Running;
-        states[at("java-two")] = State::Waiting;
-        assert_eq!(next(&plan, &states, 2), None);
-        states[at("fuzz")] = State::Waiting;
-        assert_eq!(next(&plan, &states, 2), Some(at("fuzz")));
-        states[at("java-one")] = State::Passed;
-        assert_eq!(next(&plan, &states, 2), Some(at("java-two")));
     }
 
     #[test]

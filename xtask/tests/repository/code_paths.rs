@@ -1,6 +1,6 @@
 //! Checks that the files, folders and items of code that guides and comments name exist.
 
-use super::{files, read};
+use super::{files, read, unfenced};
 use std::collections::BTreeSet;
 
 /// The guides in which names with `::` are items of this repository rather than of a client library.
@@ -9,26 +9,13 @@ const GUIDES: [&str; 2] = ["CONTRIBUTING.md", "docs/ARCHITECTURE.md"];
 /// Returns the files of the repository and all their folders.
 fn paths() -> BTreeSet<String> {
     let files = files("");
-    let folders = files.iter().flat_map(|file| {
-        let ends = file.match_indices('/').map(|(at, _)| file[..at].to_owned());
-        ends.collect::<Vec<_>>()
-    });
-    let folders: BTreeSet<String> = folders.collect();
-    files.iter().cloned().chain(folders).collect()
+    let folders = files.iter().flat_map(|file| file.match_indices('/').map(|(at, _)| file[..at].to_owned()));
+    folders.chain(files.iter().cloned()).collect()
 }
 
 /// Returns the code spans outside code blocks.
 fn spans(text: &str) -> Vec<&str> {
-    let mut is_block = false;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            is_block = !is_block;
-        } else if !is_block {
-            found.extend(line.split('`').skip(1).step_by(2));
-        }
-    }
-    found
+    unfenced(text).flat_map(|(_, line)| line.split('`').skip(1).step_by(2)).collect()
 }
 
 /// Returns true if a span names a file or folder of the repository: a Rust file, or a path that begins with one of the

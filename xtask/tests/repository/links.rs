@@ -1,17 +1,14 @@
 //! Checks links in documents: every file and heading that a link points to exists.
 
-use super::{files, read, root};
+use super::{files, read, root, unfenced};
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 fn anchors(document: &str) -> Vec<String> {
-    let (mut seen, mut found, mut is_code) = (BTreeMap::new(), Vec::new(), false);
-    for line in document.lines() {
-        is_code ^= line.trim_start().starts_with("```");
-        let Some(title) = line.strip_prefix('#').filter(|_| !is_code).map(|rest| rest.trim_start_matches('#')) else {
-            continue;
-        };
-        let Some(title) = title.strip_prefix(' ') else { continue };
+    let (mut seen, mut found) = (BTreeMap::new(), Vec::new());
+    let titles =
+        unfenced(document).filter_map(|(_, line)| line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' '));
+    for title in titles {
         let kept = title.trim().to_lowercase();
         let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
         let slug: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
@@ -22,12 +19,8 @@ fn anchors(document: &str) -> Vec<String> {
 }
 
 fn targets(document: &str) -> Vec<String> {
-    let (mut found, mut is_code) = (Vec::new(), false);
-    for line in document.lines() {
-        is_code ^= line.trim_start().starts_with("```");
-        if is_code {
-            continue;
-        }
+    let mut found = Vec::new();
+    for (_, line) in unfenced(document) {
         // Every second piece is between backticks and therefore code.
         let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
         for (at, _) in text.match_indices("](") {
@@ -44,11 +37,10 @@ const ELEMENTS: [&str; 6] = ["a", "br", "details", "img", "sub", "summary"];
 /// Returns the words in angle brackets outside code, which a reader of the page would not see. Links may be in angle
 /// brackets.
 fn taken_for_html(document: &str) -> Vec<String> {
-    let (mut found, mut is_code) = (Vec::new(), false);
-    for line in document.lines() {
-        is_code ^= line.trim_start().starts_with("```");
+    let mut found = Vec::new();
+    for (_, line) in unfenced(document) {
         let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-        for part in text.split('<').skip(1).filter(|_| !is_code) {
+        for part in text.split('<').skip(1) {
             let name = part.trim_start_matches('/').split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
             let is_word = name.starts_with(|c: char| c.is_alphabetic()) && part.contains('>');
             let is_link = ["http", "https", "mailto"].contains(&name);
@@ -60,37 +52,19 @@ fn taken_for_html(document: &str) -> Vec<String> {
     found
 }
 
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
-}
-
 #[test]
 fn every_link_leads_somewhere() {
     let mut count = 0;
     for name in files(".md") {
-        let document = read(&name);
-        for target in targets(&document) {
+        for target in targets(&read(&name)) {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
             count += 1;
             let (file, anchor) =
                 target.split_once('#').map_or((target.as_str(), None), |(file, anchor)| (file, Some(anchor)));
-            let path = if file.is_empty() {
-                PathBuf::from(&name)
-            } else {
-                plain(&Path::new(&name).parent().unwrap().join(file))
-            };
+            let folder = Path::new(&name).parent().unwrap();
+            let path = if file.is_empty() { PathBuf::from(&name) } else { folder.join(file) };
             assert!(root().join(&path).exists(), "{name} links to {target}, which does not exist");
             if let Some(anchor) = anchor {
                 let there = anchors(&read(path.to_str().unwrap()));
@@ -127,17 +101,16 @@ fn every_document_is_reached_from_the_index() {
 fn every_row_of_a_table_has_as_many_cells_as_its_head() {
     let mut count = 0;
     for name in files(".md") {
-        let (mut width, mut is_code) = (None, false);
-        for (number, line) in read(&name).lines().enumerate() {
-            is_code ^= line.trim_start().starts_with("```");
-            if is_code || !line.starts_with('|') {
+        let mut width = None;
+        for (number, line) in unfenced(&read(&name)) {
+            if !line.starts_with('|') {
                 width = None;
                 continue;
             }
             // Bars in code, and escaped bars, are text.
             let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("").replace("\\|", "");
             let cells = plain.matches('|').count();
-            assert_eq!(cells, *width.get_or_insert(cells), "{name}:{}: {line}", number + 1);
+            assert_eq!(cells, *width.get_or_insert(cells), "{name}:{number}: {line}");
             count += 1;
         }
     }

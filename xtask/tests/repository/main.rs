@@ -35,3 +35,13 @@ fn files(ending: &str) -> Vec<String> {
     let is_file = |name: &String| root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
     found.into_iter().filter(is_file).collect()
 }
+
+/// Returns the lines of a page outside blocks of code, each with its number.
+fn unfenced(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(page.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !(is_code || is_fence)
+    })
+}

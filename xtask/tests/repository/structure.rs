@@ -1,9 +1,8 @@
 //! Checks how the modules of each crate depend on each other: no folder and no file may depend on itself through
 //! others. Also checks which modules are specific to an operating system.
 
+use super::{files, read};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The crates, and the maximum number of files at the root of each.
 const CRATES: [(&str, usize); 19] = [
@@ -34,19 +33,11 @@ type ModulePath = Vec<String>;
 /// Modules, each with the modules that it uses.
 type Modules = BTreeMap<String, BTreeSet<String>>;
 
-fn source(krate: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(krate).join("src")
-}
-
-fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files_below(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
+/// Returns the files of a crate, each with its path below the folder of its sources.
+fn source_files(krate: &str) -> Vec<(String, String)> {
+    let folder = format!("{krate}/src/");
+    let named = files(".rs").into_iter().filter_map(|file| Some((file.strip_prefix(&folder)?.to_owned(), file)));
+    named.collect()
 }
 
 /// Returns the code of a file without its tests and without lines that are comments.
@@ -57,18 +48,13 @@ fn product(text: &str) -> String {
 
 /// Returns the files of a crate outside its tests, each as the path of its module and its code.
 fn product_files(krate: &str) -> BTreeMap<ModulePath, String> {
-    let root = source(krate);
-    let mut files = Vec::new();
-    files_below(&root, &mut files);
     let mut found = BTreeMap::new();
-    for path in files {
-        let relative = path.strip_prefix(&root).unwrap().with_extension("");
-        let mut module: ModulePath = relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
-        if module.contains(&"tests".to_owned()) {
-            continue;
+    for (path, file) in source_files(krate) {
+        let mut module: ModulePath = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        if module.iter().all(|part| part != "tests") {
+            module.retain(|part| !["mod", "lib", "main"].contains(&part.as_str()));
+            found.insert(module, product(&read(&file)));
         }
-        module.retain(|part| !["mod", "lib", "main"].contains(&part.as_str()));
-        found.insert(module, product(&fs::read_to_string(path).unwrap()));
     }
     found
 }
@@ -244,8 +230,7 @@ fn assert_no_cycle(name: impl Fn(&ModulePath) -> Option<String>) {
 #[test]
 fn the_root_of_a_crate_has_few_files() {
     for (krate, most) in CRATES {
-        let files =
-            fs::read_dir(source(krate)).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
+        let files = source_files(krate).iter().filter(|(path, _)| !path.contains('/')).count();
         assert!(files <= most, "{krate} has {files} files at its root, more than {most}");
     }
 }
@@ -260,12 +245,10 @@ fn the_platform_alone_knows_operating_systems() {
     let may_know = |krate: &str| ["platform", "engine-contract", "bench", "test-support", "xtask"].contains(&krate);
     let crates = CRATES.iter().map(|(krate, _)| *krate).chain(["explorer"]);
     for krate in crates.filter(|krate| !may_know(krate)) {
-        let mut files = Vec::new();
-        files_below(&source(krate), &mut files);
-        for path in files.iter().filter(|path| !UNIX_VARIANT.iter().any(|file| path.ends_with(file))) {
-            let text = fs::read_to_string(path).unwrap();
-            if knows_a_system(&text) && path.file_name().is_none_or(|name| name != "tests.rs") {
-                found.push(path.clone());
+        for (path, file) in source_files(krate) {
+            let is_product = !path.ends_with("tests.rs") && !UNIX_VARIANT.contains(&file.as_str());
+            if is_product && knows_a_system(&read(&file)) {
+                found.push(file);
             }
         }
     }
