@@ -6,6 +6,7 @@
 mod citations;
 mod code_paths;
 mod dependency_direction;
+mod large_dependencies;
 mod links;
 mod rust_version;
 mod structure;
