@@ -119,7 +119,7 @@ def bench(arguments, url, hot, seconds):
     """Returns the command that runs the load. A quarter of its duration is added as warm-up, which counts here."""
     command = [arguments.programs / "rowhouse-bench", "run", "--endpoint", url + "/devstoreaccount1", "--workload", arguments.workload]
     command += ["--entities", str(arguments.partitions * PER_PARTITION), "--per-partition", str(PER_PARTITION), "--seconds", str(seconds * 0.8)]
-    command += ["--rate", str(arguments.rate), "--connections", str(arguments.connections), "--json"]
+    command += ["--rate", str(arguments.rate), "--connections", str(arguments.connections)]
     return command + (["--hot", ",".join(map(str, hot))] if hot else [])
 
 

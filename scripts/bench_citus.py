@@ -136,7 +136,7 @@ def start_server(stack, arguments):
 
 def measure(arguments, workload, servers):
     """Runs a workload against servers, and returns its report."""
-    command = [arguments.programs / "rowhouse-bench", "run", "--json"]
+    command = [arguments.programs / "rowhouse-bench", "run"]
     for endpoint, process in servers:
         command += ["--endpoint", endpoint + "/devstoreaccount1", "--pid", str(process)]
     for node in arguments.database.nodes:

@@ -58,7 +58,7 @@ run() {
     local endpoint=$1 process=$2 workload=$3 connections=$4
     shift 4
     "$release/rowhouse-bench" run --endpoint "$endpoint/devstoreaccount1" --pid "$process" --workload "$workload" \
-        --connections "$connections" --entities "$ENTITIES" --seconds "$SECONDS_EACH" --json "$@" | figures
+        --connections "$connections" --entities "$ENTITIES" --seconds "$SECONDS_EACH" "$@" | figures
 }
 
 figures() {

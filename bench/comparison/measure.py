@@ -59,7 +59,7 @@ class Comparison:
 
     def bench(self, server, entities, workload, connections, seconds):
         """Runs one phase. Returns its figures, or only an outcome."""
-        command = [self.args.bench, "run", "--one-table", "--json", "--endpoint", server.endpoint]
+        command = [self.args.bench, "run", "--one-table", "--endpoint", server.endpoint]
         command += ["--pid", str(server.child.pid), "--workload", workload, "--entities", str(entities)]
         command += ["--connections", str(connections), "--seconds", str(seconds)]
         limit = seconds * 1.25 + PHASE_SECONDS_EXTRA

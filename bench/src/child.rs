@@ -1,7 +1,6 @@
 //! Servers that run as child processes.
 
-use crate::generator::endpoint::Endpoint;
-use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint};
 use crate::process::Process;
 use crate::run::Target;
 use anyhow::{Context, ensure};

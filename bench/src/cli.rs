@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::compare::args::CompareArgs;
+use crate::compare::CompareArgs;
 use crate::curve::CurveArgs;
 use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::generator::workload::Workload;
@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure a workload against a server
+    /// Measure a workload against a server, and print the result as JSON
     ///
     /// The table is created and filled if it does not exist, and kept, so the next run can start immediately. Each
     /// workload first runs for a quarter of the time without being measured. Workloads that read, overwrite and insert
@@ -56,8 +56,8 @@ Examples:
   rowhouse serve --data /tmp/bench-data &
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 16 --pid $!
       point reads on 16 connections, with the processor time of the server
-  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000 --json
-      a filter over a million entities, with the result as JSON
+  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000
+      a filter over a million entities
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload upsert --rate 5000 --seconds 180
       steady writes: the longest latency shows pauses, and errors show operations that were never begun";
 
@@ -162,7 +162,7 @@ mod tests {
         for good in [
             "",
             "--entities 1000000 --per-partition 1000000",
-            "--seconds 1 --connections 256 --json --pid 1",
+            "--seconds 1 --connections 256 --pid 1",
             "--rate 5000",
             "--one-table --seconds 0.2",
             "--hot 3,17",

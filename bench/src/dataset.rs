@@ -8,13 +8,11 @@
 //!    value.
 //! 3. The JSON text and the record of an entity have the same content.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
 use fastrand::Rng;
 use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
-use std::io::Write;
 use std::ops::Range;
+use wire::json::write_entity_request;
 
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// A filter that matches 1% of the entities.
@@ -27,7 +25,7 @@ const POOL_BYTES: usize = 1 << 20;
 const CUT_BYTES: usize = 1024;
 const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
-const NOTES: Range<usize> = 448..548;
+const NOTES: Range<usize> = 448..516;
 const IMAGE: Range<usize> = 548..620;
 /// The number of entities from which the total length is estimated.
 const SAMPLE_ENTITIES: u64 = 1000;
@@ -61,8 +59,6 @@ pub(crate) enum Usage {
     /// The number of entities stays the same.
     Overwritten,
     Growing,
-    /// Filled again before each measurement.
-    Deleted,
 }
 
 #[derive(Debug)]
@@ -89,7 +85,6 @@ impl Dataset {
             Usage::Read => "",
             Usage::Overwritten => "Overwritten",
             Usage::Growing => "Growing",
-            Usage::Deleted => "Deleted",
         };
         let size = if self.size == EntitySize::Small { "Small" } else { "" };
         format!("Bench{usage}{size}{}P{}", self.entities, self.per_partition)
@@ -111,15 +106,15 @@ impl Dataset {
         (self.entities + 92) / 100
     }
 
-    /// Appends the properties as JSON members, without braces and keys.
-    pub(crate) fn write_members(&self, out: &mut Vec<u8>, number: u64, salt: u64) {
-        let mut is_first = true;
-        for (name, value) in self.properties(number, salt) {
-            if !std::mem::take(&mut is_first) {
-                out.push(b',');
-            }
-            write_member(out, name, value);
-        }
+    /// Replaces the contents of the buffer by the JSON of an entity with these keys and the properties of `number`.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>, key: &EntityKey, number: u64, salt: u64) {
+        out.clear();
+        self.append_json(out, key, number, salt);
+    }
+
+    /// Appends the JSON of an entity with these keys and the properties of `number`.
+    pub(crate) fn append_json(&self, out: &mut Vec<u8>, key: &EntityKey, number: u64, salt: u64) {
+        write_entity_request(out, key, &self.record(number, salt)).expect("the record was just built");
     }
 
     /// Returns a record that is not stamped yet.
@@ -187,48 +182,6 @@ fn words(bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Names and strings need no JSON escapes.
-fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
-    let annotation = match value {
-        EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {
-            Some(value.edm_type().name())
-        }
-        _ => None,
-    };
-    let quoted = annotation.is_some() || matches!(value, EdmValue::String(_));
-    out.push(b'"');
-    out.extend_from_slice(name.as_bytes());
-    if let Some(annotation) = annotation {
-        out.extend_from_slice(b"@odata.type\":\"");
-        out.extend_from_slice(annotation.as_bytes());
-        out.extend_from_slice(b"\",\"");
-        out.extend_from_slice(name.as_bytes());
-    }
-    out.extend_from_slice(if quoted { b"\":\"" } else { b"\":" });
-    match value {
-        EdmValue::String(text) => out.extend_from_slice(text.as_bytes()),
-        EdmValue::Binary(bytes) => {
-            let start = out.len();
-            out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
-            let room = out.get_mut(start..).unwrap_or_default();
-            STANDARD.encode_slice(bytes, room).expect("the buffer has the encoded length");
-        }
-        EdmValue::DateTime(instant) => instant.write_to(out),
-        EdmValue::Boolean(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        EdmValue::Double(value) => write_text(out, format_args!("{value:?}")),
-        EdmValue::Guid(guid) => write_text(out, format_args!("{guid}")),
-        EdmValue::Int32(value) => write_text(out, format_args!("{value}")),
-        EdmValue::Int64(value) => write_text(out, format_args!("{value}")),
-    }
-    if quoted {
-        out.push(b'"');
-    }
-}
-
-fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("writing to memory cannot fail");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,9 +194,8 @@ mod tests {
         for (size, properties, bytes) in [(EntitySize::Large, 10, 1015..=1035), (EntitySize::Small, 2, 100..=101)] {
             let dataset = Dataset::new(1000, 100).of_size(size);
             for number in [0, 7, 123, 999] {
-                let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
-                dataset.write_members(&mut body, number, 5);
-                body.push(b'}');
+                let mut body = Vec::new();
+                dataset.append_json(&mut body, &dataset.key(number), number, 5);
                 let read = read_entity(&body, KeyLocation::Body).unwrap();
                 assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
                 assert_eq!(read.properties.len(), properties);

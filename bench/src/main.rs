@@ -18,16 +18,13 @@ mod report;
 mod run;
 mod size_args;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RunArgs};
 use dataset::Usage;
-use generator::endpoint::Endpoint;
-use generator::request::DEVELOPMENT_KEY;
-use process::Process;
-use report::Report;
+use generator::request::{DEVELOPMENT_KEY, Endpoint};
+use report::row::print_json;
 use run::{Measurement, Target};
-use std::io::Write;
 use std::process::ExitCode;
 use wire::signing::AccountKey;
 
@@ -54,20 +51,14 @@ fn main() -> ExitCode {
 fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let key = AccountKey::parse(&args.key)
         .context("the value of --key or ROWHOUSE_BENCH_KEY is not the Base64 form of at least 16 bytes")?;
-    ensure!(
-        args.pid.len() <= args.endpoint.len(),
-        "--pid is given more often than --endpoint; pass at most one --pid per --endpoint"
-    );
     let partitions = args.size.entities / args.size.per_partition;
     if let Some(hot) = args.hot.iter().find(|hot| **hot >= partitions) {
         bail!("there is no partition {hot} in --hot: the table has {partitions} partitions, which are numbered from 0");
     }
-    let processes = args.pid.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
-    let targets = args.endpoint.iter().zip(processes).map(|(endpoint, process)| {
+    let targets = run::targets(&args.endpoint, &args.pid, |endpoint, process| {
         let endpoint = Endpoint::parse(endpoint, &args.account, args.allow_remote)?;
         Ok(Target { endpoint, account: args.account.clone(), key: key.clone(), process })
-    });
-    let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
+    })?;
     let measurement = Measurement {
         per_partition: args.size.per_partition,
         entity_size: args.size.entity_bytes,
@@ -76,13 +67,14 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, args.connections, args.size.seconds)
     };
-    print(&run::measure_all(&targets, &args.database_pid, &measurement)?, args.size.json)
+    let report = run::measure_all(&targets, &args.database_pid, &measurement)?;
+    print_json(&report)?;
+    Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
     let key = AccountKey::parse(DEVELOPMENT_KEY).context("decoding the development key")?;
-    let log =
-        args.durable.map(|path| floor::group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
+    let log = args.durable.map(|path| floor::GroupLog::create(&path).with_context(|| path.display().to_string()));
     let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
     runtime()?.block_on(floor.serve(args.listen))?;
     Ok(ExitCode::SUCCESS)
@@ -91,15 +83,6 @@ fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
 /// The references use the same kind of runtime as the server.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")
-}
-
-fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
-    if json {
-        report::row::print_json(report)?;
-    } else {
-        write!(std::io::stdout().lock(), "{report}")?;
-    }
-    Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[allow(clippy::print_stderr, reason = "the final error is printed to the terminal")]

@@ -48,7 +48,8 @@ impl Process {
     /// Includes the user and system time of all threads.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let text = self.read("stat")?;
-        parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown format", self.id))
+        let (_, own, _) = parse_stat(&text).with_context(|| format!("/proc/{}/stat has an unknown format", self.id))?;
+        Ok(own)
     }
 
     /// Includes all descendants, for programs with several processes such as PostgreSQL. Also includes exited
@@ -61,7 +62,7 @@ impl Process {
             let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // A process may exit at any time.
             let Ok(text) = Self::new(id).read("stat") else { continue };
-            let Some((parent, cost)) = parse_family(&text) else { continue };
+            let Some((parent, _, cost)) = parse_stat(&text) else { continue };
             children.entry(parent).or_default().push(id);
             costs.insert(id, cost);
         }
@@ -103,27 +104,21 @@ impl Process {
     }
 }
 
-/// Parses `/proc/PID/stat`. The second field is a name that may contain spaces and parentheses.
-fn parse_cpu(stat: &str) -> Option<Duration> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    // The iterator begins with the state, which is field 3 of the file. The times are fields 14 and 15.
-    let mut fields = fields.split_ascii_whitespace().skip(11);
-    let user: u32 = fields.next()?.parse().ok()?;
-    let system: u32 = fields.next()?.parse().ok()?;
-    Some(TICK * user + TICK * system)
-}
-
 /// Parses `/proc/PID/task/TID/io`.
 fn parse_written(io: &str) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
 }
 
-/// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its exited children.
-fn parse_family(stat: &str) -> Option<(u32, Duration)> {
+/// Parses the parent from `/proc/PID/stat`, the processor time of the process, and the same with its exited children.
+/// The second field of the file is a name that may contain spaces and parentheses.
+fn parse_stat(stat: &str) -> Option<(u32, Duration, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_ascii_whitespace().collect();
-    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u32>().ok()).sum::<Option<u32>>()?;
-    Some((fields.get(1)?.parse().ok()?, TICK * ticks))
+    // The times are fields 14 to 17 of the file: user and system, of the process and of its children.
+    let ticks: Option<Vec<u32>> = fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
+    let [user, system, children @ ..]: [u32; 4] = ticks?.try_into().ok()?;
+    let own = TICK * user + TICK * system;
+    Some((fields.get(1)?.parse().ok()?, own, own + TICK * children.iter().sum::<u32>()))
 }
 
 /// Parses `/proc/PID/status`.
@@ -154,10 +149,9 @@ mod tests {
     #[test]
     fn processor_time_of_a_process_with_an_odd_name() {
         let stat = "4321 (odd ) name) S 1 4321 4321 0 -1 4194560 1200 0 3 0 150 25 7 8 20 0 9 0 777 1000 200 18446";
-        assert_eq!(parse_cpu(stat), Some(Duration::from_millis(1750)));
-        assert_eq!(parse_family(stat), Some((1, Duration::from_millis(1900))));
+        assert_eq!(parse_stat(stat), Some((1, Duration::from_millis(1750), Duration::from_millis(1900))));
         for malformed in ["", "1 (a) S 1", "1 (a) S 1 1 1 0 -1 0 0 0 0 0 x 25"] {
-            assert_eq!(parse_cpu(malformed), None, "{malformed}");
+            assert_eq!(parse_stat(malformed), None, "{malformed}");
         }
     }
 

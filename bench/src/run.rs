@@ -1,10 +1,9 @@
 //! `run`: measures a workload against a server.
 
 use crate::dataset::{Dataset, EntitySize, PER_PARTITION_DEFAULT, Usage};
-use crate::generator::endpoint::Endpoint;
 use crate::generator::load::Load;
-use crate::generator::request::Signer;
-use crate::generator::workload::{Client, Failure, Plan, Task, Workload};
+use crate::generator::request::{Endpoint, Signer};
+use crate::generator::workload::{Client, Failure, Plan, Workload};
 use crate::process::{Node, Process};
 use crate::report::{Gauge, Report};
 use anyhow::{Context, bail, ensure};
@@ -13,9 +12,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::signing::AccountKey;
 
-/// The numbers of connections that fill a table with transactions and with single entities.
-const FILL_BATCH_CONNECTIONS: usize = 4;
-const FILL_SINGLE_CONNECTIONS: usize = 64;
+/// The number of connections that fill a table.
+const FILL_CONNECTIONS: usize = 4;
 const FILL_TIME_MAX: Duration = Duration::from_hours(4);
 /// Each workload runs for this share of its time before it is measured.
 pub(crate) const WARM_UP_SHARE: u32 = 4;
@@ -65,6 +63,20 @@ impl Measurement {
     }
 }
 
+/// Creates the target of each URL, with its process if there is one.
+pub(crate) fn targets(
+    urls: &[String],
+    processes: &[u32],
+    target: impl Fn(&str, Option<Process>) -> anyhow::Result<Target>,
+) -> anyhow::Result<Vec<Target>> {
+    ensure!(
+        processes.len() <= urls.len(),
+        "--pid is given more often than --endpoint; pass at most one --pid per --endpoint"
+    );
+    let processes = processes.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
+    urls.iter().zip(processes).map(|(url, process)| target(url, process)).collect()
+}
+
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
     measure_all(std::slice::from_ref(target), &[], measurement)
 }
@@ -74,14 +86,13 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let target = targets.first().context("no server was given")?;
     let Measurement { workload, time, .. } = *measurement;
     let is_load = workload == Workload::Load;
-    if is_load {
-        create_table(target, &plan(measurement, 0))?;
-    } else {
+    let is_filled = create_table(target, &plan(measurement, 0))?;
+    if !is_load && !is_filled {
         fill(target, measurement)?;
     }
     let plan = plan(measurement, 0);
-    // These workloads run only once, so they are measured from their beginning.
-    let warm_up = (!is_load && workload != Workload::DeleteFilter).then(|| time / WARM_UP_SHARE);
+    // A load runs only once, so it is measured from its beginning.
+    let warm_up = (!is_load).then(|| time / WARM_UP_SHARE);
     let report = measure_plan(targets, database, measurement, &plan, warm_up)?;
     Ok(Report { rate: measurement.rate, ..report })
 }
@@ -97,57 +108,40 @@ pub(crate) fn measure_plan(
 ) -> anyhow::Result<Report> {
     let Measurement { workload, entities, connections, time, rate, .. } = *measurement;
     let processes = targets.iter().filter_map(|target| target.process).collect::<Vec<_>>();
-    let mut load = Load::new(clients_of_all(targets, plan, connections))?;
+    let mut load = Load::new(clients(targets, plan, connections))?;
     if let Some(time) = warm_up_time {
         warm_up(&mut load, workload, time, rate)?;
     }
     let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
-    let (tally, wall) = load.phase(Task::Workload(workload), time, rate);
+    let (tally, wall) = load.phase(workload, time, rate);
     gauge.report(workload.name(), entities, connections, tally, wall)
 }
 
 /// Fails if all operations fail.
 fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64>) -> anyhow::Result<()> {
-    let (tally, _) = load.phase(Task::Workload(workload), time, rate);
+    let (tally, _) = load.phase(workload, time, rate);
     match tally.first_error {
         Some(error) if tally.operations == 0 => bail!("all operations of {} failed: {error}", workload.name()),
         _ => Ok(()),
     }
 }
 
-/// Does nothing if the table already exists.
-pub(crate) fn create_table(target: &Target, plan: &Arc<Plan>) -> anyhow::Result<()> {
+/// Creates the table unless it exists. Returns true if it contains all entities of the plan.
+pub(crate) fn create_table(target: &Target, plan: &Arc<Plan>) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut client = Client::new(Arc::clone(plan), signer(target), 0);
-    let created = runtime.block_on(client.create_table());
-    created.map_err(|failure| anyhow::anyhow!("creating the table: {failure}"))
+    let is_filled = runtime.block_on(async {
+        client.create_table().await?;
+        // The table is filled in order, so the last entity exists only if all others exist.
+        Ok(client.has(0).await? && client.has(plan.dataset.entities - 1).await?)
+    });
+    is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))
 }
 
-pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
-    let first = plan(measurement, 0);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut first_client = Client::new(Arc::clone(&first), signer(target), 0);
-    let last = measurement.entities - 1;
-    let is_filled = runtime.block_on(async {
-        first_client.create_table().await?;
-        // The table is filled in order, so the last entity exists only if all others exist.
-        Ok(first_client.has(0).await? && first_client.has(last).await?)
-    });
-    let is_filled = is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))?;
-    if is_filled {
-        return Ok(());
-    }
-    let in_batches = runtime.block_on(first_client.operation(Task::Fill { in_batches: true }));
-    let (in_batches, from) = match in_batches {
-        Ok(_) => (true, crate::generator::workload::BATCH_ENTITIES),
-        // A server without transactions receives the entities one by one.
-        Err(Failure::Status(..)) => (false, 0),
-        Err(failure) => bail!("filling the table: {failure}"),
-    };
-    let connections = if in_batches { FILL_BATCH_CONNECTIONS } else { FILL_SINGLE_CONNECTIONS };
-    let rest = plan(measurement, from);
-    let (tally, _) =
-        Load::new(clients(target, &rest, connections))?.phase(Task::Fill { in_batches }, FILL_TIME_MAX, None);
+fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
+    let targets = std::slice::from_ref(target);
+    let mut load = Load::new(clients(targets, &plan(measurement, 0), FILL_CONNECTIONS))?;
+    let (tally, _) = load.phase(Workload::Load, FILL_TIME_MAX, None);
     ensure!(
         tally.errors.is_empty(),
         "filling the table: {:?}, first {}",
@@ -169,11 +163,7 @@ pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
 }
 
 /// The clients connect when they are used.
-pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
-    clients_of_all(std::slice::from_ref(target), plan, connections)
-}
-
-fn clients_of_all(targets: &[Target], plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
+fn clients(targets: &[Target], plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
     seeds
         .zip(targets.iter().cycle())

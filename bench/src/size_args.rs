@@ -4,6 +4,7 @@ use crate::dataset::{EntitySize, PER_PARTITION_DEFAULT};
 use crate::generator::workload::BATCH_ENTITIES;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The size of a measurement.
@@ -24,10 +25,6 @@ pub(crate) struct SizeArgs {
     /// Duration of the measurement in seconds, such as 5 or 0.2
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
     pub(crate) seconds: Duration,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 pub(crate) fn entities() -> RangedU64ValueParser<u64> {
@@ -38,30 +35,22 @@ pub(crate) fn connections() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=10_000)
 }
 
+fn number<T: FromStr>(text: &str, is_valid: impl FnOnce(&T) -> bool, expected: &str) -> Result<T, String> {
+    let number = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if is_valid(&number) { Ok(number) } else { Err(format!("it is not {expected}")) }
+}
+
 fn fractional_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if (0.1..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("it is not between 0.1 and 86400".to_owned())
-    }
+    let seconds = number(text, |seconds| (0.1..=86_400.0).contains(seconds), "between 0.1 and 86400")?;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 fn per_partition(text: &str) -> Result<u64, String> {
-    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
-        Ok(count)
-    } else {
-        Err("it is not a multiple of 100".to_owned())
-    }
+    number(text, |count: &u64| *count > 0 && count.is_multiple_of(BATCH_ENTITIES), "a multiple of 100")
 }
 
 /// The entities must fill whole partitions, because a table of many partitions has 1,000 entities in each.
 pub(crate) fn thousands(text: &str) -> Result<u64, String> {
-    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if (1000..=1_000_000_000).contains(&count) && count.is_multiple_of(1000) {
-        Ok(count)
-    } else {
-        Err("it is not a multiple of 1,000 up to 1,000,000,000".to_owned())
-    }
+    let is_valid = |count: &u64| (1000..=1_000_000_000).contains(count) && count.is_multiple_of(1000);
+    number(text, is_valid, "a multiple of 1,000 up to 1,000,000,000")
 }

@@ -2,7 +2,7 @@
 
 use crate::generator::workload::Workload;
 use crate::report::Report;
-use crate::report::budget::Budget;
+use crate::report::row::Budget;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,18 +6,17 @@
 //!    affects both. The results are medians over the rounds.
 //! 2. The servers run in separate processes, so their processor times are separate.
 
-pub(crate) mod args;
 mod line;
 
-use crate::child::{self, Server, serve, serve_floors};
-use crate::generator::workload::Workload;
+use crate::child::{self, Server, ServerArgs, serve, serve_floors};
+use crate::generator::workload::{BATCH_ENTITIES, Workload};
 use crate::process::Process;
-use crate::report::budget::{Budget, median};
-use crate::report::row::{Row, Table};
+use crate::report::row::{Budget, Row, median, print_heading};
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
 use anyhow::Context;
-use args::CompareArgs;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use line::{Line, Reference, lines};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,15 +43,18 @@ struct Comparison {
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = Comparison::start(args)?;
-    let mut table = Table::new(args.json)?;
-    table.add(comparison.start_and_memory()?)?;
+    print_heading()?;
+    let mut is_complete = true;
+    let mut print = |rows: &[Row]| {
+        is_complete &= rows.iter().all(|row| row.note.is_none());
+        rows.iter().try_for_each(Row::print)
+    };
+    print(&comparison.start_and_memory()?)?;
     for line in lines() {
         if args.only.as_ref().is_none_or(|text| line.name().contains(text.as_str())) {
-            table.add(comparison.line(&line))?;
+            print(&comparison.line(&line))?;
         }
     }
-    table.finish()?;
-    let is_complete = table.rows.iter().all(|row| row.note.is_none());
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -82,9 +84,15 @@ impl Comparison {
             let process = server.target.process.context("a child must have a process")?;
             sizes.push(mebibytes(process.resident()?.now));
         }
-        let row = |figure: &str, bound: f64, values: Vec<f64>| {
-            let value = median(values.into_iter());
-            Row::new(("empty server", figure, "design"), (Some(bound), value), Budget::AtMost(1.0))
+        let row = |figure, bound: f64, values: Vec<f64>| Row {
+            line: "empty server".to_owned(),
+            figure,
+            reference: "design".to_owned(),
+            reference_value: Some(bound),
+            value: median(values.into_iter()),
+            budget: Budget::AtMost(1.0),
+            other_value: None,
+            note: None,
         };
         Ok([row("start ms", START_MILLISECONDS_MAX, times), row("resident MiB", IDLE_MEBIBYTES_MAX, sizes)])
     }
@@ -113,12 +121,15 @@ impl Comparison {
         }
         let rows = line.checks.iter().map(|(figure, budget)| {
             let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.value_in(report)));
-            let names = (line.name(), line.reference.to_string());
-            let values = (of(&references), of(&servers));
             Row {
+                line: line.name(),
+                figure: figure.name(),
+                reference: line.reference.to_string(),
+                reference_value: of(&references),
+                value: of(&servers),
+                budget: *budget,
                 other_value: of(&others),
                 note: failure.clone(),
-                ..Row::new((&names.0, figure.name(), &names.1), values, *budget)
             }
         });
         rows.collect()
@@ -153,4 +164,38 @@ impl Comparison {
 
 fn errors(report: &Report) -> Option<String> {
     report.first_error.as_ref().map(|first| format!("errors {:?}, first {first}", report.errors))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Number of entities in the table
+    #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
+    pub(crate) entities: u64,
+
+    /// Duration of each measurement, in seconds
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=24 * 3600))]
+    pub(crate) seconds: u64,
+
+    /// Number of rounds of each measurement
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) rounds: u64,
+
+    /// Run one round of one second on 10,000 entities, to check that everything works rather than to measure it
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Measure only the lines whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+
+    /// Also measure the server at this URL. It must have the development account
+    #[arg(long, value_name = "URL")]
+    pub(crate) other: Option<String>,
+
+    /// Process ID of the other server
+    #[arg(long, requires = "other")]
+    pub(crate) other_pid: Option<u32>,
 }

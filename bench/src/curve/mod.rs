@@ -7,24 +7,23 @@
 //! 2. The data folder is measured when background work has finished after a load. Reads are measured before upserts.
 //! 3. The processor time of a load does not include background work that continues after it; its duration is reported.
 
-mod args;
-mod disk_space;
 mod point;
 
-use crate::child::{self, REQUEST_THREADS, Server};
-use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
+use crate::child::{self, REQUEST_THREADS, Server, ServerArgs};
+use crate::dataset::{Dataset, EntitySize, PER_PARTITION_DEFAULT};
 use crate::generator::reach::Reach;
 use crate::generator::workload::{Plan, Workload};
 use crate::process::{Node, Process};
-use crate::report::row::print_json;
 use crate::report::{Report, as_f64, mebibytes};
 use crate::run::{self, Measurement, Target};
+use crate::size_args::{connections, thousands};
 use anyhow::{Context, ensure};
-pub(crate) use args::CurveArgs;
-use disk_space::{disk_space, quiet_disk_space};
-use point::{Operation, State};
-use serde::Serialize;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use point::{State, operation_line};
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -42,16 +41,10 @@ const OPERATIONS: [(Workload, Reach); 5] = [
     (Workload::Upsert, Reach::All),
 ];
 
-#[derive(Serialize)]
-struct Output<'a> {
-    operations: &'a [Operation],
-    states: &'a [State],
-}
-
 struct Curve<'a> {
     args: &'a CurveArgs,
     targets: Vec<Target>,
-    operations: Vec<Operation>,
+    has_errors: bool,
     states: Vec<State>,
 }
 
@@ -66,30 +59,23 @@ struct OwnServer {
 
 pub(crate) fn run(args: &CurveArgs) -> anyhow::Result<ExitCode> {
     ensure!(args.sizes.is_sorted_by(|one, next| one < next), "the values of --sizes must be in ascending order");
-    ensure!(args.pid.len() <= args.endpoint.len(), "pass at most one --pid per --endpoint");
     let mut own = if args.endpoint.is_empty() { Some(OwnServer::start(args)?) } else { None };
-    let processes = args.pid.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
-    let targets = args.endpoint.iter().zip(processes).map(|(url, process)| child::target(url, process));
-    let mut curve =
-        Curve { args, targets: targets.collect::<Result<_, _>>()?, operations: Vec::new(), states: Vec::new() };
-    curve.print(point::OPERATIONS_HEADING)?;
+    let targets = run::targets(&args.endpoint, &args.pid, child::target)?;
+    let mut curve = Curve { args, targets, has_errors: false, states: Vec::new() };
+    print(point::OPERATIONS_HEADING)?;
     let mut loaded = 0;
     for size in &args.sizes {
         curve.size(own.as_mut(), loaded, *size)?;
         loaded = *size;
     }
     if let Some(own) = own {
-        curve.print(&format!("\n{}", point::STATES_HEADING))?;
+        print(&format!("\n{}", curve.states.first().map(State::heading).unwrap_or_default()))?;
         for state in &curve.states {
-            curve.print(&state.line())?;
+            print(&state.line())?;
         }
         own.server.stop()?;
     }
-    if args.json {
-        print_json(&Output { operations: &curve.operations, states: &curve.states })?;
-    }
-    let is_good = curve.operations.iter().all(|operation| operation.errors.is_empty());
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if curve.has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 impl Curve<'_> {
@@ -102,11 +88,10 @@ impl Curve<'_> {
         let load = self.measure(Workload::Load, Reach::All, loaded, size)?;
         let loaded_all = load.entities == size - loaded;
         ensure!(loaded_all, "{} of {} entities were loaded: {:?}", load.entities, size - loaded, load.first_error);
-        let mut state = own.as_deref().map(|own| own.settled(size, &load)).transpose()?;
-        if let (Some(state), Some(own), Some(before)) = (&mut state, &own, written_before) {
-            let stored =
-                Dataset::new(size - loaded, PER_PARTITION_DEFAULT).of_size(self.args.entity_bytes).stored_bytes();
-            state.written_of_stored = as_f64(own.written()?.saturating_sub(before)) / as_f64(stored);
+        let mut state = None;
+        if let (Some(own), Some(before)) = (&own, written_before) {
+            let stored = Dataset::new(size - loaded, PER_PARTITION_DEFAULT).of_size(self.args.entity_bytes);
+            state = Some(own.settled(size, &load, before, stored.stored_bytes())?);
         }
         for (workload, reach) in OPERATIONS {
             self.measure(workload, reach, size, size)?;
@@ -142,16 +127,15 @@ impl Curve<'_> {
         if let Some(first) = &report.first_error {
             note(&format!("{}: errors {:?}, first {first}\n", report.workload, report.errors))?;
         }
-        let operation = Operation::new(workload, reach, &report);
-        self.print(&operation.line())?;
-        self.operations.push(operation);
+        self.has_errors |= !report.errors.is_empty();
+        print(&operation_line(workload, reach, &report))?;
         Ok(report)
     }
+}
 
-    /// Prints immediately, because the measurements take minutes to hours.
-    fn print(&self, text: &str) -> anyhow::Result<()> {
-        if self.args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
-    }
+/// Prints immediately, because the measurements take minutes to hours.
+fn print(text: &str) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 impl OwnServer {
@@ -169,35 +153,36 @@ impl OwnServer {
         self.process()?.written_by_other_threads(REQUEST_THREADS)
     }
 
-    /// Waits until background work has finished after a load.
-    fn settled(&self, entities: u64, load: &Report) -> anyhow::Result<State> {
+    /// Waits until background work has finished after a load. The bytes written before the load, and the size of the
+    /// loaded keys and records, tell how often the data was written.
+    fn settled(&self, entities: u64, load: &Report, written: u64, stored: u64) -> anyhow::Result<State> {
         let began = Instant::now();
         let folder = data_folder(self.place.path());
-        let disk_mib_after_load = mebibytes(disk_space(&folder)?);
+        let mut state = State::default();
+        state.add("entities", as_f64(entities), 0);
+        state.add("disk MiB after the load", mebibytes(disk_space(&folder)?), 0);
         let cpu = self.process()?.cpu()?;
         let disk_bytes = crate::runtime()?.block_on(quiet_disk_space(&folder))?;
-        Ok(State {
-            entities,
-            disk_mib_after_load,
-            disk_mib: mebibytes(disk_bytes),
-            disk_bytes_per_entity: as_f64(disk_bytes) / as_f64(entities),
-            merging_seconds: began.elapsed().as_secs_f64(),
-            merging_cpu_seconds: self.process()?.cpu()?.saturating_sub(cpu).as_secs_f64(),
-            load_peak_resident_mib: load.peak_resident_mib.unwrap_or_default(),
-            ..State::default()
-        })
+        state.add("disk MiB", mebibytes(disk_bytes), 0);
+        state.add("bytes per entity", as_f64(disk_bytes) / as_f64(entities), 1);
+        state.add("written of stored", as_f64(self.written()?.saturating_sub(written)) / as_f64(stored), 1);
+        // Includes three seconds without a change.
+        state.add("merging s", began.elapsed().as_secs_f64(), 0);
+        state.add("merging CPU s", self.process()?.cpu()?.saturating_sub(cpu).as_secs_f64(), 1);
+        state.add("resident MiB: peak of the load", load.peak_resident_mib.unwrap_or_default(), 0);
+        Ok(state)
     }
 
     /// Kills the server after its last write.
     fn restart(&mut self, state: &mut State) -> anyhow::Result<()> {
         let resident = self.process()?.resident()?;
-        state.resident_mib = mebibytes(resident.now);
-        state.peak_resident_mib = mebibytes(resident.peak);
+        state.add("after the operations", mebibytes(resident.now), 0);
+        state.add("peak", mebibytes(resident.peak), 0);
         self.server.kill();
         self.server = serve(&self.binary, self.place.path(), &self.options)?;
-        state.start_seconds = self.server.start_time.as_secs_f64();
-        state.start_cpu_seconds = self.process()?.cpu()?.as_secs_f64();
-        state.started_resident_mib = mebibytes(self.process()?.resident()?.now);
+        state.add("start after kill s", self.server.start_time.as_secs_f64(), 2);
+        state.add("CPU s", self.process()?.cpu()?.as_secs_f64(), 2);
+        state.add("resident MiB", mebibytes(self.process()?.resident()?.now), 0);
         Ok(())
     }
 
@@ -210,9 +195,10 @@ impl OwnServer {
         command.args(["backup", "--quiet", "--data"]).arg(data_folder(self.place.path())).arg("--to").arg(&repository);
         let status = command.status().context("starting the backup")?;
         ensure!(status.success(), "the backup exited with {status}");
-        state.backup_seconds = began.elapsed().as_secs_f64();
-        state.backup_cpu_seconds = Process::current().family_cpu()?.saturating_sub(cpu).as_secs_f64();
-        state.backup_mib = mebibytes(disk_space(&repository)?);
+        state.add("backup s", began.elapsed().as_secs_f64(), 1);
+        // Includes the server.
+        state.add("CPU s", Process::current().family_cpu()?.saturating_sub(cpu).as_secs_f64(), 1);
+        state.add("backup MiB", mebibytes(disk_space(&repository)?), 0);
         std::fs::remove_dir_all(&repository).context("removing the backup")
     }
 }
@@ -228,4 +214,76 @@ fn serve(binary: &Path, place: &Path, options: &[String; 2]) -> anyhow::Result<S
 /// Prints to standard error, so that standard output contains only tables.
 fn note(text: &str) -> anyhow::Result<()> {
     std::io::stderr().lock().write_all(text.as_bytes()).context("writing to standard error")
+}
+
+/// The sizes and durations of the measurements.
+#[derive(Debug, Args)]
+pub(crate) struct CurveArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Measure running servers instead, which share a database: their URLs. In this case, startup, backup and disk are
+    /// not measured
+    #[arg(long, value_name = "URL", conflicts_with_all = ["server_binary", "folder", "cache_mib"])]
+    pub(crate) endpoint: Vec<String>,
+
+    /// Process IDs of these servers
+    #[arg(long, requires = "endpoint")]
+    pub(crate) pid: Vec<u32>,
+
+    /// Process IDs of the nodes of their database
+    #[arg(long, value_name = "[NAME=]PID", value_parser = Node::parse, requires = "endpoint")]
+    pub(crate) database_pid: Vec<Node>,
+
+    /// Numbers of entities in the table, in ascending order and separated by commas; multiples of 1,000
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = thousands,
+          default_values_t = [1_000_000, 10_000_000, 100_000_000])]
+    pub(crate) sizes: Vec<u64>,
+
+    /// Size of each entity's JSON, in bytes
+    #[arg(long, value_enum, default_value = "100")]
+    pub(crate) entity_bytes: EntitySize,
+
+    /// Duration of each measurement except loads and scans, in seconds
+    #[arg(long, default_value_t = 5, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
+    pub(crate) seconds: u64,
+
+    /// Number of concurrent connections
+    #[arg(long, default_value_t = 16, value_parser = connections())]
+    pub(crate) connections: usize,
+
+    /// Size of the server's cache, in MiB
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) cache_mib: u64,
+}
+
+/// The time without a change of the disk space after which background work is considered finished.
+const QUIET_TIME: Duration = Duration::from_secs(3);
+
+pub(super) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
+    let (mut last, mut since) = (disk_space(folder)?, Instant::now());
+    while since.elapsed() < QUIET_TIME {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = disk_space(folder)?;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    Ok(last)
+}
+
+/// Returns the size in bytes, including subfolders. Ignores files that are removed during the traversal.
+pub(super) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
+    /// The unit of the block count, which Linux specifies but POSIX does not.
+    const BLOCK_BYTES: u64 = 512;
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let entry = entry?;
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_space(&entry.path())?,
+            Ok(metadata) => metadata.blocks() * BLOCK_BYTES,
+            Err(_) => 0,
+        };
+    }
+    Ok(bytes)
 }

@@ -4,13 +4,10 @@
 //! It answers every request of the load generator with the same status as a Table service and a response of about the
 //! same size, but stores nothing. `run` can therefore measure it like any other server.
 
-pub(crate) mod group_log;
-
 use crate::dataset::Dataset;
 use crate::generator::workload::BATCH_ENTITIES;
 use anyhow::Context;
 use bytes::Bytes;
-use group_log::GroupLog;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -21,10 +18,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use model::{DateTime, EntityView};
 use std::convert::Infallible;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use wire::payload::{EncoderCache, EntityContext, ResponseContext, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 use wire::{Format, MetadataLevel, Version};
@@ -149,17 +149,69 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     out
 }
 
+const GROUP_BODIES_MAX: usize = 1024;
+/// The size at which writing restarts at the beginning of the log, in bytes. The log therefore never fills a disk.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+
+type Appended = oneshot::Sender<Result<(), Arc<io::Error>>>;
+
+#[derive(Debug, Clone)]
+pub(crate) struct GroupLog {
+    queue: mpsc::Sender<(Bytes, Appended)>,
+}
+
+impl GroupLog {
+    /// Truncates an existing file. The writing thread exits when the last handle is dropped.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let mut file = File::create(path)?;
+        let (queue, mut bodies) = mpsc::channel::<(Bytes, Appended)>(4096);
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+            let (mut group, mut bytes, mut size) = (Vec::new(), Vec::new(), 0);
+            while bodies.blocking_recv_many(&mut group, GROUP_BODIES_MAX) > 0 {
+                bytes.clear();
+                for (body, _) in &group {
+                    bytes.extend_from_slice(body);
+                }
+                let result = write(&mut file, &mut size, &bytes).map_err(Arc::new);
+                for (_, appended) in group.drain(..) {
+                    // The client may have closed its connection.
+                    drop(appended.send(result.clone()));
+                }
+            }
+        })?;
+        Ok(Self { queue })
+    }
+
+    /// Returns once the body is on disk.
+    pub(crate) async fn append(&self, body: Bytes) -> Result<(), Arc<io::Error>> {
+        let gone = || Arc::new(io::Error::other("the log is closed"));
+        let (appended, answer) = oneshot::channel();
+        self.queue.send((body, appended)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+fn write(file: &mut File, size: &mut u64, bytes: &[u8]) -> io::Result<()> {
+    if *size > LOG_BYTES_MAX {
+        file.set_len(0)?;
+        file.rewind()?;
+        *size = 0;
+    }
+    *size += bytes.len() as u64;
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::endpoint::Endpoint;
-    use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Request as Sent, Signer};
+    use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint, Request as Sent, Signer};
 
     #[test]
     fn the_fixed_bodies_have_the_size_of_the_real_ones() {
         let floor = Floor::new(None, None);
-        assert!((1110..1150).contains(&floor.entity.len()), "{}", floor.entity.len());
-        assert!((1_110_000..1_150_000).contains(&floor.page.len()), "{}", floor.page.len());
+        assert!((1080..1120).contains(&floor.entity.len()), "{}", floor.entity.len());
+        assert!((1_080_000..1_120_000).contains(&floor.page.len()), "{}", floor.page.len());
         serde_json::from_slice::<serde_json::Value>(&floor.page).unwrap();
         assert_eq!(memchr::memmem::find_iter(&floor.page, b"\"RowKey\":").count(), 1000);
         assert_eq!(memchr::memmem::find_iter(&floor.batch, b"HTTP/1.1 204").count(), 100);
@@ -186,5 +238,20 @@ mod tests {
         assert!(!is_signed(&parts, &key));
         parts.headers.remove(AUTHORIZATION);
         assert!(!is_signed(&parts, &key));
+    }
+
+    #[tokio::test]
+    async fn acknowledged_bodies_are_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = GroupLog::create(&path).unwrap();
+        let appends = (0..20).map(|_| {
+            let log = log.clone();
+            tokio::spawn(async move { log.append(Bytes::from_static(b"body")).await.is_ok() })
+        });
+        for append in appends.collect::<Vec<_>>() {
+            assert!(append.await.unwrap());
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"body".repeat(20));
     }
 }

@@ -3,12 +3,13 @@
 //! A phase ends when all operations that began in it have completed. The processor time that the server uses between
 //! the ends of two phases is therefore exactly the time for the counted operations.
 
-use crate::generator::latencies::Latencies;
-use crate::generator::pace::{Pace, Turn};
-use crate::generator::workload::{Client, Failure, Task};
+use crate::generator::workload::{Client, Failure, Workload};
 use anyhow::Context;
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -94,20 +95,20 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Runs the task on every connection until the time is over or no work is left. `rate` is the number of operations
+    /// Runs the workload on every connection until the time is over or no work is left. `rate` is the number of operations
     /// per second over all connections. Without a rate, operations follow each other immediately.
-    pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
+    pub(crate) fn phase(&mut self, workload: Workload, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
         std::thread::scope(|scope| {
             for lane in &mut self.lanes {
                 let pace = pace.as_ref();
-                scope.spawn(move || lane.run(task, began + time, pace));
+                scope.spawn(move || lane.run(workload, began + time, pace));
             }
         });
         let mut total = Tally::default();
         for lane in &self.lanes {
-            total.merge(std::mem::take(&mut *lane.tally.lock().unwrap_or_else(PoisonError::into_inner)));
+            total.merge(std::mem::take(&mut *lane.tally.lock()));
         }
         let missed = pace.map_or(0, |pace| pace.missed(total.begun()));
         if missed > 0 {
@@ -118,12 +119,12 @@ impl Load {
 }
 
 impl Lane {
-    fn run(&mut self, task: Task, until: Instant, pace: Option<&Arc<Pace>>) {
+    fn run(&mut self, workload: Workload, until: Instant, pace: Option<&Arc<Pace>>) {
         let clients = std::mem::take(&mut self.clients);
         self.clients = self.runtime.block_on(async {
             let mut running = JoinSet::new();
             for client in clients {
-                running.spawn(work(client, task, until, pace.cloned(), Arc::clone(&self.tally)));
+                running.spawn(work(client, workload, until, pace.cloned(), Arc::clone(&self.tally)));
             }
             running.join_all().await
         });
@@ -132,7 +133,7 @@ impl Lane {
 
 async fn work(
     mut client: Client,
-    task: Task,
+    workload: Workload,
     until: Instant,
     pace: Option<Arc<Pace>>,
     tally: Arc<Mutex<Tally>>,
@@ -140,10 +141,10 @@ async fn work(
     let mut failures_in_a_row = 0;
     while failures_in_a_row < FAILURES_IN_A_ROW_MAX {
         let Some(began) = turn(pace.as_deref(), until).await else { break };
-        let result = client.operation(task).await;
+        let result = client.operation(workload).await;
         let latency = began.elapsed();
         // Only tasks on this thread take the lock, and no task holds it while waiting.
-        let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock().unwrap_or_else(PoisonError::into_inner));
+        let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock());
         match result {
             Ok(Some(entities)) => {
                 failures_in_a_row = 0;
@@ -177,6 +178,104 @@ async fn turn(pace: Option<&Pace>, until: Instant) -> Option<Instant> {
     }
 }
 
+/// About 18 minutes. Longer latencies count as this one.
+const NANOSECONDS_MAX: u64 = (1 << 40) - 1;
+/// With two significant digits, every quantile is accurate to 1% and the histogram takes 35 KiB. With three digits, it
+/// would take 240 KiB.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// A histogram of latencies, and the exact longest latency.
+#[derive(Debug, Clone)]
+pub(crate) struct Latencies {
+    nanoseconds: Histogram<u64>,
+    max: Duration,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let nanoseconds = Histogram::new_with_max(NANOSECONDS_MAX, SIGNIFICANT_DIGITS);
+        Self { nanoseconds: nanoseconds.expect("the library accepts these constant bounds"), max: Duration::ZERO }
+    }
+}
+
+impl Latencies {
+    pub(crate) fn record(&mut self, latency: Duration) {
+        self.nanoseconds.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        self.max = self.max.max(latency);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.nanoseconds.add(&other.nanoseconds).expect("both have the same bounds");
+        self.max = self.max.max(other.max);
+    }
+
+    /// Returns zero if there are no operations. `share` is from 0 to 1.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.nanoseconds.value_at_quantile(share)).min(self.max)
+    }
+
+    pub(crate) fn max(&self) -> Duration {
+        self.max
+    }
+}
+
+// The schedule of operations in a run with a fixed rate.
+//
+// Connections that wait for a stalled server send it nothing. A measurement that counts only sent requests would see
+// one long response where a thousand operations were due (coordinated omission). Here, if no connection is free, the
+// latency of an operation counts from the time at which the operation was due.
+
+const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Operations at a constant rate, distributed among any number of connections.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    began: Instant,
+    until: Instant,
+    per_second: u64,
+    next: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The operation is due in the future. Its latency counts from its actual start, because the server does not cause
+    /// the delay of a timer.
+    At(Instant),
+    /// The operation has been due since this time, because all connections were waiting for responses.
+    Since(Instant),
+    Over,
+}
+
+impl Pace {
+    pub(crate) fn new(per_second: u64, began: Instant, until: Instant) -> Self {
+        Self { began, until, per_second: per_second.max(1), next: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn take(&self, now: Instant) -> Turn {
+        let due = self.due(self.next.fetch_add(1, Ordering::Relaxed));
+        if due >= self.until || now >= self.until {
+            Turn::Over
+        } else if due > now {
+            Turn::At(due)
+        } else {
+            Turn::Since(due)
+        }
+    }
+
+    /// Returns the number of operations that were due but not started. Call it after every connection has received
+    /// [`Turn::Over`].
+    pub(crate) fn missed(&self, begun: u64) -> u64 {
+        let time = self.until.saturating_duration_since(self.began).as_nanos();
+        let due = (time * u128::from(self.per_second)).div_ceil(NANOSECONDS_PER_SECOND);
+        u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(begun)
+    }
+
+    fn due(&self, number: u64) -> Instant {
+        let nanoseconds = u128::from(number) * NANOSECONDS_PER_SECOND / u128::from(self.per_second);
+        self.began + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,5 +294,83 @@ mod tests {
         assert_eq!(one.errors, BTreeMap::from([("503".to_owned(), 2), ("content".to_owned(), 1)]));
         assert_eq!(one.first_error.as_deref(), Some("status 503: busy"));
         assert_eq!(one.latencies.max(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn quantiles_of_a_thousand_latencies() {
+        let mut latencies = Latencies::default();
+        let mut other = Latencies::default();
+        for microseconds in 1..=1000 {
+            let into = if microseconds % 2 == 0 { &mut latencies } else { &mut other };
+            into.record(Duration::from_micros(microseconds));
+        }
+        latencies.merge(&other);
+        for (share, expected) in [(0.5, 500), (0.95, 950), (0.99, 990), (0.999, 999), (1.0, 1000), (0.001, 1)] {
+            let got = latencies.quantile(share).as_nanos();
+            let expected = Duration::from_micros(expected).as_nanos();
+            assert!(got >= expected && got <= expected + expected / 100, "{share}: {got}");
+        }
+        assert_eq!(latencies.max(), Duration::from_millis(1));
+        assert_eq!(latencies.nanoseconds.len(), 1000);
+    }
+
+    #[test]
+    fn no_latencies_and_endless_ones() {
+        assert_eq!(Latencies::default().quantile(0.99), Duration::ZERO);
+        let mut latencies = Latencies::default();
+        latencies.record(Duration::MAX);
+        assert_eq!(latencies.max(), Duration::MAX);
+        assert_eq!(latencies.quantile(0.5).as_secs(), Duration::from_nanos(NANOSECONDS_MAX).as_secs());
+    }
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// A thousand operations per second for ten milliseconds.
+    fn pace() -> (Pace, Instant) {
+        let began = Instant::now();
+        (Pace::new(1000, began, began + 10 * MILLISECOND), began)
+    }
+
+    #[test]
+    fn operations_are_due_at_the_rate() {
+        let (pace, began) = pace();
+        assert_eq!(pace.take(began), Turn::Since(began));
+        for number in 1..10 {
+            assert_eq!(pace.take(began), Turn::At(began + number * MILLISECOND));
+        }
+        assert_eq!(pace.take(began), Turn::Over);
+        assert_eq!(pace.missed(10), 0);
+    }
+
+    #[test]
+    fn after_a_stall_operations_count_from_when_they_were_due() {
+        let (pace, began) = pace();
+        assert_eq!(pace.take(began), Turn::Since(began));
+        // No connection was free for 5 ms. The latency of operations that were due in that period counts from their due
+        // time. The latency of the other operations counts as usual.
+        let now = began + 5 * MILLISECOND;
+        for number in 1..=5 {
+            assert_eq!(pace.take(now), Turn::Since(began + number * MILLISECOND));
+        }
+        assert_eq!(pace.take(now), Turn::At(began + 6 * MILLISECOND));
+    }
+
+    #[test]
+    fn operations_that_were_never_begun_are_counted() {
+        let (pace, began) = pace();
+        for _ in 0..3 {
+            pace.take(began);
+        }
+        assert_eq!(pace.take(began + 10 * MILLISECOND), Turn::Over, "no backlog is processed after the end");
+        assert_eq!(pace.missed(3), 7);
+    }
+
+    #[test]
+    fn odd_rates_do_not_drift() {
+        let began = Instant::now();
+        let pace = Pace::new(3, began, began + Duration::from_hours(1));
+        let last = (0..3 * 3600).map(|_| pace.take(began)).last();
+        assert_eq!(last, Some(Turn::At(began + Duration::from_nanos(3_599_666_666_666))));
+        assert_eq!(pace.take(began), Turn::Over);
     }
 }

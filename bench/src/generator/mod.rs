@@ -2,12 +2,8 @@
 //!
 //! Code in this folder must not depend on which server receives the requests or on how results are shown.
 
-mod batch;
 mod connection;
-pub(crate) mod endpoint;
-mod latencies;
 pub(crate) mod load;
-mod pace;
 pub(crate) mod reach;
 pub(crate) mod request;
 pub(crate) mod workload;

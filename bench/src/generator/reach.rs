@@ -1,13 +1,11 @@
 //! What part of a growing table the operations of a measurement use.
 
 use super::workload::Workload;
-use serde::Serialize;
 
 /// Each entity may need a separate 16 KiB block, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// A working set that fits into the cache at every size.
     Cached,

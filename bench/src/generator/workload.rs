@@ -3,14 +3,12 @@
 //! An operation is a single request, except that a filtered query with all its pages is one operation. A response with
 //! unexpected content counts as an error, so that a wrong result never looks fast.
 
-use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::generator::batch::{BODIES, BatchBody, BatchKeys};
+use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
 use crate::generator::connection::Connection;
 use crate::generator::request::{Request, Signer, continuation, filter_query};
 use clap::ValueEnum;
 use fastrand::Rng;
 use memchr::memmem;
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
@@ -25,17 +23,13 @@ pub(crate) const BATCH_ENTITIES: u64 = 100;
 const RANGE_ENTITIES: u64 = 100;
 /// The share of the operations that hot partitions get.
 const HOT_PERCENT: u64 = 80;
-/// The number of entities that one operation deletes by filter. The server needs several steps for them.
-const DELETION_ENTITIES: u64 = 50_000;
 /// Tables are filled with upserts, which are retried after a broken connection, as in client libraries.
 const FILL_ATTEMPTS: u32 = 3;
 /// The timeout after which a request counts as an error and its connection is closed.
 const REQUEST_TIME_MAX: Duration = Duration::from_mins(2);
 const SHOWN_BYTES_MAX: usize = 400;
-const NUMBER_BYTES_MAX: usize = 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
     /// Insert new entities, one per request
     Insert,
@@ -49,11 +43,6 @@ pub(crate) enum Workload {
     QueryPage,
     /// Read the 1% of the table that a filter on a property matches; all examined entities are counted
     QueryFilter,
-    /// Count the entities of the table on the server, which needs --extensions
-    Count,
-    /// Delete the entities of the table by filter, until all are deleted or the time is over; the server needs
-    /// --extensions
-    DeleteFilter,
     /// Insert new entities in transactions of 100
     Batch100,
     /// Write the entities of the table in transactions of 100, until all are written or the time is over
@@ -65,8 +54,7 @@ pub(crate) enum Workload {
 impl Workload {
     pub(crate) fn usage(self) -> Usage {
         match self {
-            Self::Get | Self::QueryPage | Self::QueryFilter | Self::Count => Usage::Read,
-            Self::DeleteFilter => Usage::Deleted,
+            Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
             Self::Upsert | Self::Merge | Self::Mixed => Usage::Overwritten,
             Self::Insert | Self::Batch100 | Self::Load => Usage::Growing,
         }
@@ -76,12 +64,6 @@ impl Workload {
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
-    Workload(Workload),
-    Fill { in_batches: bool },
 }
 
 #[derive(Debug)]
@@ -150,8 +132,6 @@ impl From<std::io::Error> for Failure {
 
 struct Outcome {
     entities: u64,
-    /// The body, if it is just a number.
-    number: Option<u64>,
     next: Option<(String, Option<String>)>,
 }
 
@@ -178,17 +158,15 @@ impl Client {
     }
 
     /// Returns the number of entities read or written, or `None` if no work is left.
-    pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
-        let workload = match task {
-            Task::Fill { in_batches } => return self.fill(in_batches).await,
-            Task::Workload(Workload::Load) => return self.fill(true).await,
-            Task::Workload(Workload::DeleteFilter) => return self.delete_filter().await,
-            Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
+    pub(crate) async fn operation(&mut self, workload: Workload) -> Result<Option<u64>, Failure> {
+        let workload = match workload {
+            Workload::Load => return self.fill().await,
+            Workload::Mixed => match self.random.u8(..100) {
                 0..80 => Workload::Get,
                 80..95 => Workload::Upsert,
                 _ => return self.range().await.map(Some),
             },
-            Task::Workload(workload) => workload,
+            workload => workload,
         };
         let number = self.plan.random_entity(&mut self.random);
         let entities = match workload {
@@ -205,24 +183,19 @@ impl Client {
             Workload::Merge => self.merge(number).await?,
             Workload::QueryPage => self.page().await?,
             Workload::QueryFilter => self.filtered_scan().await?,
-            Workload::Count => self.count().await?,
             Workload::Batch100 => self.insert_batch(number).await?,
-            Workload::Mixed | Workload::Load | Workload::DeleteFilter => 0,
+            Workload::Mixed | Workload::Load => 0,
         };
         Ok(Some(entities))
     }
 
     pub(crate) async fn create_table(&mut self) -> Result<(), Failure> {
-        match self.create_new_table().await {
-            Err(Failure::Status(409, _)) => Ok(()),
-            other => other,
-        }
-    }
-
-    async fn create_new_table(&mut self) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
         let request = Request::with_json("POST", b"/Tables", "Prefer: return-no-content\r\n", &body);
-        self.exchange(&request, 204, b"").await.map(drop)
+        match self.exchange(&request, 204, b"").await {
+            Ok(_) | Err(Failure::Status(409, _)) => Ok(()),
+            Err(other) => Err(other),
+        }
     }
 
     pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
@@ -235,17 +208,13 @@ impl Client {
         }
     }
 
-    async fn fill(&mut self, in_batches: bool) -> Result<Option<u64>, Failure> {
-        let step = if in_batches { BATCH_ENTITIES } else { 1 };
-        let first = self.plan.sequence.fetch_add(step, Ordering::Relaxed);
-        let numbers = first..(first + step).min(self.plan.dataset.entities);
+    async fn fill(&mut self) -> Result<Option<u64>, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let first = plan.sequence.fetch_add(BATCH_ENTITIES, Ordering::Relaxed);
+        let numbers = first..(first + BATCH_ENTITIES).min(plan.dataset.entities);
         if numbers.is_empty() {
             return Ok(None);
         }
-        if !in_batches {
-            return self.put(first, 0).await.map(Some);
-        }
-        let plan = Arc::clone(&self.plan);
         let partition = plan.dataset.partition(first);
         let count = numbers.end - numbers.start;
         let parts = numbers.map(|number| ("PUT", Dataset::row(number), number));
@@ -263,14 +232,10 @@ impl Client {
         let plan = Arc::clone(&self.plan);
         let sequence = plan.sequence.fetch_add(1, Ordering::Relaxed);
         let row = format!("{}-{:x}-{sequence:x}", Dataset::row(number), plan.run);
-        self.body.clear();
-        write_entity(&mut self.body, &plan.dataset, &plan.dataset.partition(number), &row, number, sequence);
-        self.post_entity().await
-    }
-
-    async fn post_entity(&mut self) -> Result<u64, Failure> {
-        let body = std::mem::take(&mut self.body);
-        let path = format!("/{}", self.plan.table);
+        let mut body = std::mem::take(&mut self.body);
+        let key = entity_key(&plan.dataset.partition(number), &row);
+        plan.dataset.write_json(&mut body, &key, number, sequence);
+        let path = format!("/{}", plan.table);
         let request = Request::with_json("POST", path.as_bytes(), "Prefer: return-no-content\r\n", &body);
         let outcome = self.exchange(&request, 204, b"").await;
         self.body = body;
@@ -279,15 +244,8 @@ impl Client {
 
     async fn upsert(&mut self, number: u64) -> Result<u64, Failure> {
         let salt = self.random.u64(..);
-        self.put(number, salt).await
-    }
-
-    async fn put(&mut self, number: u64, salt: u64) -> Result<u64, Failure> {
-        let plan = Arc::clone(&self.plan);
-        self.body.clear();
-        self.body.push(b'{');
-        plan.dataset.write_members(&mut self.body, number, salt);
-        self.body.push(b'}');
+        let dataset = &self.plan.dataset;
+        dataset.write_json(&mut self.body, &dataset.key(number), number, salt);
         self.write_addressed("PUT", "", number).await
     }
 
@@ -336,45 +294,6 @@ impl Client {
         Ok(self.plan.dataset.entities)
     }
 
-    /// Returns the number of entities, which the server had to examine.
-    async fn count(&mut self) -> Result<u64, Failure> {
-        let path = format!("/{}()/$count", self.plan.table);
-        self.numbers(Request::get(path.as_bytes(), ""), "", self.plan.dataset.entities).await
-    }
-
-    async fn delete_filter(&mut self) -> Result<Option<u64>, Failure> {
-        let plan = Arc::clone(&self.plan);
-        let first = plan.sequence.fetch_add(DELETION_ENTITIES, Ordering::Relaxed);
-        let end = (first + DELETION_ENTITIES).min(plan.dataset.entities);
-        if first >= end {
-            return Ok(None);
-        }
-        let (partition, last) = (plan.dataset.partition(first), plan.dataset.partition(end - 1));
-        let (from, to) = (Dataset::row(first), Dataset::row(end));
-        let keys = format!("PartitionKey ge '{partition}' and PartitionKey le '{last}'");
-        let filter = filter_query(&format!("{keys} and RowKey ge '{from}' and RowKey lt '{to}'"));
-        let path = format!("/{}()", plan.table);
-        let request = Request { method: "DELETE", ..Request::get(path.as_bytes(), "") };
-        self.numbers(request, &filter, end - first).await.map(Some)
-    }
-
-    /// Adds the numbers in the responses to a request and its continuations. Fails unless the sum is as expected.
-    async fn numbers(&mut self, request: Request<'_>, first: &str, expected: u64) -> Result<u64, Failure> {
-        let (mut query, mut sum) = (first.to_owned(), 0);
-        loop {
-            let outcome = self.exchange(&Request { query: &query, ..request }, 200, b"").await?;
-            sum += outcome.number.ok_or_else(|| Failure::Content("the response is not a number".to_owned()))?;
-            let Some(next) = outcome.next else { break };
-            query = format!("{}{}", if first.is_empty() { "?" } else { "&" }, continuation(&next));
-            query.insert_str(0, first);
-        }
-        if sum == expected {
-            Ok(sum)
-        } else {
-            Err(Failure::Content(format!("the server counted {sum} entities instead of {expected}")))
-        }
-    }
-
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let first = plan.random_entity(&mut self.random) / RANGE_ENTITIES * RANGE_ENTITIES;
@@ -421,7 +340,7 @@ impl Client {
                     write_entity_address(out, &plan.table, partition, &row);
                 }
             };
-            let write_json = |out: &mut Vec<u8>| write_entity(out, &plan.dataset, partition, &row, number, 0);
+            let write_json = |out: &mut Vec<u8>| plan.dataset.append_json(out, &entity_key(partition, &row), number, 0);
             changeset.operation(method, None, write_address, write_json);
         }
         changeset.finish()
@@ -456,9 +375,7 @@ impl Client {
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
-            let number = Some(answer.body).filter(|body| body.len() <= NUMBER_BYTES_MAX);
-            let number = number.and_then(|body| std::str::from_utf8(body).ok()?.parse().ok());
-            Ok(Outcome { entities, number, next: answer.next })
+            Ok(Outcome { entities, next: answer.next })
         } else if answer.status == 503 && answer.has_retry_after {
             Err(Failure::Busy)
         } else {
@@ -484,12 +401,59 @@ fn one(entities: u64) -> Result<u64, Failure> {
     }
 }
 
-fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str, number: u64, salt: u64) {
-    for part in ["{\"PartitionKey\":\"", partition, "\",\"RowKey\":\"", row, "\","] {
-        out.extend_from_slice(part.as_bytes());
+// Batches of inserts that are built once and reused with different keys.
+//
+// To build 100 entities, the generator needs a seventh of the time that the server needs to store them. During that
+// time, the server would wait or share its processor. Every connection therefore builds several bodies once, mostly in
+// the unmeasured phase, and then changes only their keys. Repetitions of an entity are much further apart than the
+// size of a storage library's block, so they do not improve compression.
+
+pub(crate) const BODIES: usize = 16;
+
+/// The partition key, and the prefix of the row keys.
+pub(crate) struct BatchKeys {
+    pub(crate) partition: String,
+    pub(crate) prefix: String,
+}
+
+impl BatchKeys {
+    /// Creates keys that are unique to this batch, even across runs. Most keys have the same length.
+    pub(crate) fn new(dataset: &Dataset, number: u64, run: u64, sequence: u64) -> Self {
+        let prefix = format!("{}-{run:08x}-{sequence:08x}", Dataset::row(number));
+        Self { partition: dataset.partition(number), prefix }
     }
-    dataset.write_members(out, number, salt);
-    out.push(b'}');
+
+    fn text(&self) -> String {
+        format!("\"PartitionKey\":\"{}\",\"RowKey\":\"{}", self.partition, self.prefix)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct BatchBody {
+    pub(crate) bytes: Vec<u8>,
+    positions: Vec<usize>,
+    keys_bytes: usize,
+}
+
+impl BatchBody {
+    /// The bytes must contain the given keys.
+    pub(crate) fn new(bytes: Vec<u8>, keys: &BatchKeys) -> Self {
+        let text = keys.text();
+        let positions = memchr::memmem::find_iter(&bytes, &text).collect();
+        Self { bytes, positions, keys_bytes: text.len() }
+    }
+
+    /// Returns `None` if the new keys have a different length.
+    pub(crate) fn with_keys(mut self, keys: &BatchKeys) -> Option<Self> {
+        let text = keys.text();
+        if text.len() != self.keys_bytes {
+            return None;
+        }
+        for position in &self.positions {
+            self.bytes.get_mut(*position..position + text.len())?.copy_from_slice(text.as_bytes());
+        }
+        Some(self)
+    }
 }
 
 #[cfg(test)]
@@ -535,5 +499,16 @@ mod tests {
         assert_eq!(Workload::QueryPage.name(), "query-page");
         assert_eq!(Workload::Batch100.name(), "batch100");
         assert_eq!(Workload::Load.name(), "load");
+    }
+
+    #[test]
+    fn a_body_is_used_again_under_other_keys() {
+        let dataset = Dataset::new(10_000, 1000);
+        let keys = |number| BatchKeys::new(&dataset, number, 7, number);
+        let bytes = |keys: &BatchKeys| format!("[{{{}-00\"}},{{{}-01\"}}]", keys.text(), keys.text()).into_bytes();
+        let body = BatchBody::new(bytes(&keys(1234)), &keys(1234)).with_keys(&keys(5678)).unwrap();
+        assert_eq!(body.bytes, bytes(&keys(5678)));
+        let longer = BatchKeys { prefix: "longer than any".repeat(5), ..keys(1) };
+        assert!(body.with_keys(&longer).is_none());
     }
 }
