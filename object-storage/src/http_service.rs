@@ -7,8 +7,9 @@ use http_body_util::BodyExt as _;
 use http_client::{HttpError, HttpOptions, Proxies, is_permanent, system_roots, tls_config};
 use object_store::ClientOptions;
 use object_store::client::{self, HttpErrorKind, HttpRequest, HttpResponse, HttpService};
+use parking_lot::Mutex;
 use std::error::Error as StdError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -50,7 +51,7 @@ impl Http {
 
     /// Warns once if the storage fails for a while, because the library repeats requests silently.
     fn record(&self, failure: Option<&dyn std::fmt::Display>) {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock();
         let Some(failure) = failure else {
             *outage = Outage::default();
             return;

@@ -11,13 +11,13 @@ use crate::file::{remove_file, replace_file};
 use crate::terminal::notice;
 use anyhow::Context;
 use model::limits::STATE_FILE_BYTES_MAX;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The minimum interval between two writes of a file. After an interruption, work that was not yet recorded is done
@@ -121,11 +121,11 @@ where
 
     /// Returns `None` if the table has not been started.
     pub(crate) fn table(&self, name: &str) -> Option<T> {
-        self.lock().document.tables.get(name).cloned()
+        self.contents.lock().document.tables.get(name).cloned()
     }
 
     pub(crate) fn read<R>(&self, read: impl FnOnce(&O, &BTreeMap<String, T>) -> R) -> R {
-        let Document { options, tables, .. } = &self.lock().document;
+        let Document { options, tables, .. } = &self.contents.lock().document;
         read(options, tables)
     }
 
@@ -134,7 +134,7 @@ where
         save: Save,
         change: impl FnOnce(&mut O, &mut BTreeMap<String, T>) -> R,
     ) -> anyhow::Result<R> {
-        let mut contents = self.lock();
+        let mut contents = self.contents.lock();
         let Document { options, tables, .. } = &mut contents.document;
         let result = change(options, tables);
         contents.is_dirty = true;
@@ -146,7 +146,7 @@ where
     }
 
     pub(crate) fn flush(&self) -> anyhow::Result<()> {
-        let mut contents = self.lock();
+        let mut contents = self.contents.lock();
         if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
     }
 
@@ -163,7 +163,7 @@ where
     }
 
     pub(crate) fn discard(&self) -> anyhow::Result<()> {
-        self.lock().is_dirty = false;
+        self.contents.lock().is_dirty = false;
         self.path.as_deref().map_or(Ok(()), remove_file)
     }
 
@@ -174,11 +174,6 @@ where
         }
         (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Contents<O, T>> {
-        // After a panic, a count is too low at worst, and the uncounted work is done again.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

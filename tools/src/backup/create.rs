@@ -17,11 +17,11 @@ use super::snapshot::{Frame, FrameReader, SnapshotTotals};
 use crate::terminal::Progress;
 use anyhow::{Context, anyhow, bail, ensure};
 use model::DateTime;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 const WAITING_CHUNKS_MAX: usize = 8;
@@ -60,7 +60,7 @@ pub(super) fn create(
     thread::scope(|scope| {
         for _ in 0..repository.writers() {
             scope.spawn(|| {
-                let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let next = || waiting.lock().recv();
                 while let Ok(job) = next() {
                     job();
                 }
@@ -337,22 +337,9 @@ mod tests {
     use model::{AccountName, EdmValue, EntityKey, RecordBuilder, StoredAccessPolicies, TableName, TableSettings};
     use std::path::Path;
     use tempfile::TempDir;
-    use xxhash_rust::xxh3::xxh3_64;
+    use test_support::Random;
 
     const TABLES: [&str; 3] = ["Cars", "Log", "Other"];
-
-    struct Random(u64);
-
-    impl Random {
-        fn number(&mut self) -> u64 {
-            self.0 += 1;
-            xxh3_64(&self.0.to_be_bytes())
-        }
-
-        fn below(&mut self, bound: usize) -> usize {
-            usize::try_from(self.number() % bound as u64).unwrap()
-        }
-    }
 
     type Entities = BTreeMap<Vec<u8>, Vec<u8>>;
     type Tables = BTreeMap<&'static str, Entities>;
@@ -383,7 +370,7 @@ mod tests {
 
     impl Place {
         fn new(seed: u64) -> Self {
-            let (folder, random) = (tempfile::tempdir().unwrap(), Random(seed << 32));
+            let (folder, random) = (tempfile::tempdir().unwrap(), Random::new(seed));
             let time = 140_000_000_000_000_000;
             Self { folder, random, tables: Tables::new(), backups: BTreeMap::new(), time }
         }
@@ -408,9 +395,9 @@ mod tests {
         /// Inserts entities with random keys.
         fn insert(&mut self, table: &'static str, count: usize, bytes_max: usize) {
             for _ in 0..count {
-                let (partition, row) = (self.random.below(5), self.random.number() % 1_000_000);
+                let (partition, row) = (self.random.index(5), self.random.number() % 1_000_000);
                 let key = EntityKey::new(&format!("p{partition}"), &format!("{row:06}")).unwrap().encode();
-                let bytes = self.random.below(bytes_max);
+                let bytes = self.random.index(bytes_max);
                 self.put(table, key, bytes);
             }
         }
@@ -419,20 +406,20 @@ mod tests {
         fn change(&mut self, table: &'static str, count: usize, bytes_max: usize) {
             for _ in 0..count {
                 let keys = self.tables.get(table).map_or(0, Entities::len);
-                let kind = self.random.below(4);
+                let kind = self.random.index(4);
                 if keys == 0 || kind == 0 {
                     self.insert(table, 1, bytes_max);
                     continue;
                 }
                 let entities = self.tables.get_mut(table).unwrap();
-                let (partition, row) = (self.random.below(5), self.random.below(1_000_000));
+                let (partition, row) = (self.random.index(5), self.random.index(1_000_000));
                 let from = EntityKey::new(&format!("p{partition}"), &format!("{row:06}")).unwrap().encode();
                 let found = entities.range(from..).next().or_else(|| entities.first_key_value());
                 let key = found.unwrap().0.clone();
                 if kind == 1 {
                     entities.remove(&key);
                 } else {
-                    let bytes = self.random.below(bytes_max);
+                    let bytes = self.random.index(bytes_max);
                     self.put(table, key, bytes);
                 }
             }
@@ -534,23 +521,23 @@ mod tests {
     fn an_increment_is_proportional_to_the_changes() {
         for seed in 0..8 {
             let mut place = Place::new(seed);
-            let bytes_max = 1 + [150, 700, 2000][place.random.below(3)];
+            let bytes_max = 1 + [150, 700, 2000][place.random.index(3)];
             for (table, bytes) in TABLES.into_iter().zip([1_000_000, 200_000, 700_000]) {
                 place.insert(table, bytes / bytes_max, bytes_max);
             }
             let (full, _) = place.back_up(None, 0);
             for round in 0..12 {
-                let kind = place.random.below(8);
+                let kind = place.random.index(8);
                 for table in TABLES {
                     let count = place.tables.get(table).map_or(0, Entities::len);
-                    let part = [count, 1000, 100, 20, 3][place.random.below(5)].max(1);
+                    let part = [count, 1000, 100, 20, 3][place.random.index(5)].max(1);
                     match kind {
                         0 => {}
                         1 => place.insert(table, 1 + count / 100, bytes_max),
                         // The table is deleted, and created again.
                         2 if table == "Log" => {
                             let former = place.tables.remove(table).unwrap_or_default();
-                            let step = 1 + place.random.below(3);
+                            let step = 1 + place.random.index(3);
                             former.into_keys().step_by(step).for_each(|key| place.put(table, key, 100));
                         }
                         // An older copy of the data folder is put back.
@@ -558,7 +545,7 @@ mod tests {
                         _ => place.change(table, count / part, bytes_max),
                     }
                 }
-                let (keep, slow_by) = match place.random.below(4) {
+                let (keep, slow_by) = match place.random.index(4) {
                     0 => (Some(3), 0),
                     1 => (None, 1000),
                     _ => (None, 0),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
 use engine::{SnapshotTable, TableKey};
 use model::{AccountName, EntityView, Position, ServiceProperties, StoredAccessPolicies, TableName, TableSettings};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 struct BackupTable {
     table: SnapshotTable,
@@ -44,7 +44,7 @@ impl BackupSource {
     }
 
     fn read(&self, table: &BackupTable, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
-        let last_page = table.last_page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let last_page = table.last_page.lock().take();
         let last_page = last_page.filter(|last_page| from == Some(&last_page.next));
         let start = from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default()));
         let mut index = last_page.as_ref().map_or(0, |last_page| last_page.index);
@@ -71,7 +71,7 @@ impl BackupSource {
             if let Some(next) = next {
                 page.next = Some(next.clone());
                 let end = Some(PageEnd { next, index, content });
-                *table.last_page.lock().unwrap_or_else(PoisonError::into_inner) = end;
+                *table.last_page.lock() = end;
                 return Ok(page);
             }
             index += 1;

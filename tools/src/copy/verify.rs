@@ -14,8 +14,9 @@ use client::PropertyBag;
 use engine::TableKey;
 use model::EntityKey;
 use model::limits::PAGE_RESULTS_MAX;
+use parking_lot::Mutex;
 use std::cmp::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Further differences are counted, but not listed.
@@ -82,11 +83,11 @@ impl Comparison {
     }
 
     pub(super) fn take_differences(&self) -> Differences {
-        std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.differences.lock())
     }
 
     fn add(&self, text: impl FnOnce() -> String) {
-        self.differences.lock().unwrap_or_else(PoisonError::into_inner).add(text);
+        self.differences.lock().add(text);
     }
 
     async fn compare_table(&self, table: &TableCopy) -> anyhow::Result<()> {

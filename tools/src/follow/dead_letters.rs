@@ -3,13 +3,13 @@
 use crate::file::sync_name;
 use anyhow::Context;
 use client::JsonChange;
+use parking_lot::Mutex;
 use platform::files::{private_file, read_at};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug)]
 pub(super) struct DeadLetters {
@@ -39,7 +39,7 @@ impl DeadLetters {
         let letter = DeadLetter { error, attempts, change: serde_json::from_str(&change.json).with_context(what)? };
         let mut line = serde_json::to_vec(&letter).with_context(what)?;
         line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         if ends_within_line(&file).with_context(what)? {
             line.insert(0, b'\n');
         }

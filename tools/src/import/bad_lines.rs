@@ -4,11 +4,12 @@ use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
 use crate::terminal::Progress;
 use anyhow::{Context, bail, ensure};
+use parking_lot::Mutex;
 use platform::files::FileIdentity;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Further lines are only counted.
 const REPORTED_MAX: u64 = 20;
@@ -55,7 +56,7 @@ impl BadLines {
     pub(super) fn add(&self, file: &str, line: &BadLine) -> anyhow::Result<()> {
         let BadLine { number, lines, error, .. } = line;
         let message = format!("{file}:{number}:{}: {}", error.column, error.reason);
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
         let known = *count;
         *count += lines;
         if *count > self.count_max.unwrap_or(0) {
@@ -80,18 +81,18 @@ impl BadLines {
     /// Discards the bad lines of a table, and empties their file, because the table is imported from the beginning
     /// again.
     pub(super) fn forget(&self, lines: u64) -> anyhow::Result<()> {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
         *count = count.saturating_sub(lines);
         // If lines are saved, this is the only table.
         let Some(file) = &self.file else { return Ok(()) };
-        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = file.lock();
         file.set_len(0).context("writing the file of --bad-lines")
     }
 
     /// Returns the length of the file.
     pub(super) fn write(&self, header: Option<&[u8]>, lines: &[BadLine]) -> anyhow::Result<u64> {
         let Some(file) = &self.file else { return Ok(0) };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = file.lock();
         let mut text = Vec::new();
         let what = "writing the file of --bad-lines";
         let at = file.seek(SeekFrom::End(0)).context(what)?;

@@ -3,8 +3,9 @@
 
 use super::entity_bytes::{each_entity, push_entity, split_entity};
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A layer contains changes of many adjacent chunks, so layers are kept in memory. A chunk has at most about 200.
 const CACHE_BYTES: u64 = 128 * 1024 * 1024;
@@ -84,8 +85,8 @@ impl LayerCache {
         bytes: u64,
         read: impl FnOnce() -> anyhow::Result<Vec<u8>>,
     ) -> anyhow::Result<Arc<Vec<u8>>> {
-        let content = cache.lock().unwrap_or_else(PoisonError::into_inner).entry(name, bytes);
-        let mut content = content.lock().unwrap_or_else(PoisonError::into_inner);
+        let content = cache.lock().entry(name, bytes);
+        let mut content = content.lock();
         if let Some(content) = &*content {
             return Ok(Arc::clone(content));
         }

@@ -39,9 +39,10 @@ use layers::LayerCache;
 use manifest::MANIFEST_BYTES_MAX;
 use model::DateTime;
 use names::{chunk_folder, is_backup, is_chunk, is_incomplete, is_log};
+use parking_lot::Mutex;
 use parts::PART_FILE_BYTES_MAX;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use storage::{Area, ListedFile, Storage};
 
 const MANIFEST_EXTENSION: &str = ".json";

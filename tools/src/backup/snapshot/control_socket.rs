@@ -20,14 +20,15 @@ use super::log_id::{read_log_id, read_or_create_log_id};
 use anyhow::{Context, anyhow};
 use engine::changes::DatedChangeLog;
 use engine::{Snapshot, SnapshotError, Snapshots};
+use parking_lot::Mutex;
 use platform::local_socket::{self, Incoming, Listener, Stream};
 use std::error::Error;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -101,7 +102,7 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.accepting.abort();
         self.clients.stop.store(true, Ordering::Relaxed);
-        let Threads { serving, refusing } = std::mem::take(&mut *self.clients.threads());
+        let Threads { serving, refusing } = std::mem::take(&mut *self.clients.threads.lock());
         for thread in serving.into_iter().chain(refusing) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the control socket panicked");
@@ -113,15 +114,10 @@ impl Drop for ControlSocket {
 }
 
 impl Clients {
-    fn threads(&self) -> MutexGuard<'_, Threads> {
-        // A panic cannot leave a list of threads in an inconsistent state.
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves a client, refuses it if there are too many clients, or disconnects it if too many clients are being
     /// refused.
     fn add(self: &Arc<Self>, incoming: Incoming, offer: &Arc<Offer>) -> io::Result<()> {
-        let mut threads = self.threads();
+        let mut threads = self.threads.lock();
         let Threads { serving, refusing } = &mut *threads;
         serving.retain(|thread| !thread.is_finished());
         refusing.retain(|thread| !thread.is_finished());
@@ -317,7 +313,7 @@ mod tests {
         let ended = Arc::new(Mutex::new(ended));
         for _ in 0..CLIENTS_MAX {
             let ended = Arc::clone(&ended);
-            clients.threads().serving.push(std::thread::spawn(move || assert!(ended.lock().unwrap().recv().is_err())));
+            clients.threads.lock().serving.push(std::thread::spawn(move || assert!(ended.lock().recv().is_err())));
         }
         let mut streams = Vec::new();
         for _ in 0..=REFUSALS_MAX {
@@ -325,7 +321,7 @@ mod tests {
             clients.add(theirs, &offer).unwrap();
             streams.push(ours);
         }
-        assert_eq!(clients.threads().refusing.len(), REFUSALS_MAX);
+        assert_eq!(clients.threads.lock().refusing.len(), REFUSALS_MAX);
         let mut beyond = Vec::new();
         streams.pop().unwrap().read_to_end(&mut beyond).unwrap();
         assert!(beyond.is_empty(), "the last one is disconnected without a refusal");
@@ -335,7 +331,7 @@ mod tests {
         refused.read_to_end(&mut answer).unwrap();
         assert!(String::from_utf8_lossy(&answer).contains("maximum number of concurrent snapshots"));
         drop((end, streams));
-        let Threads { serving, refusing } = std::mem::take(&mut *clients.threads());
+        let Threads { serving, refusing } = std::mem::take(&mut *clients.threads.lock());
         serving.into_iter().chain(refusing).for_each(|thread| thread.join().unwrap());
     }
 }

@@ -15,8 +15,9 @@
 
 use anyhow::{Context, ensure};
 use object_storage::{ListedObject, ObjectStorage, StorageError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
@@ -159,7 +160,7 @@ impl Lock {
     }
 
     fn write_with(&self, put: impl FnOnce() -> Result<(), StorageError>) -> anyhow::Result<()> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let address = || self.objects.address_of(&self.path);
         let require_valid = |written: Moment| {
             ensure!(
@@ -179,7 +180,7 @@ impl Lock {
     }
 
     fn has_expired(&self) -> bool {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= CONFIRMED_TIME
+        self.written.lock().elapsed() >= CONFIRMED_TIME
     }
 }
 

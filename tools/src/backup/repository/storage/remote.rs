@@ -9,8 +9,8 @@ use super::lease::{Lease, LeaseKind};
 use super::{Area, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage};
 use anyhow::{Context, bail, ensure};
 use object_storage::{ListedObject, ObjectStorage};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The threads mostly wait for the storage. Each holds a chunk.
 const WRITERS: usize = 16;
@@ -53,10 +53,6 @@ impl RemoteStorage {
     pub(super) fn open(objects: &ObjectStorage) -> anyhow::Result<Self> {
         ensure!(has_marker(objects)?, "there is no backup repository at {objects}: there is no object {MARKER}");
         Ok(Self { objects: objects.clone(), state: Mutex::default() })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,7 +122,7 @@ impl Storage for RemoteStorage {
     /// An object is never incomplete, so its size is only checked roughly.
     fn chunk_bytes(&self, name: &str, content_bytes: u64) -> Option<u64> {
         let header_bytes = packed::HEADER_BYTES as u64;
-        let bytes = *self.state().chunks.get(&hash(name)?)?;
+        let bytes = *self.state.lock().chunks.get(&hash(name)?)?;
         (header_bytes < bytes && bytes <= header_bytes + content_bytes).then_some(bytes)
     }
 
@@ -143,25 +139,25 @@ impl Storage for RemoteStorage {
                 chunks.insert(hash, file.bytes);
             }
         })?;
-        *self.state() = State { lease: Some(lease), chunks };
+        *self.state.lock() = State { lease: Some(lease), chunks };
         Ok(())
     }
 
     fn begin_removal(&self) -> anyhow::Result<()> {
         // Releases the shared lock.
-        *self.state() = State::default();
+        *self.state.lock() = State::default();
         let Some(lease) = Lease::acquire(&self.objects, LeaseKind::Exclusive)? else {
             bail!(
                 "old backups were not removed, because another process is using {}; the next backup removes them",
                 self.objects
             );
         };
-        self.state().lease = Some(lease);
+        self.state.lock().lease = Some(lease);
         Ok(())
     }
 
     fn confirm(&self) -> anyhow::Result<()> {
-        match &self.state().lease {
+        match &self.state.lock().lease {
             Some(lease) => lease.confirm(),
             None => Ok(()),
         }
