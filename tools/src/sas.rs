@@ -2,8 +2,7 @@
 //!
 //! Keys come from the same sources as the server's keys, never from the command line. The caller passes the time.
 
-use crate::duration::parse_duration;
-use crate::names::parse_table;
+use crate::option_values::{parse_duration, parse_table};
 use crate::terminal::print;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};

@@ -1,8 +1,7 @@
 //! A backup as a source for `rowhouse copy`.
 
 use super::repository::{BackupManifest, Repository, TableContent, check_entity, describe, each_entity};
-use crate::endpoints::{Page, Query};
-use crate::endpoints::{Source, copy_entity};
+use crate::endpoints::{Page, Query, Source, copy_entity};
 use anyhow::{Context, anyhow, bail, ensure};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};

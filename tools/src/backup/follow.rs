@@ -6,7 +6,7 @@
 //! If an old copy of the data folder was put back, its log has the same identifier, but other transactions from some
 //! position on. Therefore, the last transaction before the position is read again, and compared.
 
-use super::address::RepositoryAddress;
+use super::args::RepositoryAddress;
 use super::coverage::{Continuation, ListedParts};
 use super::create::{self, BackupSummary};
 use super::repository::{PartContent, PartName, RemovalSummary, Repository, skip_before};
@@ -16,11 +16,10 @@ use anyhow::{Context, ensure};
 use engine::ChangedTransaction;
 use model::DateTime;
 use std::error::Error;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 /// The interval at which the stop flag is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -4,7 +4,6 @@
 //! `docs/backup-format.md` describes the files of the repository. This module must not know how an engine stores its
 //! data.
 
-mod address;
 mod args;
 mod base;
 mod coverage;
@@ -16,20 +15,18 @@ mod read;
 mod replay;
 mod repository;
 mod restore;
-mod selection;
 mod snapshot;
 mod verify;
 
-pub use address::RepositoryAddress;
-pub use args::{BACKUP_EXAMPLES, BackupArgs, RESTORE_EXAMPLES, RestoreArgs};
+pub use args::{BACKUP_EXAMPLES, BackupArgs, RESTORE_EXAMPLES, RepositoryAddress, RestoreArgs};
 pub use snapshot::ControlSocket;
 pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
 use crate::copy::{self, TableCopy};
-use crate::duration::parse_duration;
 use crate::endpoints::{EndpointOption, Location, open_endpoint, read_location};
 use crate::file::ScratchFolder;
+use crate::option_values::parse_duration;
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -41,8 +38,7 @@ use model::DateTime;
 use read::BackupChoice;
 use replay::RestorableState;
 use repository::{PartRange, RemovalSummary, Repository};
-use restore::{RestoreSource, RestoreSummary};
-use selection::{RestoreSelection, RestoredTable};
+use restore::{RestoreSelection, RestoreSource, RestoreSummary, RestoredTable};
 use serde_json::json;
 use snapshot::{IncomingSnapshot, open_snapshot, require_data_folder};
 use std::path::Path;

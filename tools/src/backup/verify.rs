@@ -1,4 +1,4 @@
-use super::address::RepositoryAddress;
+use super::args::RepositoryAddress;
 use super::coverage::ListedParts;
 use super::repository::{
     BackupManifest, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,

@@ -1,12 +1,11 @@
 //! `rowhouse entity`.
 
-use super::connection::{ConnectionArgs, connection_help};
+use super::connection::{ConnectionArgs, connection_help, from_service, is_not_found};
 use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
-use super::service_error::{from_service, is_not_found};
 use super::table::check_readable_name;
 use crate::endpoints::{Query, WriteMode, query_of};
-use crate::names::parse_table;
+use crate::option_values::parse_table;
 use crate::runtime::{stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress};
 use anyhow::{bail, ensure};

@@ -1,7 +1,7 @@
 //! Parses entities on the command line: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and JSON.
 
 use crate::formats::{LineError, push_value, read_line};
-use crate::names::parse_type;
+use crate::option_values::parse_type;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::PropertyBag;
 use model::limits::REQUEST_BODY_BYTES_MAX;

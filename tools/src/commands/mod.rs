@@ -7,13 +7,11 @@ mod entity;
 mod entity_table;
 mod input;
 mod output;
-mod service_error;
 mod table;
 mod table_index;
 
-pub(crate) use connection::{ConnectionArgs, connection_help};
+pub(crate) use connection::{ConnectionArgs, connection_help, exit_code, from_service};
 pub use entity::{ENTITY_EXAMPLES, EntityArgs};
-pub(crate) use service_error::{exit_code, from_service};
 pub use table::{TABLE_EXAMPLES, TableArgs};
 
 use crate::terminal::{is_broken_pipe, report_error};

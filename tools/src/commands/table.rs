@@ -1,11 +1,9 @@
 //! `rowhouse table`.
 
-use super::connection::{ConnectionArgs, connection_help};
+use super::connection::{ConnectionArgs, connection_help, from_service, is_not_found};
 use super::output::{OutputFormat, write_out};
-use super::service_error::{from_service, is_not_found};
 use super::table_index::{self, INDEX_EXAMPLES, IndexAction};
-use crate::duration::parse_duration;
-use crate::names::parse_table;
+use crate::option_values::{parse_duration, parse_table};
 use crate::terminal::escaped;
 use anyhow::Context;
 use clap::{Args, Subcommand};

@@ -1,9 +1,8 @@
 //! `rowhouse table index`.
 
-use super::connection::connection_help;
+use super::connection::{connection_help, from_service};
 use super::output::write_out;
-use super::service_error::from_service;
-use crate::names::parse_table;
+use crate::option_values::parse_table;
 use crate::terminal::{escaped, notice};
 use anyhow::bail;
 use clap::Subcommand;

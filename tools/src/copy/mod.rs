@@ -13,7 +13,7 @@ pub use args::{COPY_EXAMPLES, CopyArgs};
 pub(crate) use plan::TableCopy;
 
 use crate::endpoints::{Endpoint, EndpointOption, Location, Source, TableSelection, open_endpoint, read_location};
-use crate::names::parse_account;
+use crate::option_values::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{Progress, print_line};
 use anyhow::{Context, ensure};

@@ -5,8 +5,7 @@
 
 use super::plan::{Plan, TableCopy};
 use super::state::CopyState;
-use crate::endpoints::{Endpoint, Source, group_into_transactions};
-use crate::endpoints::{Query, WriteMode};
+use crate::endpoints::{Endpoint, Query, Source, WriteMode, group_into_transactions};
 use crate::runtime::{for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::bail;

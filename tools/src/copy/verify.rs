@@ -5,8 +5,7 @@
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;
-use crate::endpoints::{Page, Query};
-use crate::endpoints::{Source, difference};
+use crate::endpoints::{Page, Query, Source, difference};
 use crate::runtime::for_each_table;
 use crate::terminal::Progress;
 use anyhow::ensure;

@@ -1,5 +1,4 @@
-use super::endpoint::{Endpoint, Source, WriteOutcome};
-use super::endpoint::{Page, Query, WriteMode};
+use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};

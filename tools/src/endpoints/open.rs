@@ -1,7 +1,7 @@
 use super::endpoint::{Endpoint, Source};
 use super::engine::EngineEndpoint;
 use super::location::{EndpointOption, Location};
-use crate::store_url::shows_password;
+use crate::option_values::shows_password;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::{RetryPolicy, TableService};
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};

@@ -1,5 +1,5 @@
 use super::endpoint::Source;
-use crate::names::parse_table;
+use crate::option_values::parse_table;
 use model::{AccountName, TableName};
 
 /// If no table is given, all tables are selected.

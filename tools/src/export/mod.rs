@@ -5,25 +5,23 @@
 
 mod args;
 mod assemble;
-mod layout;
 mod read;
 mod state;
 mod stream;
 
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
-use crate::endpoints::Query;
 use crate::endpoints::{
-    EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
+    EndpointOption, Query, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
 };
 use crate::file::replace_file;
 use crate::formats::{ExportManifest, FileFormat, MANIFEST_FORMAT, MANIFEST_NAME};
-use crate::names::parse_account;
+use crate::option_values::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
+use assemble::ExportTarget;
 use engine::TableKey;
-use layout::ExportTarget;
 use model::clock::SystemClock;
 use model::{AccountName, Clock, TableName};
 use read::{FileExport, TABLE_WORK};

@@ -1,7 +1,6 @@
 //! Memory is bounded: each range that is being read has one page and its encoded text in memory.
 
-use super::assemble::{TableFile, assemble};
-use super::layout::{ExportTarget, part_path};
+use super::assemble::{ExportTarget, TableFile, assemble, part_path};
 use super::state::{ExportState, TablePart};
 use crate::endpoints::{Query, Source, split};
 use crate::file::remove_file;

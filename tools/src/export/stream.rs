@@ -1,6 +1,5 @@
 use super::read::write_lines;
-use crate::endpoints::Query;
-use crate::endpoints::Source;
+use crate::endpoints::{Query, Source};
 use crate::formats::{CsvSpool, FileFormat};
 use crate::terminal::is_broken_pipe;
 use anyhow::Context;

@@ -1,5 +1,5 @@
 use crate::commands::{ConnectionArgs, connection_help};
-use crate::duration::parse_duration;
+use crate::option_values::parse_duration;
 use clap::{ArgGroup, Args};
 use client::ChangePosition;
 use std::path::PathBuf;

@@ -9,7 +9,6 @@
 //! This module must not know how changes are read; that is the task of the client library.
 
 mod args;
-mod dead_letters;
 mod delivery;
 mod state;
 mod target;
@@ -17,14 +16,13 @@ mod target;
 pub use args::{FOLLOW_EXAMPLES, FollowArgs};
 
 use crate::commands::{exit_code, from_service};
-use crate::names::parse_table;
+use crate::option_values::parse_table;
 use crate::runtime::{block_on, next_result, stop_signal};
 use crate::state_file::Save;
 use crate::terminal::{is_broken_pipe, notice, report_error};
 use args::FromArg;
 use client::{ChangePosition, ChangeStream, Changes, Error, ErrorKind, JsonChange, PropertyBag, TableService};
-use dead_letters::DeadLetters;
-use delivery::{Delivered, Delivery};
+use delivery::{DeadLetters, Delivered, Delivery};
 use state::FollowState;
 use std::collections::BTreeSet;
 use std::future::ready;

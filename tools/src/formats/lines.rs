@@ -123,6 +123,19 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LineError {
+    /// The position of the error in bytes, starting at 1.
+    pub(crate) column: usize,
+    pub(crate) reason: String,
+}
+
+impl LineError {
+    pub(crate) fn at_column(column: usize, reason: impl Into<String>) -> Self {
+        Self { column, reason: reason.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,21 +4,17 @@
 
 mod columns;
 mod csv;
-mod csv_spool;
 mod guess;
 mod json;
-mod line_error;
 mod lines;
 mod manifest;
 mod value;
 
-pub(crate) use columns::{Columns, CsvHeader, too_many_columns};
+pub(crate) use columns::{Columns, CsvHeader, CsvSpool, too_many_columns};
 pub(crate) use csv::parse as parse_csv_record;
-pub(crate) use csv_spool::CsvSpool;
 pub(crate) use guess::TypeGuess;
 pub(crate) use json::{read_line, too_long, write_line};
-pub(crate) use line_error::LineError;
-pub(crate) use lines::{Framing, Lines};
+pub(crate) use lines::{Framing, LineError, Lines};
 pub(crate) use manifest::{
     ExportManifest, ExportedRetention, ExportedTable, MANIFEST_FORMAT, MANIFEST_NAME, STATE_NAME, decode_policies,
     encode_policies,

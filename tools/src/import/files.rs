@@ -1,7 +1,7 @@
 use crate::digest::Sha256Writer;
 use crate::endpoints::TableSelection;
 use crate::formats::{ExportManifest, ExportedTable, FileFormat, STATE_NAME, decode_policies};
-use crate::names::parse_table;
+use crate::option_values::parse_table;
 use anyhow::{Context, bail, ensure};
 use model::{StoredAccessPolicies, TableName, TableSettings};
 use std::fs::File;

@@ -15,7 +15,7 @@ pub use seed::{SeedSummary, seed};
 
 use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, read_location};
 use crate::formats::FileFormat;
-use crate::names::{parse_account, parse_type};
+use crate::option_values::{parse_account, parse_type};
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, notice, print_line};
 use anyhow::{Context, ensure};

@@ -31,7 +31,7 @@ pub(super) use manifest::{
 pub(super) use parts::{PartContent, PartName, PartRange};
 pub(super) use transactions::{TRANSACTION_BYTES_MAX, push_transaction, skip_before};
 
-use crate::backup::address::RepositoryAddress;
+use crate::backup::args::RepositoryAddress;
 use anyhow::{Context, bail, ensure};
 use chunk::CHUNK_FILE_BYTES_MAX;
 use engine::ChangedTransaction;

@@ -195,8 +195,7 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::RecordBuilder;
-    use model::{EdmValue, EntityKey, ServiceProperties, StoredAccessPolicies, TableSettings};
+    use model::{EdmValue, EntityKey, RecordBuilder, ServiceProperties, StoredAccessPolicies, TableSettings};
 
     fn transactions() -> Vec<ChangedTransaction> {
         let (account, name) = (AccountName::new("acct").unwrap(), TableName::new("Cars").unwrap());

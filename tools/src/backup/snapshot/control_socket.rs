@@ -14,23 +14,21 @@
 //! 2. A client that stops reading is disconnected. Disconnecting a client releases its snapshot.
 //! 3. The number of clients is bounded, and so is the length of a request.
 
-use super::changes::{IncomingChanges, OfferedLog};
+use super::changes::{IncomingChanges, OfferedLog, read_log_id, read_or_create_log_id};
 use super::frames::{send_failure, send_refusal, send_snapshot};
-use super::log_id::{read_log_id, read_or_create_log_id};
 use anyhow::{Context, anyhow};
 use engine::changes::DatedChangeLog;
 use engine::{Snapshot, SnapshotError, Snapshots};
 use parking_lot::Mutex;
 use platform::local_socket::{self, Incoming, Listener, Stream};
 use std::error::Error;
-use std::fmt;
-use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 

@@ -5,7 +5,7 @@
 //! H        the header: JSON, see [`SnapshotHeader`]
 //! A        an account with service properties: JSON, see [`AccountEntry`]
 //! T        a table: JSON, see [`TableEntry`]; its entities follow
-//! E        entities in key order, see `entity_bytes.rs`
+//! E        entities in key order, see `chunk.rs`
 //! Z        the end: JSON, see [`SnapshotTotals`]
 //! D        the stream ends early because data is damaged: text
 //! X        the stream ends early for another reason: text
@@ -52,7 +52,7 @@ pub(in crate::backup) enum Frame {
     Header(SnapshotHeader),
     Account(AccountEntry),
     Table(TableEntry),
-    /// Entities of the last table, in the format of `entity_bytes.rs`.
+    /// Entities of the last table, in the format of `chunk.rs`.
     Entities(Vec<u8>),
     End(SnapshotTotals),
 }

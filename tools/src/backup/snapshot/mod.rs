@@ -6,7 +6,6 @@ mod changes;
 mod check;
 mod control_socket;
 mod frames;
-mod log_id;
 mod source;
 
 pub(crate) use check::{SnapshotCheck, check_snapshot};

@@ -1,8 +1,8 @@
 //! The source of a snapshot: the server that has the data folder open, or otherwise the folder itself.
 
-use super::control_socket::request_snapshot;
-use super::frames::{send_failure, send_snapshot};
-use super::log_id::read_log_id;
+use crate::backup::snapshot::changes::read_log_id;
+use crate::backup::snapshot::control_socket::request_snapshot;
+use crate::backup::snapshot::frames::{send_failure, send_snapshot};
 use anyhow::{Context, anyhow, bail};
 use engine::SnapshotError;
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};

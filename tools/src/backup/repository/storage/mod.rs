@@ -2,13 +2,11 @@
 //!
 //! This module must not know the contents of the files.
 
-mod folder;
-mod lease;
 mod local;
 mod remote;
 
 use super::names::{is_chunk_folder, is_log};
-use crate::backup::address::RepositoryAddress;
+use crate::backup::args::RepositoryAddress;
 use local::LocalStorage;
 use remote::RemoteStorage;
 use std::fmt::Debug;
