@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a few seconds. Starts from the seeds in fuzz/seeds and from inputs that earlier runs found.
-# These inputs are in fuzz/corpus, which is initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
+# Runs every fuzz target for a few seconds. Starts from the seeds in fuzz/seeds.json, which are unpacked to fuzz/seeds, and
+# from inputs that earlier runs found. These inputs are in fuzz/corpus, which is initially unpacked from
+# fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #        scripts/fuzz.sh --build
 #
 # --build  only build the targets
 #
-# Needs a C++ compiler and stable Rust, whose coverage pass feeds libFuzzer. If a target crashes, hangs or fails an
-# assertion, the script fails and leaves the input in fuzz/artifacts. To reproduce the failure, pass that file to the
-# target's binary. Each file in fuzz/src/bin is a target; its seeds are in the folder of the same name in fuzz/seeds.
+# Needs a C++ compiler, Python, and stable Rust, whose coverage pass feeds libFuzzer. If a target crashes, hangs or fails
+# an assertion, the script fails and leaves the input in fuzz/artifacts. To reproduce the failure, set FUZZ_TARGET to the
+# target's name, and pass that file to rowhouse-fuzz. The table in fuzz/src/main.rs names the targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-5}
 targets=("${@:2}")
 if [ "${#targets[@]}" -eq 0 ]; then
-    for file in fuzz/src/bin/*.rs; do
-        targets+=("$(basename "$file" .rs)")
-    done
+    mapfile -t targets < <(sed -nE 's/^    \("([a-z_]+)", .*/\1/p' fuzz/src/main.rs)
 fi
 
 # With an explicit --target, these flags do not apply to build scripts and procedural macros.
@@ -37,12 +36,21 @@ RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo
 if [ "$seconds" = --build ]; then exit; fi
 
 [ -d fuzz/corpus ] || tar -xzf fuzz/corpus.tar.gz -C fuzz
+python3 - <<'EOF'
+import json, pathlib
+for target, seeds in json.loads(pathlib.Path("fuzz/seeds.json").read_text()).items():
+    folder = pathlib.Path("fuzz/seeds", target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, seed in seeds.items():
+        data = seed.encode() if isinstance(seed, str) else bytes.fromhex(seed["hex"])
+        folder.joinpath(name).write_bytes(data)
+EOF
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for target in "${targets[@]}"; do
-    mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target" "fuzz/seeds/$target"
+    mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     # Limits: seconds per input, MiB of memory, bytes per input.
-    if ! "$folder/$host/release/$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
+    if ! FUZZ_TARGET="$target" "$folder/$host/release/rowhouse-fuzz" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
         -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" "fuzz/seeds/$target" >"$log" 2>&1; then
         cat "$log"
         echo "fuzz target $target failed"

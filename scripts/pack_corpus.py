@@ -18,14 +18,15 @@ FUZZ = Path(__file__).resolve().parent.parent / "fuzz"
 INPUT_BYTES_MAX = 1024
 
 
-def first_to_reach(program, folders):
+def first_to_reach(program, target, folders):
     """Returns the inputs in the given folders that reach an edge that no shorter input reaches."""
     with tempfile.TemporaryDirectory() as scratch:
         control = Path(scratch, "control")
         merged = Path(scratch, "merged")
         merged.mkdir()
         options = ["-merge=1", f"-max_len={INPUT_BYTES_MAX}", f"-merge_control_file={control}"]
-        subprocess.run([program, *options, merged, *folders], check=True, stderr=subprocess.DEVNULL)
+        environment = os.environ | {"FUZZ_TARGET": target}
+        subprocess.run([program, *options, merged, *folders], check=True, stderr=subprocess.DEVNULL, env=environment)
         lines = control.read_text().splitlines()
     # The lines contain the number of inputs, the number of inputs in the first folder, the inputs in order of length,
     # and the edges that each input reaches.
@@ -39,11 +40,11 @@ def main():
     packed = io.BytesIO()
     count = 0
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed, tarfile.open(fileobj=compressed, mode="w") as archive:
-        for source in sorted(FUZZ.glob("src/bin/*.rs")):
-            target = source.stem
-            (program,) = target_folder.glob(f"*/release/{target}")
+        (program,) = target_folder.glob("*/release/rowhouse-fuzz")
+        for seeds in sorted((FUZZ / "seeds").iterdir()):
+            target = seeds.name
             corpus = FUZZ / "corpus" / target
-            chosen = [path for path in first_to_reach(program, [FUZZ / "seeds" / target, corpus]) if path.parent == corpus]
+            chosen = [path for path in first_to_reach(program, target, [seeds, corpus]) if path.parent == corpus]
             for path in sorted(chosen):
                 entry = tarfile.TarInfo(f"corpus/{target}/{path.name}")
                 entry.size = path.stat().st_size

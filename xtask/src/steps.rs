@@ -501,7 +501,7 @@ fn builds() -> Vec<Step> {
             .count(Count::Rust)
             .run("cargo test --quiet --locked --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target"),
         build("fuzz", "Every fuzz target, for FUZZ_SECONDS (3 by default)")
-            .needs(&[CXX])
+            .needs(&[CXX, PYTHON])
             .count(Count::Closing)
             .shell_in(".", "scripts/fuzz.sh \"${FUZZ_SECONDS:-3}\""),
     ]

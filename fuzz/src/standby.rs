@@ -1,23 +1,17 @@
-//! The protocol between a standby and its primary: requests, and the heads of responses.
-
-#![no_main]
+//! The protocol between a standby and its primary: requests, the heads of responses, and the data in them.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue};
-use libfuzzer_sys::fuzz_target;
+use engine_embedded::fuzzing::{receive_chunk, receive_records};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use protocol::{Answer, Ask, identity, key};
 
 #[allow(dead_code, reason = "the client is not used")]
-#[path = "../../../rowhouse/src/standby/protocol.rs"]
+#[path = "../../rowhouse/src/standby/protocol.rs"]
 mod protocol;
 
-// What the protocol takes from the server.
-extern crate self as server;
-pub const REPLICATION_PATH: &str = "/";
-
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn protocol(data: &[u8]) {
     if let Ok(header) = HeaderValue::from_bytes(data) {
-        let headers = HeaderMap::from_iter([(http::HeaderName::from_static("x-rowhouse-ask"), header)]);
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-rowhouse-ask"), header)]);
         if let Ok(ask) = Ask::read(&headers) {
             read_ask(&ask);
             let again: Ask =
@@ -32,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
             assert!(lineage.epoch() > 0 || lineage.newest().number == 0);
         }
     }
-});
+}
 
 fn read_ask(ask: &Ask) {
     match ask {
@@ -51,4 +45,13 @@ fn read_ask(ask: &Ask) {
             let _read = (identity(log), epoch.epoch());
         }
     }
+}
+
+/// Chunks of a base copy, and records of the log. The first bytes are the number of the first record and the number of
+/// records.
+pub(crate) fn data(input: &[u8]) {
+    let Some((first, rest)) = input.split_first_chunk() else { return };
+    let Some((count, data)) = rest.split_first_chunk() else { return };
+    receive_chunk(data);
+    receive_records(u64::from_le_bytes(*first), u16::from_le_bytes(*count).into(), data);
 }

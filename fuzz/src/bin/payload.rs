@@ -1,7 +1,0 @@
-//! The operations of a transaction in the log.
-
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| engine_embedded::fuzzing::read_payload(data));
