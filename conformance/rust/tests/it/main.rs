@@ -3,7 +3,6 @@
 mod documents;
 mod entities;
 mod queries;
-mod signatures;
-mod tables;
+mod service;
 mod target;
 mod transactions;

@@ -10,8 +10,123 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
+
+func TestAnInsertFailsIfTheEntityExists(t *testing.T) {
+	table, _ := newTable(t)
+	add(t, table, "p", "r", properties{"A": int32(1)})
+	_, err := table.AddEntity(context.Background(), encode(t, "p", "r", properties{"A": int32(2)}), nil)
+	refused(t, err, 409, "EntityAlreadyExists")
+	equal(t, get(t, table, "p", "r").Properties["A"], any(int32(1)))
+}
+
+func TestAnInsertAnswersWithTheEntity(t *testing.T) {
+	table, _ := newTable(t)
+	answer, err := table.AddEntity(context.Background(), encode(t, "p", "r", properties{"A": aztables.EDMInt64(1)}), nil)
+	check(t, err)
+	entity := decode(t, answer.Value)
+	equal(t, keys([]aztables.EDMEntity{entity}), "p/r")
+	equal(t, entity.Properties["A"], any(aztables.EDMInt64(1)))
+}
+
+func TestAnUpdateFailsWithoutTheEntity(t *testing.T) {
+	table, _ := newTable(t)
+	for _, mode := range []aztables.UpdateMode{aztables.UpdateModeMerge, aztables.UpdateModeReplace} {
+		_, err := table.UpdateEntity(context.Background(), encode(t, "p", "r", nil), &aztables.UpdateEntityOptions{UpdateMode: mode})
+		refused(t, err, 404, "ResourceNotFound")
+	}
+}
+
+func TestAMergeKeepsWhatAReplaceRemoves(t *testing.T) {
+	table, _ := newTable(t)
+	add(t, table, "p", "r", properties{"Old": "old", "Both": int32(1)})
+
+	merge := &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeMerge}
+	_, err := table.UpdateEntity(context.Background(), encode(t, "p", "r", properties{"Both": "other type", "New": true}), merge)
+	check(t, err)
+	merged := get(t, table, "p", "r").Properties
+	equal(t, len(merged), 3)
+	equal(t, merged["Old"], any("old"))
+	equal(t, merged["Both"], any("other type"))
+	equal(t, merged["New"], any(true))
+
+	replace := &aztables.UpdateEntityOptions{UpdateMode: aztables.UpdateModeReplace}
+	_, err = table.UpdateEntity(context.Background(), encode(t, "p", "r", properties{"New": false}), replace)
+	check(t, err)
+	replaced := get(t, table, "p", "r").Properties
+	equal(t, len(replaced), 1)
+	equal(t, replaced["New"], any(false))
+}
+
+func TestAnUpsertInsertsThenMergesOrReplaces(t *testing.T) {
+	table, _ := newTable(t)
+	for mode, left := range map[aztables.UpdateMode]int{aztables.UpdateModeMerge: 2, aztables.UpdateModeReplace: 1} {
+		row, options := string(mode), &aztables.UpsertEntityOptions{UpdateMode: mode}
+		first, err := table.UpsertEntity(context.Background(), encode(t, "p", row, properties{"A": int32(1)}), options)
+		check(t, err)
+		second, err := table.UpsertEntity(context.Background(), encode(t, "p", row, properties{"B": int32(2)}), options)
+		check(t, err)
+		if first.ETag == second.ETag || second.ETag == "" {
+			t.Errorf("%s: the ETag did not change: %s", mode, first.ETag)
+		}
+		found := get(t, table, "p", row)
+		equal(t, found.Properties["B"], any(int32(2)))
+		equal(t, len(found.Properties), left)
+		equal(t, found.ETag, string(second.ETag))
+	}
+}
+
+func TestAnUpdateNeedsTheCurrentETag(t *testing.T) {
+	table, _ := newTable(t)
+	for _, mode := range []aztables.UpdateMode{aztables.UpdateModeMerge, aztables.UpdateModeReplace} {
+		row := string(mode)
+		first := add(t, table, "p", row, properties{"A": int32(1)})
+		update := func(value int32, condition azcore.ETag) (aztables.UpdateEntityResponse, error) {
+			body := encode(t, "p", row, properties{"A": value})
+			return table.UpdateEntity(context.Background(), body, &aztables.UpdateEntityOptions{IfMatch: &condition, UpdateMode: mode})
+		}
+		second, err := update(2, first)
+		check(t, err)
+		if second.ETag == first || second.ETag == "" {
+			t.Errorf("%s: the ETag did not change: %s", mode, first)
+		}
+		_, err = update(3, first)
+		refused(t, err, 412, "UpdateConditionNotSatisfied")
+		_, err = update(4, azcore.ETagAny)
+		check(t, err)
+		found := get(t, table, "p", row)
+		equal(t, found.Properties["A"], any(int32(4)))
+		if azcore.ETag(found.ETag) == second.ETag {
+			t.Errorf("%s: the ETag did not change: %s", mode, found.ETag)
+		}
+	}
+}
+
+func TestADeletionNeedsTheCurrentETag(t *testing.T) {
+	table, _ := newTable(t)
+	first := add(t, table, "p", "r", nil)
+	changed, err := table.UpdateEntity(context.Background(), encode(t, "p", "r", properties{"A": int32(1)}), nil)
+	check(t, err)
+	_, err = table.DeleteEntity(context.Background(), "p", "r", &aztables.DeleteEntityOptions{IfMatch: &first})
+	refused(t, err, 412, "UpdateConditionNotSatisfied")
+	_, err = table.DeleteEntity(context.Background(), "p", "r", &aztables.DeleteEntityOptions{IfMatch: &changed.ETag})
+	check(t, err)
+	_, err = table.DeleteEntity(context.Background(), "p", "r", nil)
+	refused(t, err, 404, "ResourceNotFound")
+}
+
+func TestTheETagOfAnAnswerIsThatOfTheEntity(t *testing.T) {
+	table, _ := newTable(t)
+	added := add(t, table, "p", "r", nil)
+	found, err := table.GetEntity(context.Background(), "p", "r", nil)
+	check(t, err)
+	equal(t, found.ETag, added)
+	equal(t, azcore.ETag(decode(t, found.Value).ETag), added)
+	listed, _ := query(t, table, nil)
+	equal(t, azcore.ETag(listed[0].ETag), added)
+}
 
 func TestEveryTypeComesBackAtItsLimits(t *testing.T) {
 	table, _ := newTable(t)
