@@ -140,7 +140,7 @@ fn the_images_have_a_program_by_the_name_of_the_emulator() {
 }
 
 fn compose() -> Value {
-    yaml::documents(&read("deploy/compose.yaml")).remove(0)
+    yaml(&read("deploy/compose.yaml")).remove(0)
 }
 
 fn words(value: &Value) -> Vec<String> {

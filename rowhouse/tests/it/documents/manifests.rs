@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::process::Command;
 
 fn kustomization(folder: &str) -> Value {
-    yaml::documents(&read(&format!("{folder}/kustomization.yaml"))).remove(0)
+    yaml(&read(&format!("{folder}/kustomization.yaml"))).remove(0)
 }
 
 /// Returns the patched objects of a folder and of the folders that it builds on, each with its file.
@@ -17,11 +17,11 @@ fn objects(folder: &str) -> Vec<(String, Value)> {
             found.extend(objects(&format!("deploy/kubernetes/{base}")));
         } else {
             let path = format!("{folder}/{resource}");
-            found.extend(yaml::documents(&read(&path)).into_iter().map(|object| (path.clone(), object)));
+            found.extend(yaml(&read(&path)).into_iter().map(|object| (path.clone(), object)));
         }
     }
     for path in patches(folder) {
-        for patch in yaml::documents(&read(&path)) {
+        for patch in yaml(&read(&path)) {
             let id = |object: &Value| (text(&object["kind"]), text(&object["metadata"]["name"]));
             let (_, patched) = found.iter_mut().find(|(_, object)| id(object) == id(&patch)).unwrap();
             merge(patched, &patch);
@@ -308,7 +308,7 @@ fn every_manifest_belongs_to_a_way_and_kustomize_builds_them() {
     for folder in folders() {
         let built = Command::new("kubectl").args(["kustomize", folder]).current_dir(root()).output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let count = yaml::documents(&String::from_utf8(built.stdout).unwrap()).len();
+        let count = yaml(&String::from_utf8(built.stdout).unwrap()).len();
         assert!(count >= objects(folder).len(), "{folder}: {count}");
     }
 }

@@ -9,17 +9,18 @@ mod manifests;
 mod manual_pages;
 mod monitoring;
 mod reference;
-mod security;
-mod shell;
+#[path = "../../../../xtask/tests/repository/files.rs"]
+mod repository;
 mod unit_file;
-mod yaml;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use repository::{files, read, root};
 use rowhouse::cli::{Cli, Command, ServeArgs};
 use rowhouse::config::{AccountKeys, Config};
+use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use serde_json::{Map, Number, Value};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process;
 
 /// Variables that the server reads but that do not correspond to an option.
@@ -36,29 +37,6 @@ const VARIABLES_WITHOUT_OPTION: [&str; 11] = [
     "SSL_CERT_FILE",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Returns the files in the repository whose names end with `ending`, except symbolic links, whose targets are in the
-/// list.
-fn files(ending: &str) -> Vec<String> {
-    let listed = process::Command::new("git")
-        // The folder may belong to another user: nothing in it is executed.
-        .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root())
-        .output();
-    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
-    let found: Vec<_> = listed.lines().filter(|name| name.ends_with(ending)).map(str::to_owned).collect();
-    assert!(!found.is_empty(), "no file of the repository ends with {ending}");
-    let is_file = |name: &String| root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
-    found.into_iter().filter(is_file).collect()
-}
 
 /// If the program is missing, prints a note that part of the test is skipped.
 fn has(program: &str) -> bool {
@@ -145,4 +123,24 @@ fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<C
     let keys =
         environment.iter().find(|(name, _)| name == "ROWHOUSE_ACCOUNT_KEYS").map(|_| format!("orchard:{secret}"));
     Config::new(*args, keys.as_deref().map(AccountKeys::from_server_variable)).map_err(|error| format!("{error:#}"))
+}
+
+fn yaml(text: &str) -> Vec<Value> {
+    Yaml::load_from_str(text).unwrap().iter().map(value).collect()
+}
+
+fn value(yaml: &Yaml<'_>) -> Value {
+    match yaml {
+        Yaml::Value(Scalar::Null) => Value::Null,
+        Yaml::Value(Scalar::Boolean(value)) => Value::Bool(*value),
+        Yaml::Value(Scalar::Integer(value)) => Value::Number((*value).into()),
+        Yaml::Value(Scalar::FloatingPoint(value)) => Value::Number(Number::from_f64(value.into_inner()).unwrap()),
+        Yaml::Value(Scalar::String(value)) => Value::String(value.to_string()),
+        Yaml::Sequence(values) => values.iter().map(value).collect(),
+        Yaml::Mapping(members) => {
+            let members = members.iter().map(|(name, member)| (name.as_str().unwrap().to_owned(), value(member)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        other => panic!("unexpected in these files: {other:?}"),
+    }
 }

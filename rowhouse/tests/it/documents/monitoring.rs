@@ -121,7 +121,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn rules() -> Vec<Value> {
-    let files = RULES.map(|file| yaml::documents(&read(file)).remove(0));
+    let files = RULES.map(|file| yaml(&read(file)).remove(0));
     let groups = files.iter().flat_map(|file| file["groups"].as_array().unwrap());
     groups.flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
@@ -182,12 +182,12 @@ fn the_objects_for_kubernetes_have_the_same_rules() {
     let (_, command) = page.split_once("```sh\nfor name in").expect("the command that creates the objects");
     let command = format!("for name in{}", command.split_once("```").unwrap().0).replace("kubectl apply -f -", "cat");
     let output = Command::new("sh").args(["-c", &command]).current_dir(root()).output().unwrap();
-    let objects = yaml::documents(&String::from_utf8(output.stdout).unwrap());
+    let objects = yaml(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(objects.len(), RULES.len());
     for (object, file) in objects.iter().zip(RULES) {
         assert_eq!(object["kind"], "PrometheusRule");
         assert_eq!(format!("deploy/monitoring/{}.yml", text(&object["metadata"]["name"])), file);
-        assert_eq!(object["spec"], yaml::documents(&read(file)).remove(0));
+        assert_eq!(object["spec"], yaml(&read(file)).remove(0));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the systemd unit and its additions: the command lines, and systemd's own verification.
 
-use super::{accept_server, files, has, parse, read, root, shell};
+use super::{accept_server, command_lines, files, has, parse, read, root};
 use crate::PROGRAM;
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn the_command_lines_of_units_are_ones_that_start() {
     let mut count = 0;
     for unit in units.filter(|name| name.starts_with("deploy/systemd/")) {
         for line in values(&unit, "ExecStart").iter().filter(|line| !line.is_empty()) {
-            let found = shell::invocations(&expanded(line));
+            let found = command_lines::invocations(&expanded(line));
             assert_eq!(found.len(), 1, "{unit}: {line}");
             let taken = if found[0].words[0] == "serve" {
                 accept_server(&found[0].words, &[]).map(|_| ())
