@@ -1,6 +1,7 @@
 //! A small HTTP client that signs its requests as the development account.
 
 use crate::TIMEOUT;
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, RwLock};
@@ -108,10 +109,35 @@ impl Response {
     }
 }
 
+/// A stream other than TCP, such as TLS.
+pub trait Stream: Read + Write + Send + Debug {}
+impl<T: Read + Write + Send + Debug> Stream for T {}
+
+#[derive(Debug)]
+enum Connection {
+    Tcp(TcpStream),
+    Other(Box<dyn Stream>),
+}
+
+impl Connection {
+    fn stream(&mut self) -> &mut dyn Stream {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Other(stream) => stream,
+        }
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        self.stream().read(bytes)
+    }
+}
+
 /// A connection over which requests are sent one after another.
 #[derive(Debug)]
 pub struct Client {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Connection>,
     account: Account,
     clock_offset_seconds: i64,
 }
@@ -128,7 +154,24 @@ impl Client {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream), account: account.clone(), clock_offset_seconds: 0 })
+        Ok(Self::new(Connection::Tcp(stream), account))
+    }
+
+    /// Uses an open connection.
+    pub fn over(stream: impl Stream + 'static, account: &Account) -> Self {
+        Self::new(Connection::Other(Box::new(stream)), account)
+    }
+
+    fn new(connection: Connection, account: &Account) -> Self {
+        Self { stream: BufReader::new(connection), account: account.clone(), clock_offset_seconds: 0 }
+    }
+
+    /// Returns the socket. Panics if there is another layer above it.
+    fn socket(&self) -> &TcpStream {
+        match self.stream.get_ref() {
+            Connection::Tcp(socket) => socket,
+            Connection::Other(_) => panic!("the connection has no socket"),
+        }
     }
 
     /// Sets the offset of the clock that dates the signed requests, in seconds, for a server whose clock is wrong.
@@ -156,17 +199,19 @@ impl Client {
 
     /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.get_mut().write_all(bytes)
+        let stream = self.stream.get_mut().stream();
+        stream.write_all(bytes)?;
+        stream.flush()
     }
 
     /// Closes the sending side of the connection.
     pub fn close_sending(&mut self) -> Result<()> {
-        self.stream.get_mut().shutdown(std::net::Shutdown::Write)
+        self.socket().shutdown(std::net::Shutdown::Write)
     }
 
     /// Sets the timeout for reading a response.
     pub fn set_read_timeout(&mut self, timeout: Duration) {
-        self.stream.get_mut().set_read_timeout(Some(timeout)).unwrap();
+        self.socket().set_read_timeout(Some(timeout)).unwrap();
     }
 
     /// Reads one response.

@@ -2,6 +2,7 @@
 
 use crate::client::{Account, Client};
 use crate::{TIMEOUT, command};
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -78,6 +79,8 @@ pub struct Server {
     /// The address and port of the admin listener; empty without `--admin` and `--test-controls`.
     pub admin: String,
     log: Receiver<String>,
+    /// The lines that were received so far.
+    seen: RefCell<String>,
     /// Kept open so that the server can continue writing to its standard output.
     _stdout: BufReader<ChildStdout>,
 }
@@ -104,7 +107,7 @@ impl Server {
         }
         let address = address.to_owned();
         let admin = lines.lines().find_map(|line| line.strip_prefix("admin on http://")).unwrap_or_default().to_owned();
-        Self { child, address, admin, log, _stdout: stdout }
+        Self { child, address, admin, log, seen: RefCell::default(), _stdout: stdout }
     }
 
     /// Opens a separate connection as the development account.
@@ -136,7 +139,7 @@ impl Server {
     /// Waits for a line of the log that contains the given text, and returns it.
     pub fn wait_for_log(&self, text: &str) -> String {
         loop {
-            let line = self.log.recv_timeout(TIMEOUT).unwrap();
+            let line = self.see(self.log.recv_timeout(TIMEOUT).unwrap());
             if line.contains(text) {
                 return line;
             }
@@ -145,7 +148,18 @@ impl Server {
 
     /// Returns the lines logged since the last call.
     pub fn new_log(&self) -> Vec<String> {
-        self.log.try_iter().collect()
+        self.log.try_iter().map(|line| self.see(line)).collect()
+    }
+
+    fn see(&self, line: String) -> String {
+        self.seen.borrow_mut().extend([line.as_str(), "\n"]);
+        line
+    }
+
+    /// Returns everything that was logged so far.
+    pub fn log(&self) -> String {
+        self.new_log();
+        self.seen.borrow().clone()
     }
 
     /// Kills the process, to simulate a crash, and returns the rest of its log.

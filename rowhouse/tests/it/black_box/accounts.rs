@@ -1,90 +1,70 @@
 //! Tests of accounts and keys that change while the server runs (07 §8).
 
-use super::client::{ACCOUNT, Client, Request, account_file, key};
-use super::process::{Folder, Server};
 use super::tls::{Pair, write_pair};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
-use test_support::TIMEOUT;
+use super::{ACCOUNT, Folder, account_file, client, key, list, tls};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use test_support::{Account, Client, EndOnDrop, KEY, Server, eventually};
 
 const TAKEN: &str = "accounts: reloaded";
 const KEPT: &str = "accounts: not reloaded";
 
 fn start(folder: &Folder, accounts: &str) -> Server {
     let path = folder.write("accounts", accounts);
-    Server::start(&["--listen", "127.0.0.1:0", "--accounts", &path], &[])
+    super::start(&["--accounts", &path])
 }
 
 fn change(server: &Server, folder: &Folder, accounts: &str, expected: &str) {
-    let start = server.log().len();
+    server.new_log();
     folder.replace("accounts", accounts);
-    server.wait_for_log(start, expected);
+    server.wait_for_log(expected);
 }
 
 fn status(server: &Server, key: &str) -> u16 {
-    Client::plain(server.address).send(Request::list_tables(key)).status
+    list(&mut client(server, key))
 }
 
 struct Load {
-    key: AtomicU8,
+    account: Account,
     is_over: AtomicBool,
-    answered: Vec<AtomicU64>,
+    answered: [AtomicU64; 4],
 }
 
 impl Load {
-    fn new(clients: usize, key: u8) -> Self {
-        let answered = (0..clients).map(|_| AtomicU64::new(0)).collect();
-        Self { key: AtomicU8::new(key), is_over: AtomicBool::new(false), answered }
-    }
-
     /// Each request of the client must succeed, on one connection.
-    fn run(&self, client: usize, address: SocketAddr) {
-        let mut connection = Client::plain(address);
-        let path = format!("/{ACCOUNT}/apples(PartitionKey='p',RowKey='{client}')");
+    fn run(&self, number: usize, address: &str) {
+        let mut client = Client::connect_as(address, &self.account).unwrap();
+        let path = format!("/apples(PartitionKey='p',RowKey='{number}')");
         while !self.is_over.load(SeqCst) {
-            let key = key(self.key.load(SeqCst));
-            let get = Request { method: "GET", path: &path, body: "", key: &key };
-            for (request, expected) in [(Request::upsert(&path, &key), 204), (get, 200)] {
-                let answer = connection.send(request);
+            for (method, expected) in [("PUT", 204), ("GET", 200)] {
+                let answer = client.request(method, &path, &[], b"{}");
                 assert_eq!(answer.status, expected, "{answer:?}");
             }
-            self.answered[client].fetch_add(2, SeqCst);
+            self.answered[number].fetch_add(2, SeqCst);
         }
     }
 
     fn progress(&self) {
         let counts = || self.answered.iter().map(|count| count.load(SeqCst)).collect::<Vec<_>>();
-        let (before, begun) = (counts(), Instant::now());
-        while counts().iter().zip(&before).any(|(now, before)| *now < before + 10) {
-            assert!(begun.elapsed() < TIMEOUT, "{before:?} {:?}", counts());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-/// Stops the load even if a check fails, so that the failure is reported.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
+        let before = counts();
+        eventually("requests of each client", || {
+            counts().iter().zip(&before).all(|(now, before)| *now >= before + 10).then_some(())
+        });
     }
 }
 
 #[test]
 fn both_keys_are_replaced_under_load_without_a_failed_request() {
-    const CLIENTS: usize = 4;
     let folder = Folder::new();
     let server = start(&folder, &account_file(ACCOUNT, &key(1), &key(2)));
-    assert_eq!(Client::plain(server.address).send(Request::create_table(&key(1))).status, 201);
-    let load = Load::new(CLIENTS, 1);
+    test_support::content::create_table(&mut client(&server, &key(1)), "apples");
+    let account = Account::new(ACCOUNT, &key(1));
+    let load = Load { account, is_over: AtomicBool::default(), answered: Default::default() };
     std::thread::scope(|scope| {
-        let end = End(&load.is_over);
-        let address = server.address;
-        let clients: Vec<_> = (0..CLIENTS).map(|client| (client, &load)).collect();
-        let clients: Vec<_> =
-            clients.into_iter().map(|(client, load)| scope.spawn(move || load.run(client, address))).collect();
+        let _end = EndOnDrop(&load.is_over);
+        for number in 0..load.answered.len() {
+            let (load, address) = (&load, &server.address);
+            scope.spawn(move || load.run(number, address));
+        }
         load.progress();
         for round in 0..2 {
             let (first, second, new) = (1 + 2 * round, 2 + 2 * round, 4 + 2 * round);
@@ -92,18 +72,14 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             change(&server, &folder, &account_file(ACCOUNT, &key(first), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(second)), 403, "a removed key is refused immediately");
             load.progress();
-            load.key.store(new, SeqCst);
+            load.account.change_key(key(new));
             load.progress();
             let newest = 3 + 2 * round;
             change(&server, &folder, &account_file(ACCOUNT, &key(newest), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(first)), 403);
             load.progress();
-            load.key.store(newest, SeqCst);
+            load.account.change_key(key(newest));
             load.progress();
-        }
-        drop(end);
-        for client in clients {
-            client.join().unwrap();
         }
     });
 }
@@ -112,18 +88,18 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
 fn a_request_under_way_finishes_although_its_key_is_removed() {
     let folder = Folder::new();
     let server = start(&folder, &account_file(ACCOUNT, &key(1), &key(2)));
-    let mut client = Client::plain(server.address);
-    let (old, new) = (key(1), key(2));
-    let request = Request::create_table(&old);
-    client.send_head(request);
+    let account = Account::new(ACCOUNT, &key(1));
+    let mut client = server.client_of(&account);
+    let body = br#"{"TableName":"apples"}"#;
+    let headers = [("Content-Length", "22"), ("Expect", "100-continue")];
+    client.send(account.head("POST", "/Tables", &headers).as_bytes()).unwrap();
+    assert_eq!(client.receive().unwrap().status, 100, "the credential was checked");
     change(&server, &folder, &account_file(ACCOUNT, &key(3), &key(2)), TAKEN);
-    assert_eq!(client.send_body(request).status, 201);
-    assert_eq!(
-        client.send(Request::list_tables(&old)).status,
-        403,
-        "the next request on the same connection is refused"
-    );
-    assert_eq!(client.send(Request::list_tables(&new)).status, 200);
+    client.send(body).unwrap();
+    assert_eq!(client.receive().unwrap().status, 201);
+    assert_eq!(list(&mut client), 403, "the next request on the same connection is refused");
+    account.change_key(key(2));
+    assert_eq!(list(&mut client), 200);
 }
 
 #[test]
@@ -143,9 +119,8 @@ fn accounts_are_added_and_removed_and_a_broken_file_changes_nothing() {
         change(&server, &folder, broken, KEPT);
         assert_eq!((status(&server, &key(3)), status(&server, &key(5))), (200, 403), "{broken}");
     }
-    let start = server.log().len();
     std::fs::remove_file(folder.path("accounts")).unwrap();
-    server.wait_for_log(start, "No such file");
+    server.wait_for_log("No such file");
     assert_eq!(status(&server, &key(3)), 200);
 
     change(&server, &folder, &account_file("willow", &key(1), &key(2)), TAKEN);
@@ -158,32 +133,28 @@ fn accounts_are_added_and_removed_and_a_broken_file_changes_nothing() {
 fn a_file_that_is_written_in_place_is_read_again_and_sighup_reads_at_once() {
     let folder = Folder::new();
     let server = start(&folder, &account_file(ACCOUNT, &key(1), &key(2)));
-    let start = server.log().len();
     folder.write("accounts", &account_file(ACCOUNT, &key(3), &key(2)));
-    server.wait_for_log(start, TAKEN);
+    server.wait_for_log(TAKEN);
     assert_eq!((status(&server, &key(1)), status(&server, &key(3))), (403, 200));
     // On SIGHUP, the file is read even if it has not changed, and the log reports that.
     for _ in 0..2 {
-        let start = server.log().len();
         server.signal("HUP");
-        server.wait_for_log(start, TAKEN);
+        server.wait_for_log(TAKEN);
     }
     assert_eq!(status(&server, &key(3)), 200);
 }
 
 #[test]
 fn the_development_key_is_not_accepted_by_a_reload() {
-    const DEVELOPMENT_KEY: &str =
-        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     let folder = Folder::new();
     let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), &key(2)));
     let Pair { certificate, key: private, trusted } = write_pair(&folder);
     let arguments =
         ["--listen", "0.0.0.0:0", "--accounts", &accounts, "--tls-cert", &certificate, "--tls-key", &private];
-    let server = Server::start(&arguments, &[]);
-    change(&server, &folder, &account_file(ACCOUNT, &key(1), DEVELOPMENT_KEY), KEPT);
+    let server = super::start(&arguments);
+    change(&server, &folder, &account_file(ACCOUNT, &key(1), KEY), KEPT);
     assert!(server.log().contains("--allow-development-key-on-network"), "{}", server.log());
-    let mut client = Client::tls(server.address, &trusted).unwrap();
-    assert_eq!(client.send(Request::list_tables(DEVELOPMENT_KEY)).status, 403);
-    assert_eq!(client.send(Request::list_tables(&key(2))).status, 200);
+    for (key, status) in [(KEY, 403), (&key(2), 200)] {
+        assert_eq!(list(&mut tls::connect(&server.address, &trusted, key).unwrap()), status);
+    }
 }

@@ -1,11 +1,10 @@
 //! Tests that unsafe, contradictory or broken settings are refused at startup, with a message that explains what to do.
 
-use super::client::{ACCOUNT, Client, Request, account_file, key};
-use super::process::{Folder, Server, refusal};
-use super::tls::{Pair, write_pair};
+use super::tls::{self, Pair, write_pair};
+use super::{ACCOUNT, Folder, account_file, client, key, list, refusal, start};
+use crate::PROGRAM;
+use test_support::KEY;
 
-const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const NETWORK: [&str; 3] = ["0.0.0.0:0", "[::]:0", "192.0.2.1:10002"];
 
 #[test]
@@ -13,8 +12,8 @@ fn the_development_key_is_not_served_to_the_network() {
     let folder = Folder::new();
     let Pair { certificate, key: private, .. } = write_pair(&folder);
     let tls = ["--tls-cert", &certificate, "--tls-key", &private];
-    let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), DEVELOPMENT_KEY));
-    let in_environment = format!("{ACCOUNT}:{DEVELOPMENT_KEY}");
+    let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), KEY));
+    let in_environment = format!("{ACCOUNT}:{KEY}");
     for listen in NETWORK {
         let arguments = [&["--listen", listen], &tls[..]].concat();
         let own_name = [&arguments[..], &["--accounts", &accounts]].concat();
@@ -56,18 +55,16 @@ fn safe_or_explicitly_allowed_settings_are_served_to_the_network() {
     let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), &key(2)));
     let network = ["--listen", "0.0.0.0:0", "--accounts", &accounts];
 
-    let safe = Server::start(&[&network[..], &["--tls-cert", &certificate, "--tls-key", &private]].concat(), &[]);
-    let mut client = Client::tls(safe.address, &trusted).unwrap();
-    assert_eq!(client.send(Request::list_tables(&key(1))).status, 200);
-
-    let plain = Server::start(&[&network[..], &["--allow-plain-http-on-network"]].concat(), &[]);
-    assert_eq!(Client::plain(plain.address).send(Request::list_tables(&key(2))).status, 200);
-
-    let flags = ["--listen", "0.0.0.0:0", "--allow-plain-http-on-network", "--allow-development-key-on-network"];
-    Server::start(&flags, &[]);
+    let safe = start(&[&network[..], &["--tls-cert", &certificate, "--tls-key", &private]].concat());
+    assert_eq!(list(&mut tls::connect(&safe.address, &trusted, &key(1)).unwrap()), 200);
+    let plain = start(&[&network[..], &["--allow-plain-http-on-network"]].concat());
+    assert_eq!(list(&mut client(&plain, &key(2))), 200);
+    start(&["--listen", "0.0.0.0:0", "--allow-plain-http-on-network", "--allow-development-key-on-network"]);
     // The same as settings in the environment and in a file.
     let file = folder.write("rowhouse.toml", "listen = \"0.0.0.0:0\"\nallow-development-key-on-network = true\n");
-    Server::start(&["--config", &file], &[("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true")]);
+    // An option would override the address in the file.
+    let mut command = PROGRAM.serve(&["--in-memory", "--config", &file]);
+    test_support::Server::spawn(command.env("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true"), false);
 }
 
 #[test]

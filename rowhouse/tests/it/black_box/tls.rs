@@ -1,14 +1,14 @@
 //! Tests of TLS, with certificates that are created by the test.
 
-use super::client::{Client, Request, account_file, key, tls_config};
-use super::process::{Folder, Server};
-use rustls::ALL_VERSIONS;
-use rustls::pki_types::CertificateDer;
+use super::{ACCOUNT, Folder, account_file, key, list};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
-use std::io::{Read, Write};
+use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use test_support::TIMEOUT;
+use test_support::{Account, Client, Server, TIMEOUT, eventually};
 
 pub(crate) struct Pair {
     pub(crate) certificate: String,
@@ -29,28 +29,66 @@ pub(crate) fn write_pair(folder: &Folder) -> Pair {
 pub(crate) fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
     let pair = write_pair(folder);
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
-    let arguments = ["--listen", "127.0.0.1:0", "--tls-cert", &pair.certificate, "--tls-key", &pair.key];
-    let server = Server::start(&[&arguments[..], &["--accounts", &accounts], more].concat(), &[]);
-    (server, pair.trusted)
+    let arguments = ["--tls-cert", &pair.certificate, "--tls-key", &pair.key, "--accounts", &accounts];
+    (super::start(&[&arguments, more].concat()), pair.trusted)
+}
+
+/// Opens a connection as the account `orchard`.
+pub(crate) fn connect(address: &str, trusted: &CertificateDer<'static>, key: &str) -> Result<Client, String> {
+    connect_with(address, key, config(trusted, ALL_VERSIONS, &[])).map(|(client, _)| client)
+}
+
+fn connect_with(address: &str, key: &str, config: ClientConfig) -> Result<(Client, Option<Vec<u8>>), String> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream).map_err(|error| error.to_string())?;
+    }
+    let agreed = connection.alpn_protocol().map(<[u8]>::to_vec);
+    Ok((Client::over(StreamOwned::new(connection, stream), &Account::new(ACCOUNT, key)), agreed))
+}
+
+fn config(
+    trusted: &CertificateDer<'static>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    alpn: &[&[u8]],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config
 }
 
 #[test]
 fn the_server_says_https_wherever_it_names_its_address() {
     let folder = Folder::new();
-    let (server, trusted) = start(&folder, &[]);
-    let endpoint = format!("https://{}", server.address);
-    assert!(server.announcement.contains(&format!("listening on {endpoint}\n")), "{}", server.announcement);
+    let Pair { certificate, key: private, trusted } = write_pair(&folder);
+    let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), &key(2)));
+    let arguments = ["--in-memory", "--listen", "127.0.0.1:0", "--accounts", &accounts];
+    let tls = ["--tls-cert", &certificate, "--tls-key", &private];
+    let mut child = crate::PROGRAM.serve(&[&arguments[..], &tls].concat()).spawn().unwrap();
+    let lines: Vec<_> = BufReader::new(child.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+    let endpoint = lines[0].strip_prefix("listening on ").unwrap();
+    let address = endpoint.strip_prefix("https://").unwrap();
     let connection_string = format!(
         "DefaultEndpointsProtocol=https;AccountName=orchard;AccountKey=<key>;TableEndpoint={endpoint}/orchard;"
     );
-    assert!(server.announcement.contains(&connection_string), "{}", server.announcement);
+    assert!(lines[1].contains(&connection_string), "{lines:?}");
 
-    let mut client = Client::tls(server.address, &trusted).unwrap();
-    let created = client.send(Request::create_table(&key(1)));
+    let mut client = connect(address, &trusted, &key(1)).unwrap();
+    let full = [("Accept", "application/json;odata=fullmetadata")];
+    let created = client.request("POST", "/Tables", &full, br#"{"TableName":"apples"}"#);
+    child.kill().unwrap();
+    child.wait().unwrap();
     assert_eq!(created.status, 201, "{created:?}");
-    assert_eq!(created.header("location").unwrap(), "https://127.0.0.1/orchard/Tables('apples')");
-    assert!(created.body.contains(r#""odata.metadata":"https://127.0.0.1/orchard/$metadata"#), "{}", created.body);
-    assert!(created.body.contains(r#""odata.id":"https://127.0.0.1/orchard/Tables('apples')""#), "{}", created.body);
+    let url = "https://127.0.0.1/orchard/Tables('apples')";
+    assert_eq!((created.header("location"), &created.json()["odata.id"]), (Some(url), &url.into()));
+    assert!(created.json()["odata.metadata"].as_str().unwrap().starts_with("https://127.0.0.1/orchard/$metadata#"));
 }
 
 #[test]
@@ -63,14 +101,13 @@ fn tls_1_2_and_1_3_are_supported_and_only_http_1_1() {
             (&[&b"http/1.1"[..]], Some(b"http/1.1".to_vec())),
             (&[b"h2", b"http/1.1"], Some(b"http/1.1".to_vec())),
         ] {
-            let config = tls_config(&trusted, &[version], offered);
-            let (mut client, protocol) = Client::tls_with(server.address, config).unwrap();
+            let config = config(&trusted, &[version], offered);
+            let (mut client, protocol) = connect_with(&server.address, &key(1), config).unwrap();
             assert_eq!(protocol, agreed);
-            assert_eq!(client.send(Request::list_tables(&key(1))).status, 200);
-            assert_eq!(client.send(Request::list_tables(&key(1))).status, 200, "the connection stays open");
+            assert_eq!([list(&mut client), list(&mut client)], [200; 2], "the connection stays open");
         }
     }
-    let h2_only = Client::tls_with(server.address, tls_config(&trusted, ALL_VERSIONS, &[b"h2"]));
+    let h2_only = connect_with(&server.address, "", config(&trusted, ALL_VERSIONS, &[b"h2"]));
     assert!(h2_only.is_err_and(|error| error.contains("NoApplicationProtocol")));
 }
 
@@ -79,7 +116,7 @@ fn plain_http_on_a_tls_port_is_told_to_use_https() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &[]);
     let ask = |request: &[u8]| {
-        let mut stream = TcpStream::connect(server.address).unwrap();
+        let mut stream = TcpStream::connect(&server.address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         // The server may have closed the connection before the end of a long request.
         let _ = stream.write_all(request);
@@ -99,37 +136,50 @@ fn plain_http_on_a_tls_port_is_told_to_use_https() {
     ask(format!("{head}{endless}").as_bytes());
     // Bytes that are neither HTTP nor TLS get no HTTP response.
     assert!(!ask(b"\x00\x01\x02\x03\x04\x05").contains("HTTP"));
-    assert!(Client::tls(server.address, &trusted).is_ok());
+    assert!(connect(&server.address, &trusted, "").is_ok());
     let url = format!("http://{}/orchard", server.address);
     let ran = crate::PROGRAM.folder().run("table", &["list", "--endpoint", &url], &[("ROWHOUSE_KEY", &key(1))]);
     assert!(ran.code == Some(1) && ran.stderr.contains("start the URL with https://"), "{ran:?}");
+}
+
+/// A client that sends everything before it reads still gets the response.
+#[test]
+fn refusals_arrive_over_tls() {
+    let folder = Folder::new();
+    let (server, trusted) = start(&folder, &[]);
+    let body = "x".repeat(13_000_000);
+    for (number, status, code) in [(3, 403, "AuthenticationFailed"), (1, 413, "RequestBodyTooLarge")] {
+        let mut client = connect(&server.address, &trusted, &key(number)).unwrap();
+        let answer = client.request("PUT", "/apples(PartitionKey='p',RowKey='r')", &[], body.as_bytes());
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
+        assert_eq!(answer.header("connection"), Some("close"));
+    }
 }
 
 #[test]
 fn a_slow_handshake_delays_no_others_and_gives_its_place_to_them() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &["--max-connections", "3"]);
-    let mut unfinished: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let mut unfinished: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     // One of them starts a handshake, and stops in the middle.
     unfinished[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
-    let mut first = Client::tls(server.address, &trusted).unwrap();
-    assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
+    let mut first = connect(&server.address, &trusted, &key(1)).unwrap();
+    assert_eq!(list(&mut first), 200);
     // All three slots are in use: the next connection replaces a slow one.
-    let mut second = Client::tls(server.address, &trusted).unwrap();
-    assert_eq!(second.send(Request::list_tables(&key(1))).status, 200);
-    assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
+    let mut second = connect(&server.address, &trusted, &key(1)).unwrap();
+    assert_eq!(list(&mut second), 200);
+    assert_eq!(list(&mut first), 200);
 }
 
 #[test]
 fn an_unfinished_handshake_does_not_prevent_the_stop() {
     let folder = Folder::new();
-    let (mut server, trusted) = start(&folder, &["--shutdown-seconds", "30"]);
-    let _stalled = TcpStream::connect(server.address).unwrap();
-    let mut client = Client::tls(server.address, &trusted).unwrap();
-    assert_eq!(client.send(Request::list_tables(&key(1))).status, 200);
+    let (server, trusted) = start(&folder, &["--shutdown-seconds", "30"]);
+    let _stalled = TcpStream::connect(&server.address).unwrap();
+    let mut client = connect(&server.address, &trusted, &key(1)).unwrap();
+    assert_eq!(list(&mut client), 200);
     let begun = Instant::now();
-    server.signal("TERM");
-    assert!(server.wait());
+    assert!(server.stop().0.success());
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }
 
@@ -137,39 +187,37 @@ fn an_unfinished_handshake_does_not_prevent_the_stop() {
 fn a_new_certificate_is_taken_and_open_connections_go_on() {
     let folder = Folder::new();
     let (server, old) = start(&folder, &[]);
-    let mut open = Client::tls(server.address, &old).unwrap();
-    assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
+    let mut open = connect(&server.address, &old, &key(1)).unwrap();
+    assert_eq!(list(&mut open), 200);
 
     let (certificate, private, new) = make_pair();
     folder.replace("cert.pem", &certificate);
     folder.replace("key.pem", &private);
-    server.wait_for_log(0, "TLS certificate: reloaded");
-    assert!(Client::tls(server.address, &old).is_err());
-    let mut renewed = Client::tls(server.address, &new).unwrap();
-    assert_eq!(renewed.send(Request::list_tables(&key(1))).status, 200);
-    assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
+    server.wait_for_log("TLS certificate: reloaded");
+    assert!(connect(&server.address, &old, "").is_err());
+    let mut renewed = connect(&server.address, &new, &key(1)).unwrap();
+    assert_eq!(list(&mut renewed), 200);
+    assert_eq!(list(&mut open), 200);
 
     // A certificate without its key, and then a malformed certificate: the current certificate stays in use.
     let (certificate, private, newest) = make_pair();
     for broken in [certificate.as_str(), "nonsense"] {
-        let start = server.log().len();
         folder.replace("cert.pem", broken);
-        server.wait_for_log(start, "TLS certificate: not reloaded");
-        assert!(Client::tls(server.address, &new).is_ok());
+        server.wait_for_log("TLS certificate: not reloaded");
+        assert!(connect(&server.address, &new, "").is_ok());
     }
-    let start = server.log().len();
     std::fs::remove_file(folder.path("cert.pem")).unwrap();
-    server.wait_for_log(start, "No such file");
-    assert!(Client::tls(server.address, &new).is_ok());
+    server.wait_for_log("No such file");
+    assert!(connect(&server.address, &new, "").is_ok());
 
-    let start = server.log().len();
+    server.new_log();
     folder.replace("cert.pem", &certificate);
     folder.replace("key.pem", &private);
     server.signal("HUP");
-    server.wait_for_log(start, "TLS certificate: reloaded");
-    assert!(Client::tls(server.address, &newest).is_ok());
+    server.wait_for_log("TLS certificate: reloaded");
+    assert!(connect(&server.address, &newest, "").is_ok());
     assert!(!server.log().contains(private.lines().nth(1).unwrap()));
-    assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
+    assert_eq!(list(&mut open), 200);
 }
 
 #[test]
@@ -184,11 +232,10 @@ fn a_warning_is_logged_for_a_key_that_others_may_read() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
     }
     let [certificate, private, accounts] = &paths;
-    let arguments =
-        ["--listen", "127.0.0.1:0", "--accounts", accounts, "--tls-cert", certificate, "--tls-key", private];
-    let server = Server::start(&arguments, &[]);
+    let server = super::start(&["--accounts", accounts, "--tls-cert", certificate, "--tls-key", private]);
     for secret in [private, accounts] {
-        server.wait_for_log(0, &format!("chmod 600 {secret}"));
+        let advice = format!("chmod 600 {secret}");
+        eventually("the advice", || server.log().contains(&advice).then_some(()));
     }
     assert!(!server.log().contains(&format!("chmod 600 {certificate}")));
 }

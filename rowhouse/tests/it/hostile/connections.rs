@@ -1,13 +1,11 @@
 //! Attacks with connections that are held open, and requests that do not end.
 
-use super::attacker::Attacker;
+use super::Attacker;
 use super::scene::{BODY_MIB, Scene, memory_bytes_max, peak_bytes};
 use super::traffic::{
     CONCURRENT_CONNECTIONS, Ongoing, keep_reconnecting, send_on_each, send_repeatedly, send_without_end,
 };
-use crate::black_box::client::{self, Request};
-use crate::black_box::process::Folder;
-use crate::black_box::tls;
+use crate::black_box::{Folder, key, list, tls};
 use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::net::{Shutdown, TcpStream};
 use test_support::Client;
@@ -170,10 +168,9 @@ fn tls_handshakes_that_do_not_end() {
     let folder = Folder::new();
     let (server, trusted) = tls::start(&folder, &["--max-connections", &CONNECTIONS_MAX.to_string()]);
     // The beginning of the first message.
-    let held = keep_reconnecting(&server.address.to_string(), 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
+    let held = keep_reconnecting(&server.address, 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
     for _ in 0..NEWCOMERS {
-        let mut client = client::Client::tls(server.address, &trusted).unwrap();
-        assert_eq!(client.send(Request::list_tables(&client::key(1))).status, 200);
+        assert_eq!(list(&mut tls::connect(&server.address, &trusted, &key(1)).unwrap()), 200);
     }
     let peak = peak_bytes(server.id());
     println!("resident: {} MiB at most", peak / (1024 * 1024));

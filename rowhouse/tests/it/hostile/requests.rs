@@ -1,8 +1,8 @@
 //! Attacks with requests that are expensive to parse or to execute.
 
-use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
 use super::traffic::{CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrently, send_on_each};
+use super::{Attacker, longest_texts};
 use std::thread;
 use test_support::Account;
 

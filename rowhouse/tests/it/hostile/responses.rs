@@ -1,8 +1,8 @@
 //! Attacks with requests whose responses are much larger than the data they read.
 
-use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
 use super::traffic::{self, CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrently, send_on_each};
+use super::{Attacker, longest_texts};
 use std::net::TcpStream;
 use std::thread;
 

@@ -1,7 +1,7 @@
 //! A server with two accounts: one is used for attacks, the other has ordinary clients. The memory of the server is
 //! measured, the server is killed, and the stored data is compared with the acknowledged writes.
 
-use super::attacker::Attacker;
+use super::Attacker;
 use super::ordinary::Ordinary;
 use crate::PROGRAM;
 use std::fs;
@@ -120,7 +120,7 @@ fn status_bytes(process: u32, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-pub(super) fn resident_bytes(process: u32) -> u64 {
+pub(crate) fn resident_bytes(process: u32) -> u64 {
     status_bytes(process, "VmRSS:")
 }
 

@@ -9,7 +9,7 @@ mod load;
 
 use crate::PROGRAM;
 use crate::crash::simulated_disk::{ENOSPC, SimulatedDisk};
-use crate::hostile::attacker::Attacker;
+use crate::hostile::Attacker;
 use crate::hostile::scene::{BODY_MIB, CACHE_MIB, memory_bytes_max, peak_bytes};
 use crate::hostile::{attack, prepare};
 use accounts::Accounts;
