@@ -1,10 +1,8 @@
 //! Tests of what a backup restores, and of the ways to create and restore one.
 
 use super::repository::{Place, files};
-use crate::PROGRAM;
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use test_support::Server;
 use test_support::command::endpoint;
@@ -44,59 +42,6 @@ fn everything_comes_back_exactly_as_it_was() {
     let ran = place.folder.run("backup", &arguments, &[]);
     let third: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(third["new_chunks"], 1, "{third}");
-}
-
-#[test]
-fn metrics_tables_are_restored_with_the_others() {
-    let place = Place::new();
-    let server = PROGRAM.start(&["--data", &place.data, "--analytics"]);
-    fill(&server, "Cars", 1, 10);
-    drop(server.stop());
-    place.back_up(&[]);
-    assert_eq!(place.verify().code, Some(0));
-    let rows = |server: &Server| {
-        let answer = server.client().request("GET", "/$MetricsHourPrimaryTransactionsTable()", &[], b"");
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["value"].clone()
-    };
-    let before = rows(&PROGRAM.start(&["--data", &place.data, "--analytics"]));
-    assert!(!before.as_array().unwrap().is_empty());
-    assert_eq!(place.try_restore("new", &[]).code, Some(0));
-    assert_eq!(rows(&PROGRAM.start(&["--data", &place.folder.path("new"), "--analytics"])), before);
-}
-
-#[test]
-fn a_second_backup_writes_only_what_has_changed() {
-    let place = Place::new();
-    let server = place.serve();
-    fill(&server, "Cars", 60, 1000);
-    let first = place.back_up(&[]);
-    let number = |report: &serde_json::Value, name: &str| report[name].as_u64().unwrap();
-    assert!(number(&first, "chunks") > 20, "{first}");
-    let mut client = server.client();
-    // One percent of the entities, adjacent to each other.
-    for row in 0..600 {
-        put(&mut client, "Cars", "p00030", &format!("{row:05}"), &json!({ "Changed": row }));
-    }
-    let second = place.back_up(&[]);
-    let (new, all) = (number(&second, "new_chunks"), number(&second, "chunks"));
-    assert!((1..=4).contains(&new), "{new} of {all} chunks are new");
-    assert!(number(&second, "new_bytes") * 10 < number(&first, "new_bytes"), "{first} {second}");
-    assert_eq!(number(&second, "entities"), 60_000);
-    // One percent of the entities, scattered over the table.
-    for row in 0..600 {
-        put(
-            &mut client,
-            "Cars",
-            &format!("p{:05}", row % 60),
-            &format!("{:05}", row * 7 % 1000),
-            &json!({ "Changed": row }),
-        );
-    }
-    let third = place.back_up(&[]);
-    assert!(number(&third, "new_bytes") * 10 < number(&first, "new_bytes"), "{first} {third}");
-    assert_eq!(place.verify().code, Some(0));
-    assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
 }
 
 #[test]
@@ -232,24 +177,6 @@ fn only_the_newest_backups_are_kept_with_what_they_need() {
     fs::write(&stray, "half").unwrap();
     place.back_up(&["--keep", "1"]);
     assert_eq!((place.list().len(), stray.exists()), (1, false));
-}
-
-#[test]
-fn only_the_owner_may_read_backups_or_use_the_socket() {
-    let place = Place::new();
-    let server = place.serve();
-    fill(&server, "Cars", 1, 10);
-    place.back_up(&[]);
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let socket = Path::new(&place.data).join("control.sock");
-    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
-    assert_eq!(mode(&socket), 0o600);
-    for file in place.repository_files() {
-        assert_eq!(mode(&file), 0o600, "{}", file.display());
-        for folder in file.ancestors().skip(1).take_while(|folder| folder.starts_with(&place.repository)) {
-            assert_eq!(mode(folder), 0o700, "{}", folder.display());
-        }
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::PROGRAM;
 use serde_json::json;
 use std::fs;
+use test_support::ACCOUNT;
 use test_support::cluster::Cluster;
 use test_support::command::endpoint;
 use test_support::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
@@ -156,32 +157,12 @@ fn a_shared_access_signature_is_enough_for_what_it_covers() {
 }
 
 #[test]
-fn over_tls_and_by_connection_string() {
+fn variables_name_both_sides() {
     let folder = PROGRAM.folder();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    fs::write(folder.path("cert.pem"), made.cert.pem()).unwrap();
-    fs::write(folder.path("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    let plain = PROGRAM.start(&["--in-memory"]);
-    fill(&plain, "cars", 2, 150);
-    folder.copy_successfully(&["--from", &endpoint(&plain.address), "--to", "data"]);
-    let arguments = ["--listen", "127.0.0.1:0", "--data", "data", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let mut server = std::process::Command::new(PROGRAM.path())
-        .env_clear()
-        .current_dir(folder.path(""))
-        .arg("serve")
-        .args(arguments)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut ready).unwrap();
-    let address = ready.trim().strip_prefix("listening on https://").unwrap().to_owned();
-    let from = format!("UseDevelopmentStorage=false;AccountName=devstoreaccount1;TableEndpoint=https://{address}");
-    let environment = [("ROWHOUSE_FROM", from.as_str()), ("SSL_CERT_FILE", "cert.pem"), ("ROWHOUSE_TO", "to")];
-    let ran = folder.run("copy", &[], &environment);
-    server.kill().unwrap();
-    server.wait().unwrap();
+    let server = PROGRAM.start(&["--in-memory"]);
+    fill(&server, "cars", 2, 150);
+    let from = format!("AccountName={ACCOUNT};TableEndpoint={}", endpoint(&server.address));
+    let ran = folder.run("copy", &[], &[("ROWHOUSE_FROM", from.as_str()), ("ROWHOUSE_TO", "to")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("both sides are equal: 1 table, 300 entities"), "{ran:?}");
 }

@@ -5,11 +5,7 @@
 //! from the page: hosts, ports, folders, names and times.
 
 mod backup;
-mod commands;
-mod copy;
-mod export;
-mod getting_started;
-mod installing;
+mod pages;
 mod standby;
 
 use crate::PROGRAM;
