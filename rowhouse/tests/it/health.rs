@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Stdio;
 use std::thread::{self, JoinHandle};
 use test_support::{ReservedPort, TIMEOUT};
 
@@ -61,25 +60,10 @@ fn an_https_server_is_asked_over_https() {
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let mut command = PROGRAM.serve(&[
-        "--listen",
-        "127.0.0.1:0",
-        "--in-memory",
-        "--tls-cert",
-        &text(&certificate),
-        "--tls-key",
-        &text(&key),
-    ]);
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    let mut ready = String::new();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut stdout, &mut ready).unwrap();
-    let address = ready.trim().strip_prefix("listening on https://").unwrap().to_owned();
-    let (good, said) = health(&["--listen", &address, "--tls-cert", &text(&certificate)], &[]);
-    let plain = health(&["--listen", &address], &[]);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let server = PROGRAM.start(&["--in-memory", "--tls-cert", &text(&certificate), "--tls-key", &text(&key)]);
+    let (good, said) = health(&["--listen", &server.address, "--tls-cert", &text(&certificate)], &[]);
     assert!(good, "{said}");
+    let plain = health(&["--listen", &server.address], &[]);
     assert!(!plain.0 && plain.1.contains("requires HTTPS"), "{}", plain.1);
 }
 
@@ -102,18 +86,6 @@ fn the_answer_of_the_admin_listener_decides() {
         asked.join().unwrap();
     }
     assert!(!health(&["--admin", "nowhere"], &[]).0);
-}
-
-#[test]
-fn the_admin_listener_of_a_server_says_that_it_is_ready() {
-    let port = ReservedPort::new();
-    let admin = port.address();
-    let server = PROGRAM.start(&["--in-memory", "--admin", &admin]);
-    // Nothing listens on the address of the data endpoint.
-    let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
-    assert!(good && said.contains(&admin), "{said}");
-    assert!(server.stop().0.success());
-    assert!(!health(&["--admin", &admin], &[]).0);
 }
 
 #[test]

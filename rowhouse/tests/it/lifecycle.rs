@@ -6,7 +6,6 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::Instant;
 use test_support::{Client, head};
 
 fn refusal(args: &[&str]) -> String {
@@ -194,27 +193,4 @@ fn without_the_option_the_end_of_standard_input_means_nothing() {
     let server = PROGRAM.start(&["--in-memory"]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     assert!(server.stop().1.iter().any(|line| line.contains("stopping on SIGTERM")));
-}
-
-/// The figures are printed but not checked, because on a busy machine they are not meaningful. The test checks only
-/// that the server works.
-#[test]
-fn cold_start_and_idle_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let started = Instant::now();
-    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
-    let ready = started.elapsed();
-    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
-    let answered = started.elapsed();
-    println!("ready after {ready:?}, first answer after {answered:?} on an empty folder");
-    if let Some(kib) = resident_kib(server.id()) {
-        println!("idle resident memory: {} MiB", kib / 1024);
-    }
-    assert!(server.stop().0.success());
-}
-
-fn resident_kib(process: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }

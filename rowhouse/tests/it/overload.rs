@@ -1,89 +1,25 @@
-//! Tests of overload: clients that do not read their responses, and many idle connections. Memory stays bounded,
-//! requests beyond the limits are refused, and all other requests are served.
+//! Tests of overload: what many idle connections cost, and what happens at limits. `hostile` tests that memory stays
+//! bounded while other requests are served.
 //!
 //! Linux only: memory is read from `/proc`.
 
 #![cfg(target_os = "linux")]
 
 use crate::PROGRAM;
-use model::limits::ADMIN_CONNECTIONS_MAX;
-use std::fs;
-use test_support::{Client, Server, head};
+use crate::admin::page::page;
+use crate::hostile::scene::resident_bytes;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+use test_support::content::{create_table, fill_partition};
+use test_support::{Client, Server, TIMEOUT, eventually, head};
 
-const ENTITIES: usize = 300;
-/// The length of the string in each entity. A page of all entities is about 3 MiB.
-const TEXT_BYTES: usize = 10_000;
-/// The number of queries that a client sends without reading. Their responses exceed the system's buffers.
-const QUERIES: usize = 12;
-const SLOW_READERS: usize = 24;
 const IDLE: usize = 2000;
-const MIB: u64 = 1024 * 1024;
-
-/// Starts a server with little memory for bodies, and creates a table that fits into that memory only a few times.
-fn server() -> Server {
-    let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
-    let mut client = server.client();
-    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"large"}"#).status, 201);
-    let text = "x".repeat(TEXT_BYTES);
-    for number in 0..ENTITIES {
-        let body = format!(r#"{{"PartitionKey":"p","RowKey":"{number:03}","Text":"{text}"}}"#);
-        assert_eq!(client.request("POST", "/large", &[], body.as_bytes()).status, 201);
-    }
-    server
-}
-
-fn resident_bytes(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-}
-
-#[test]
-fn slow_readers_take_bounded_memory_and_delay_no_others() {
-    let server = server();
-    let mut client = server.client();
-    assert_eq!(client.request("GET", "/large", &[], b"").status, 200);
-    let before = resident_bytes(&server);
-    let query = head("GET", "/large", &[]);
-    let slow: Vec<Client> = (0..SLOW_READERS)
-        .map(|_| {
-            let mut client = server.client();
-            client.send(query.repeat(QUERIES).as_bytes()).unwrap();
-            client
-        })
-        .collect();
-    // The slow clients hold the memory for pages. Other pages therefore end early or are refused, but small responses
-    // always succeed.
-    let (mut entities, mut from) = (0, String::new());
-    while entities < ENTITIES {
-        assert_eq!(client.request("GET", "/large(PartitionKey='p',RowKey='007')", &[], b"").status, 200);
-        let answer = client.request("GET", &format!("/large?{from}"), &[], b"");
-        if answer.status == 503 {
-            assert_eq!(answer.header("x-ms-error-code"), Some("ServerBusy"));
-            assert_eq!(answer.header("retry-after"), Some("1"));
-            continue;
-        }
-        assert_eq!(answer.status, 200);
-        entities += answer.json()["value"].as_array().unwrap().len();
-        if let Some(row) = answer.header("x-ms-continuation-nextrowkey") {
-            let partition = answer.header("x-ms-continuation-nextpartitionkey").unwrap();
-            from = format!("NextPartitionKey={partition}&NextRowKey={row}");
-        }
-    }
-    let more = resident_bytes(&server).saturating_sub(before);
-    assert!(more < 64 * MIB, "{SLOW_READERS} slow readers took {} MiB", more / MIB);
-    // Once the slow clients are disconnected, there is memory again.
-    drop(slow);
-    while client.request("GET", "/large", &[], b"").status == 503 {}
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:?}");
-}
 
 #[test]
 fn idle_connections_cost_little_and_delay_nobody() {
-    let server = server();
+    let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
-    let before = resident_bytes(&server);
+    let before = resident_bytes(server.id());
     let idle: Vec<Client> = (0..IDLE)
         .map(|_| {
             let mut client = server.client();
@@ -91,8 +27,8 @@ fn idle_connections_cost_little_and_delay_nobody() {
             client
         })
         .collect();
-    assert_eq!(client.request("GET", "/large", &[], b"").status, 200);
-    let each = resident_bytes(&server).saturating_sub(before) / idle.len() as u64;
+    assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
+    let each = resident_bytes(server.id()).saturating_sub(before) / idle.len() as u64;
     assert!(each < 64 * 1024, "an idle connection takes {each} bytes");
     drop(idle);
     let (status, log) = server.stop();
@@ -138,43 +74,6 @@ fn a_batch_for_whose_response_there_is_no_memory_writes_nothing() {
 }
 
 #[test]
-fn bodies_that_do_not_come_hold_no_memory() {
-    let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
-    let mut client = server.client();
-    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"small"}"#).status, 201);
-    let stalled: Vec<Client> = (0..66)
-        .map(|_| {
-            let mut stalled = server.client();
-            stalled.send(head("POST", "/small", &[("Content-Length", "4194304")]).as_bytes()).unwrap();
-            stalled.send(b"{").unwrap();
-            stalled
-        })
-        .collect();
-    for _ in 0..10 {
-        assert_eq!(client.request("GET", "/small()", &[], b"").status, 200);
-    }
-    // The server does not wait for a body that makes no progress: it closes the connection without a response.
-    for mut stalled in stalled {
-        assert!(stalled.receive().is_err());
-    }
-}
-
-#[test]
-fn an_idle_connection_gives_its_place_to_a_new_one() {
-    let server = PROGRAM.start(&["--in-memory", "--max-connections", "20", "--admin", "127.0.0.1:0"]);
-    let idle: Vec<Client> = (0..20).map(|_| server.client()).collect();
-    let idle_at_admin: Vec<Client> =
-        (0..ADMIN_CONNECTIONS_MAX).map(|_| Client::connect(&server.admin).unwrap()).collect();
-    let mut active = server.client();
-    for _ in 0..30 {
-        assert_eq!(active.request("GET", "/Tables", &[], b"").status, 200);
-        assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "a new connection");
-    }
-    assert_eq!(crate::admin::page::ask(&server.admin, "GET", "/livez", "", "").status, 200);
-    drop((idle, idle_at_admin));
-}
-
-#[test]
 fn an_address_has_no_more_connections_than_it_may_have() {
     let server = PROGRAM.start(&["--in-memory", "--max-connections-per-address", "2"]);
     let mut first = server.client();
@@ -187,26 +86,116 @@ fn an_address_has_no_more_connections_than_it_may_have() {
     while server.client().try_request("GET", "/Tables", &[], b"").is_err() {}
 }
 
+/// Slow senders do not delay other clients, and a body that arrives byte by byte is cut off after 30 s.
 #[test]
-fn unfinished_heads_take_bounded_memory() {
+fn slow_senders() {
     let server = PROGRAM.start(&["--in-memory"]);
-    let mut client = server.client();
-    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"small"}"#).status, 201);
-    let before = resident_bytes(&server);
-    let head_start = format!("GET /small() HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Unfinished: {}", "x".repeat(100 * 1024));
-    let unfinished: Vec<Client> = (0..600)
-        .map(|_| {
-            let mut client = server.client();
-            // The connections that have been idle longest are closed in the meantime.
-            let _sent = client.send(head_start.as_bytes());
-            client
-        })
-        .collect();
-    let filter = format!("PartitionKey%20eq%20'{}'", "x".repeat(500)).repeat(1);
-    let long = ("X-Long", "y".repeat(50 * 1024));
-    let answer = client.request("GET", &format!("/small()?$filter={filter}"), &[(long.0, &long.1)], b"");
-    assert_eq!(answer.status, 200, "a long head that is complete");
-    let more = resident_bytes(&server).saturating_sub(before);
-    assert!(more < 80 * MIB, "600 unfinished heads took {} MiB", more / MIB);
-    drop(unfinished);
+    assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+    let mut stalled: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    for (number, client) in stalled.iter_mut().enumerate() {
+        let sent = if number % 2 == 0 {
+            b"GET / HTTP/1.1\r\n".to_vec()
+        } else {
+            [head("POST", "/tab", &[("Content-Length", "1000")]).as_bytes(), &[b' '; 500]].concat()
+        };
+        client.send(&sent).unwrap();
+    }
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+
+    let started = Instant::now();
+    let mut dripping = server.client();
+    dripping.send(head("POST", "/tab", &[("Content-Length", "100000")]).as_bytes()).unwrap();
+    dripping.set_read_timeout(Duration::from_millis(200));
+    let end = loop {
+        assert!(started.elapsed() < TIMEOUT, "the server is still waiting");
+        if let Err(error) = dripping.send(b" ") {
+            break error.kind();
+        }
+        match dripping.receive().map_err(|error| error.kind()) {
+            Ok(answer) => panic!("{answer:?}"),
+            Err(ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(kind) => break kind,
+        }
+    };
+    println!("cut off after {:?}: {end}", started.elapsed());
+    assert!(stalled[1].receive().is_err(), "the server does not wait for a body that makes no progress");
+    drop(stalled);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+    assert!(!log.iter().any(|line| line.contains("ERROR") || line.contains("panicked")), "{log:?}");
+}
+
+/// The number of comparisons in the filter, which makes examining an entity slow.
+const COMPARISONS: usize = 2000;
+const ROWS: usize = 100;
+/// The number of partitions that are added in each round, until a query no longer completes within its time limit, and
+/// the maximum number of rounds.
+const PARTITIONS: usize = 20;
+const ROUNDS_MAX: usize = 50;
+
+fn server(folder: &tempfile::TempDir) -> Server {
+    let data = folder.path().to_str().unwrap();
+    let server = PROGRAM.start(&["--data", data, "--query-seconds", "1", "--admin", "127.0.0.1:0"]);
+    create_table(&mut server.client(), "Cars");
+    server
+}
+
+/// Returns a slow query that selects nothing, because no entity has the property.
+fn query() -> String {
+    let terms: Vec<String> = (0..COMPARISONS).map(|number| format!("N%20eq%20{number}")).collect();
+    format!("/Cars()?$filter={}", terms.join("%20or%20"))
+}
+
+fn next(client: &mut Client, query: &str) -> Option<String> {
+    let answer = client.request("GET", query, &[], b"");
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(answer.json()["value"].as_array().unwrap().len(), 0);
+    let partition = answer.header("x-ms-continuation-nextpartitionkey")?;
+    let row = answer.header("x-ms-continuation-nextrowkey").unwrap();
+    Some(format!("&NextPartitionKey={partition}&NextRowKey={row}"))
+}
+
+#[test]
+fn a_query_that_finds_nothing_ends_in_time_and_with_its_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder);
+    let (mut client, query) = (server.client(), query());
+    let mut partitions = 0..;
+    // The number of entities that cannot be examined in one second depends on the machine.
+    let first = (0..ROUNDS_MAX).find_map(|_| {
+        partitions.by_ref().take(PARTITIONS).for_each(|partition| fill_partition(&mut client, "Cars", partition, ROWS));
+        next(&mut client, &query)
+    });
+    let mut token = Some(first.expect("a query that takes too long must end with a token"));
+    // On a quiet machine, the rest of the table takes less than the time that was too short for the whole table.
+    let mut pages = 1;
+    while let Some(position) = token {
+        token = next(&mut client, &format!("{query}{position}"));
+        pages += 1;
+    }
+    assert!(pages >= 2);
+
+    let abandoned = |server: &Server| {
+        let page = page(server);
+        let aborted = r#"rowhouse_requests_total{operation="QueryEntities",status="0",code="aborted"}"#;
+        page.count("rowhouse_requests_abandoned_total") + page.count(aborted)
+    };
+    let before = abandoned(&server);
+    eventually("a client that goes away while its query is read", || {
+        let mut leaving = server.client();
+        leaving.send(head("GET", &query, &[]).as_bytes()).unwrap();
+        leaving.set_read_timeout(Duration::from_millis(1));
+        while page(&server).count("rowhouse_scans_running") == 0 {
+            let answer = leaving.receive().map_err(|error| error.kind());
+            if !matches!(answer, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)) {
+                // On a busy machine, the query may end before it is seen.
+                return None;
+            }
+        }
+        drop(leaving);
+        eventually("the end of the scan", || (page(&server).count("rowhouse_scans_running") == 0).then_some(()));
+        (abandoned(&server) > before).then_some(())
+    });
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
 }

@@ -9,6 +9,7 @@ mod snapshots;
 use crate::PROGRAM;
 use crate::admin::page::ask;
 use serde_json::{Value, json};
+use test_support::content::create_table;
 use test_support::{Account, Client, Response, Server};
 
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -54,11 +55,6 @@ fn new_account(server: &Server, body: &Value) -> (String, Client) {
     assert_eq!(text("connectionString"), connection_string);
     let client = server.client_of(&Account::new(&text("name"), &text("key")));
     (text("name"), client)
-}
-
-fn create_table(client: &mut Client, name: &str) {
-    let body = json!({ "TableName": name }).to_string();
-    assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201, "{name}");
 }
 
 fn insert(client: &mut Client, table: &str, row: &str) -> Value {

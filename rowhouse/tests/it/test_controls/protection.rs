@@ -1,7 +1,6 @@
 //! Tests of who can use the test controls, and when they are disabled.
 
 use super::*;
-use std::io::{Read, Write};
 
 const CONTROLS: [(&str, &str); 9] = [
     ("GET", "clock"),
@@ -17,11 +16,8 @@ const CONTROLS: [(&str, &str); 9] = [
 
 #[test]
 fn there_are_no_controls_unless_they_are_asked_for() {
-    for arguments in [
-        &["--in-memory", "--admin", "127.0.0.1:0"][..],
-        &["--in-memory", "--admin", "127.0.0.1:0", "--test-controls=false"],
-    ] {
-        let server = PROGRAM.start(arguments);
+    for option in [&[][..], &["--test-controls=false"]] {
+        let server = PROGRAM.start(&[&["--in-memory", "--admin", "127.0.0.1:0"], option].concat());
         for (method, path) in CONTROLS {
             assert_eq!(control(&server, method, path, &json!({})).status, 404, "{method} {path}");
         }
@@ -36,12 +32,9 @@ fn they_are_announced_with_a_warning() {
     let server = server();
     let index = String::from_utf8(ask(&server.admin, "GET", "/", "", "").body).unwrap();
     assert!(index.contains("/test/clock") && index.contains("/test/reset"), "{index}");
-    let log = server.stop().1;
-    assert_eq!(
-        log.iter().filter(|line| line.contains("WARN") && line.contains("--test-controls")).count(),
-        1,
-        "{log:?}"
-    );
+    let warnings =
+        server.stop().1.iter().filter(|line| line.contains("WARN") && line.contains("--test-controls")).count();
+    assert_eq!(warnings, 1);
 }
 
 #[test]
@@ -80,20 +73,14 @@ fn a_web_page_cannot_use_them() {
     }
     // A page whose host name resolves to this machine is refused because of that name.
     for (method, path) in CONTROLS {
-        let mut stream = std::net::TcpStream::connect(&server.admin).unwrap();
-        let head = format!(
-            "{method} /test/{path} HTTP/1.1\r\nHost: evil.example\r\n{JSON}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        assert!(response.starts_with("HTTP/1.1 403 "), "{method} {path}: {response}");
+        let mut client = Client::connect(&server.admin).unwrap();
+        let head =
+            format!("{method} /test/{path} HTTP/1.1\r\nHost: evil.example\r\n{JSON}Content-Length: 2\r\n\r\n{{}}");
+        client.send(head.as_bytes()).unwrap();
+        assert_eq!(client.receive_head().unwrap().status, 403, "{method} {path}");
     }
-    assert_eq!(
-        control(&server, "DELETE", &format!("accounts/{name}"), &Value::Null).status,
-        204,
-        "the request must have no effect"
-    );
+    let deleted = control(&server, "DELETE", &format!("accounts/{name}"), &Value::Null);
+    assert_eq!(deleted.status, 204, "the requests must have no effect");
 }
 
 #[test]

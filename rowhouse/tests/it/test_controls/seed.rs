@@ -50,11 +50,8 @@ fn an_export_can_be_edited_and_is_loaded_with_its_policies() {
     let xml = [("Content-Type", "application/xml")];
     assert_eq!(first.client().request("PUT", "/Trees?comp=acl", &xml, policy.as_bytes()).status, 204);
     let (from, exported) = (format!("http://{}/devstoreaccount1", first.address), folder.path("exported"));
-    let ran = folder
-        .command("export", &["--from", &from, "--to", &exported], &[("ROWHOUSE_FROM_KEY", test_support::KEY)])
-        .output();
-    let ran = ran.unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let ran = folder.run("export", &["--from", &from, "--to", &exported], &[("ROWHOUSE_FROM_KEY", test_support::KEY)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     let file = Path::new(&exported).join("Trees.jsonl");
     let lines = fs::read_to_string(&file).unwrap();
     fs::write(&file, lines.replace("\"12\"", "\"13\"")).unwrap();
@@ -75,10 +72,7 @@ fn data_that_are_kept_are_not_loaded_twice() {
     let server = PROGRAM.start(&["--data", &data, "--seed", &seed]);
     assert_eq!(tables(&mut server.client()), ["Trees"]);
     let log = server.stop().1;
-    assert!(
-        log.iter().any(|line| line.contains("nothing was loaded") && line.contains("already has tables")),
-        "{log:?}"
-    );
+    assert!(log.iter().any(|line| line.contains("nothing was loaded") && line.contains("has tables")), "{log:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Tests of which requests meet the conditions of a rehearsal. The tests of the built program
-//! (`rowhouse/tests/it/rehearsal`) cover what each condition does.
+//! Tests of which requests meet the conditions of a rehearsal, and what the conditions on pages and on deletions do.
 
 use crate::Server;
 use rowhouse_server::RehearsalSettings;
+use std::collections::BTreeSet;
 use test_support::{Client, Response, statuses, transact};
 
 const PROPERTIES: &str = "/?restype=service&comp=properties";
@@ -81,4 +81,108 @@ fn a_server_without_conditions_is_like_any_other() {
     let page = client.request("GET", "/harvest()", &[], b"");
     assert_eq!(page.json()["value"].as_array().unwrap().len(), 1);
     assert!(!server.log().contains("rehearsing"), "nothing is rehearsed");
+}
+
+type Page = (Vec<String>, bool);
+
+/// Returns all pages of a query, each as `partition/row` of its entities. No token may occur twice.
+fn pages(client: &mut Client, query: &str) -> Vec<Page> {
+    let (mut pages, mut tokens, mut continuation) = (Vec::new(), BTreeSet::new(), String::new());
+    loop {
+        let page = client.request("GET", &format!("{query}{continuation}"), &[], b"");
+        assert_eq!(page.status, 200, "{page:?}");
+        let entities = page.json()["value"].as_array().unwrap().iter().map(named).collect();
+        let token = |name: &str| page.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);
+        let row = token("nextrowkey").map(|row| format!("&NextRowKey={row}")).unwrap_or_default();
+        let next = token("nextpartitionkey").map(|partition| format!("&NextPartitionKey={partition}{row}"));
+        let next = next.or_else(|| Some(format!("&NextTableName={}", token("nexttablename")?)));
+        pages.push((entities, next.is_some()));
+        let Some(next) = next else { return pages };
+        assert!(tokens.insert(next.clone()), "{next} occurs again");
+        continuation = next;
+    }
+}
+
+fn named(value: &serde_json::Value) -> String {
+    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    text("TableName").unwrap_or_else(|| format!("{}/{}", text("PartitionKey").unwrap(), text("RowKey").unwrap()))
+}
+
+/// Starts a server with six entities in three partitions.
+fn orchard(list: &str) -> (Server, Client) {
+    let (server, mut client) = rehearsing(list);
+    server.create(&["harvest"]);
+    for (partition, row) in [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("c", "1"), ("c", "2")] {
+        let entity = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+        assert_eq!(client.request("POST", "/harvest", &[], entity.as_bytes()).status, 201);
+    }
+    (server, client)
+}
+
+const ALL: &str = "/harvest()?$top=1000";
+
+fn page(entities: &[&str], has_token: bool) -> Page {
+    (entities.iter().map(|entity| (*entity).to_owned()).collect(), has_token)
+}
+
+#[test]
+fn a_page_ends_where_its_partition_ends() {
+    let (_server, mut client) = orchard("partition-pages");
+    let expected = [page(&["a/1", "a/2"], true), page(&["b/1", "b/2"], true), page(&["c/1", "c/2"], false)];
+    assert_eq!(pages(&mut client, ALL), expected);
+    let found = pages(&mut client, "/harvest()?$filter=RowKey%20eq%20'2'");
+    assert_eq!(found, [page(&["a/2"], true), page(&["b/2"], true), page(&["c/2"], false)]);
+    assert_eq!(pages(&mut client, "/harvest()?$filter=PartitionKey%20eq%20'b'"), [page(&["b/1", "b/2"], false)]);
+    // The secondary endpoint is the same server.
+    assert_eq!(pages(&mut client, "-secondary/harvest()?$top=1000"), expected);
+}
+
+#[test]
+fn pages_without_entities_have_tokens_that_go_on() {
+    let (_server, mut client) = orchard("empty-pages=100%");
+    let found = pages(&mut client, "/harvest()?$top=3");
+    let empty = || page(&[], true);
+    let mut expected = vec![empty(), page(&["a/1", "a/2", "b/1"], true), empty(), empty(), empty()];
+    // After the last entity, there is an empty page without a token.
+    expected.extend([page(&["b/2", "c/1", "c/2"], true), page(&[], false)]);
+    assert_eq!(found, expected);
+    let one = pages(&mut client, "/harvest()?$filter=PartitionKey%20eq%20'b'%20and%20RowKey%20eq%20'1'");
+    assert_eq!(one, [empty(), page(&["b/1"], false)], "the only entity of a range is the last one");
+    assert_eq!(pages(&mut client, "/harvest()?$filter=RowKey%20eq%20'3'"), [page(&[], false)]);
+    assert_eq!(pages(&mut client, "/harvest()?$top=0"), [page(&[], false)]);
+    assert_eq!(pages(&mut client, "/Tables?$top=1"), [empty(), page(&["harvest"], false)]);
+    let missing = client.request("GET", "/nothing()", &[], b"");
+    assert_eq!((missing.status, code(&missing)), (404, Some("TableNotFound")));
+}
+
+#[test]
+fn pages_are_shorter_than_asked_for_and_lose_nothing() {
+    let (server, mut client) = orchard("short-pages=100%,seed=3");
+    for _ in 0..20 {
+        for (top, most) in [(6, 3), (4, 2), (1, 1)] {
+            let found = pages(&mut client, &format!("/harvest()?$top={top}"));
+            assert!(found.iter().all(|(entities, _)| (1..=most).contains(&entities.len())), "{found:?}");
+            let entities: Vec<_> = found.into_iter().flat_map(|(entities, _)| entities).collect();
+            assert_eq!(entities, ["a/1", "a/2", "b/1", "b/2", "c/1", "c/2"]);
+        }
+    }
+    server.create(&["other"]);
+    assert_eq!(pages(&mut client, "/Tables?$top=2"), [page(&["harvest"], true), page(&["other"], false)]);
+}
+
+#[test]
+fn the_name_of_a_deleted_table_is_not_free() {
+    let (server, mut client) = rehearsing("deletion=60m");
+    server.create(&["harvest"]);
+    assert_eq!(client.request("DELETE", "/Tables('harvest')", &[], b"").status, 204);
+    let again = client.request("POST", "/Tables", &[], br#"{"TableName":"HARVEST"}"#);
+    assert_eq!((again.status, code(&again)), (409, Some("TableBeingDeleted")));
+    let message = again.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("The specified table is being deleted. Try operation later."), "{message}");
+    // In the meantime, the table does not exist for any operation.
+    for (method, path) in [("GET", "/harvest()"), ("GET", "/harvest?comp=acl"), ("DELETE", "/Tables('harvest')")] {
+        assert_eq!(client.request(method, path, &[], b"").status, 404, "{method} {path}");
+    }
+    assert_eq!(statuses(&transact(&mut client, &[UPSERT.to_owned()]).unwrap()), [404]);
+    assert_eq!(client.request("GET", "/Tables", &[], b"").json()["value"].as_array().unwrap().len(), 0);
 }

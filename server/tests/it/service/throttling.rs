@@ -1,4 +1,4 @@
-//! Tests of the throttling targets . The targets are so small that a transaction of 100 entities
+//! Tests of the throttling targets. The targets are so small that a transaction of 100 entities
 //! uses up the capacity of minutes, so the speed of the machine does not matter.
 
 use crate::Server;
@@ -86,4 +86,18 @@ fn an_account_beyond_its_rate_is_busy_for_every_operation() {
     assert_busy(&client.request("GET", "/harvest()", &[], b""), ACCOUNT_BUSY);
     let properties = client.request("GET", "/?restype=service&comp=properties", &[], b"");
     assert_eq!((properties.status, properties.header("retry-after")), (503, Some("1")));
+}
+
+#[test]
+fn a_query_counts_the_entities_it_examined() {
+    let (_server, mut client) = server(20_000, 50);
+    assert_eq!(create_table(&mut client, "harvest").status, 201);
+    assert_eq!(hundred(&mut client, "a").status, 202);
+    // The query examines 100 entities and returns none. If it counted as one entity, the next would be admitted.
+    let query = "/harvest()?$filter=PartitionKey%20eq%20'a'%20and%20Kind%20eq%20'none'";
+    let mut status = || client.request("GET", query, &[], b"").status;
+    eventually("a query that is refused after one that was admitted", || {
+        eventually("an admitted query", || (status() == 200).then_some(()));
+        (status() == 503).then_some(())
+    });
 }
