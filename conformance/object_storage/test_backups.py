@@ -35,7 +35,7 @@ def test_a_backup_adds_what_has_changed_and_can_be_restored(repository, server, 
     assert restore(repository, tmp_path / "first", "--backup", first["backup"]) == before
     # The names are the names of the files in a folder.
     names = repository.names()
-    assert "rowhouse.backups" in names and f"backups/{first['backup']}.json" in names
+    assert "rowhouse.repository" in names and f"backups/{first['backup']}.json" in names
     assert all(name.split("/")[1] == name.split("/")[2][:2] for name in repository.names("chunks/"))
     # The latest backup needs the chunks of earlier ones until most of their entities have changed.
     server.put(0, ENTITIES, 3)

@@ -42,26 +42,27 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
 /// The engine contains one entry of each kind.
 const ENTRIES: [(&[u8], &[u8]); 12] = [
     // A table with an index: version, ID, creation time, name; policies; the number of indexes; ID and state of the
-    // index; kind and length of the setting; length and name of the property.
+    // index; length of the settings; kind and length of the setting; length and name of the property.
     (
         b"\0\0\0\0\0\0\0\0cacc1\0indexed",
-        b"\x04\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07Indexed\0\
-          \x01\0\0\0\0\0\0\0\x06\0\x02\0\x06\0\x04Name",
+        b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07Indexed\0\
+          \x01\0\0\0\0\0\0\0\x06\0\0\x09\x02\0\x06\0\x04Name",
     ),
-    // A table without policies: version, ID, creation time, name.
-    (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
+    // A table without anything: version, ID, creation time, name; the numbers of policies and indexes, and the length
+    // of the settings.
+    (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain\0\0\0\0"),
     // A table with policies: version, ID, creation time, name; the number of policies; ID, start, expiry and
-    // permissions of each policy.
+    // permissions of each policy; the number of indexes, and the length of the settings.
     (
         b"\0\0\0\0\0\0\0\0cacc1\0withpolicies",
-        b"\x02\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
-          \x01\x06reader\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01r",
+        b"\x01\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
+          \x01\x06reader\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01r\0\0\0",
     ),
-    // A table with settings: version, ID, creation time, name; policies; kind, length, seconds and property of the
-    // retention.
+    // A table with settings: version, ID, creation time, name; policies; indexes; length of the settings; kind, length,
+    // seconds and property of the retention.
     (
         b"\0\0\0\0\0\0\0\0cacc1\0withsettings",
-        b"\x03\0\0\0\0\0\0\0\x04\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithSettings\0\x01\0\x08\0\0\0\x07Ends",
+        b"\x01\0\0\0\0\0\0\0\x04\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithSettings\0\0\0\x0b\x01\0\x08\0\0\0\x07Ends",
     ),
     // The last Timestamp issued.
     (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x0a"),
@@ -115,15 +116,15 @@ async fn every_kind_of_key_and_value_is_pinned() {
 fn the_files_around_the_database_are_pinned() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
-    let marker = "rowhouse data folder\nformat 2\nWritten by Rowhouse. Do not edit or delete this file.\n";
-    assert_eq!(fs::read_to_string(folder.path().join("rowhouse.format")).unwrap(), marker);
+    let marker = "rowhouse data folder\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
+    assert_eq!(fs::read_to_string(folder.path().join("rowhouse.marker")).unwrap(), marker);
     assert!(fs::read(folder.path().join("rowhouse.lock")).unwrap().is_empty());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(engine.close()).unwrap();
     drop(engine);
     let mut names = folder::names(folder.path()).unwrap();
     names.sort();
-    assert_eq!(names, ["log", "rowhouse.format", "rowhouse.lock", "tree"]);
+    assert_eq!(names, ["log", "rowhouse.lock", "rowhouse.marker", "tree"]);
     let log = folder::names(&folder.path().join("log")).unwrap();
     assert_eq!(log, ["0000000000000001.log"], "nothing was written, so a clean shutdown needs no new segment");
 }

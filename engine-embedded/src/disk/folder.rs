@@ -7,20 +7,21 @@
 //! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
 //! Rowhouse but never held acknowledged data, so its database may be deleted and created again.
 //!
-//! A folder of format 1 is migrated (`format1`). During the migration, it has a separate marker: earlier versions
-//! refuse it as a newer format, and this version continues the migration.
+//! A folder of an earlier format is migrated (`migration`). During the migration, it has a separate marker: earlier
+//! versions refuse it as a newer format, and this version continues the migration.
 
-use crate::disk::format1::closing::{CLOSED, NEW_CLOSED};
-use crate::disk::layout::FORMAT;
 use crate::disk::lineage::{Identity, Lineage, Role};
+use crate::disk::layout::FORMAT;
 use crate::disk::open_error::OpenError;
 use platform::files::{exposure_warning, private_folder, rename, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-const MARKER: &str = "rowhouse.format";
-const NEW_MARKER: &str = "rowhouse.format.new";
+const MARKER: &str = "rowhouse.marker";
+const NEW_MARKER: &str = "rowhouse.marker.new";
+/// The names of the marker before the first release. Their folders have other formats with the same numbers.
+const DEVELOPMENT_MARKERS: [&str; 2] = ["rowhouse.format", "rowhouse.format.new"];
 const LOCK: &str = "rowhouse.lock";
 /// The folder of the sorted files.
 const TREE: &str = "tree";
@@ -28,13 +29,9 @@ const TREE: &str = "tree";
 const LOG: &str = "log";
 /// The folder of the segments of the log that are kept for readers.
 const ARCHIVE: &str = "archive";
-/// The folder of the storage library in format 1.
-const DATABASE: &str = "database";
-/// The folder of the sorted files in format 1.
-const DATABASE_TREE: &str = "keyspaces/1";
 const FIRST_LINE: &str = "rowhouse data folder";
-/// Follows the format while a folder of format 1 is being migrated.
-const MIGRATING_LINE: &str = "A migration from format 1 is unfinished. Start Rowhouse to complete it.";
+/// Precedes the former format while a folder is being migrated.
+const MIGRATING: &str = "migrating from format ";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
 /// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder. It
@@ -62,7 +59,8 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// Held for its lock. The operating system releases the lock when the file is closed, even if the process crashes.
     lock: File,
-    kind: Kind,
+    /// `None` in a new folder.
+    format: Option<u32>,
 }
 
 impl Drop for Folder {
@@ -73,31 +71,19 @@ impl Drop for Folder {
     }
 }
 
-/// The kind of a folder, determined without changing it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The folder is missing, empty, or left by an unfinished first startup.
-    New,
-    /// The folder has format 1.
-    Format1,
-    /// The folder had format 1, and its migration is unfinished.
-    Migrating,
-    Complete,
-}
-
 impl Folder {
     /// Takes ownership of a data folder. A missing or empty folder becomes a new data folder.
     pub(crate) fn acquire(path: &Path) -> Result<Self, OpenError> {
-        if let Kind::New = kind(path)? {
+        if found_format(path)?.is_none() {
             create_private(path)?;
         }
         let lock = lock(path)?;
         // Another process may have changed the folder between the first check and the lock.
-        let kind = kind(path)?;
-        if kind == Kind::New {
+        let format = found_format(path)?;
+        if format.is_none() {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
         }
-        Ok(Self { path: path.to_owned(), lock, kind })
+        Ok(Self { path: path.to_owned(), lock, format })
     }
 
     /// Takes ownership of the folder of a standby. Returns its identity too.
@@ -133,9 +119,11 @@ impl Folder {
     /// Takes ownership of a complete data folder for reading, without changing anything. The folder may be read-only or
     /// a copy without its lock file.
     pub(crate) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
-        let kind = kind(path)?;
-        if kind == Kind::New {
+        let Some(format) = found_format(path)? else {
             return Err(OpenError::Missing { folder: path.to_owned() });
+        };
+        if format != FORMAT {
+            return Err(OpenError::NotMigrated { folder: path.to_owned(), format });
         }
         let lock_path = path.join(LOCK);
         let lock = match File::open(&lock_path) {
@@ -147,7 +135,7 @@ impl Folder {
             }
             Err(error) => return Err(OpenError::io("open the lock file", &lock_path, error)),
         };
-        Ok(Self { path: path.to_owned(), lock, kind })
+        Ok(Self { path: path.to_owned(), lock, format: Some(format) })
     }
 
     /// Takes ownership of a folder in order to restore a backup into it. The folder may be missing, empty, or contain
@@ -168,7 +156,7 @@ impl Folder {
             prepare(path)
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
-        Ok(Self { path: path.to_owned(), lock, kind: Kind::New })
+        Ok(Self { path: path.to_owned(), lock, format: None })
     }
 
     /// Takes ownership of a folder in order to continue an interrupted base copy. Returns what
@@ -193,7 +181,7 @@ impl Folder {
             remove_folder_if_there(&path.join(LOG))
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
-        let folder = Self { path: path.to_owned(), lock, kind: Kind::New };
+        let folder = Self { path: path.to_owned(), lock, format: None };
         folder.create_log()?;
         folder.sync_names()?;
         Ok(Some((folder, text)))
@@ -263,48 +251,25 @@ impl Folder {
         sync_folders(&self.path).map_err(|error| OpenError::io("sync the folders of", &self.path, error))
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
-    }
-
     pub(crate) fn is_new(&self) -> bool {
-        self.kind == Kind::New
+        self.format.is_none()
     }
 
-    /// Returns the folder of the storage library in format 1.
-    pub(crate) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE)
+    /// Returns the format of a complete folder. It is the newest one, unless the folder is still to be migrated.
+    pub(crate) fn format(&self) -> Option<u32> {
+        self.format
     }
 
-    /// Returns the folder of the sorted files in format 1.
-    pub(crate) fn database_tree(&self) -> PathBuf {
-        self.database().join(DATABASE_TREE)
+    /// Marks a folder before a step of its migration. Earlier versions do not open it any more.
+    pub(crate) fn begin_migration(&self, from: u32) -> Result<(), OpenError> {
+        self.replace_marker(&migrating_text(from))
     }
 
-    /// Tests whether files can be renamed from the database of format 1 to the data folder. They cannot if the database
-    /// is a link to another file system.
-    pub(crate) fn probe_rename(&self) -> Result<(), OpenError> {
-        let (from, to) = (self.database().join(PROBE), self.path.join(PROBE));
-        let renamed = File::create(&from).and_then(|_| rename(&from, &to));
-        // The first file exists only if it could not be renamed.
-        let removed = remove_if_there(&from).and_then(|()| remove_if_there(&to));
-        renamed.and(removed).map_err(|error| OpenError::io("move a file to the data folder from", &from, error))
-    }
-
-    /// Marks a folder of format 1 before the migration changes it. Earlier versions do not open it any more.
-    pub(crate) fn begin_migration(&mut self) -> Result<(), OpenError> {
-        self.replace_marker(&migrating_text())?;
-        self.kind = Kind::Migrating;
+    /// Marks the folder after a step of its migration.
+    pub(crate) fn complete_migration(&mut self, format: u32) -> Result<(), OpenError> {
+        self.replace_marker(&marker_text(format))?;
+        self.format = Some(format);
         Ok(())
-    }
-
-    /// Moves the sorted files of format 1 to their new place.
-    pub(crate) fn move_tree(&self) -> Result<(), OpenError> {
-        let from = self.database_tree();
-        rename(&from, &self.tree())
-            .and_then(|()| sync_folder(&self.path))
-            .and_then(|()| from.parent().map_or(Ok(()), sync_folder))
-            .map_err(|error| OpenError::io("move to `tree`", &from, error))
     }
 
     /// Creates the folder of the segments that are kept for readers, if it is missing.
@@ -330,24 +295,6 @@ impl Folder {
         create_private(&self.log())
     }
 
-    /// Marks a migrated folder as complete.
-    pub(crate) fn complete_migration(&mut self) -> Result<(), OpenError> {
-        self.replace_marker(&marker_text(FORMAT))?;
-        self.kind = Kind::Complete;
-        Ok(())
-    }
-
-    /// Deletes what the migration of a complete folder left.
-    pub(crate) fn remove_remains(&self) -> Result<(), OpenError> {
-        let exists = |name: &str| self.path.join(name).symlink_metadata().is_ok();
-        if ![DATABASE, CLOSED, NEW_CLOSED].into_iter().any(exists) {
-            return Ok(());
-        }
-        remove_database(&self.path)
-            .and_then(|()| sync_folder(&self.path))
-            .map_err(|error| OpenError::io("remove the files of format 1 from", &self.path, error))
-    }
-
     fn replace_marker(&self, text: &str) -> Result<(), OpenError> {
         replace_file(&self.path, MARKER, NEW_MARKER, text.as_bytes())
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))
@@ -359,7 +306,7 @@ impl Folder {
             .and_then(|()| rename(&self.path.join(NEW_MARKER), &self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
-        self.kind = Kind::Complete;
+        self.format = Some(FORMAT);
         Ok(())
     }
 }
@@ -382,38 +329,44 @@ pub(crate) fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
 
 /// Checks that a folder is missing, empty, or left by an interrupted restore or base copy.
 fn check_restorable(path: &Path) -> Result<(), OpenError> {
-    match kind(path) {
-        Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
-        Ok(Kind::Format1 | Kind::Migrating | Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
+    match found_format(path) {
+        Ok(None) | Err(OpenError::Restoring { .. }) => Ok(()),
+        Ok(Some(_)) => Err(OpenError::InUse { folder: path.to_owned() }),
         Err(error) => Err(error),
     }
 }
 
-fn kind(path: &Path) -> Result<Kind, OpenError> {
+/// Returns the format of a folder without changing it. Returns `None` if the folder is missing, empty, or left by an
+/// unfinished first startup.
+fn found_format(path: &Path) -> Result<Option<u32>, OpenError> {
     let names = match names(path) {
         Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kind::New),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io("read the folder", path, error)),
     };
+    if names.iter().any(|name| DEVELOPMENT_MARKERS.contains(&name.as_str())) {
+        return Err(OpenError::Development { folder: path.to_owned() });
+    }
     if names.iter().any(|name| name == RESTORING) {
         return Err(OpenError::Restoring { folder: path.to_owned() });
     }
     if names.iter().any(|name| name == MARKER) {
-        return marked_kind(&path.join(MARKER));
+        return marked_format(&path.join(MARKER), FORMAT).map(Some);
     }
     let was_being_created = names.iter().any(|name| name == NEW_MARKER);
-    let is_ours = |name: &str| was_being_created && [NEW_MARKER, TREE, LOG, DATABASE].contains(&name);
+    let is_ours = |name: &str| was_being_created && [NEW_MARKER, TREE, LOG].contains(&name);
     if names.iter().any(|name| !IGNORED.contains(&name.as_str()) && !is_ours(name)) {
         return Err(OpenError::Foreign { folder: path.to_owned() });
     }
-    Ok(Kind::New)
+    Ok(None)
 }
 
 pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-fn marked_kind(path: &Path) -> Result<Kind, OpenError> {
+/// Returns the format that a marker names. `newest` is the newest format that the program reads.
+pub(crate) fn marked_format(path: &Path, newest: u32) -> Result<u32, OpenError> {
     let damaged = || OpenError::Damaged {
         path: path.to_owned(),
         what: "the format marker is not one that Rowhouse wrote".to_owned(),
@@ -430,10 +383,9 @@ fn marked_kind(path: &Path) -> Result<Kind, OpenError> {
     }
     let format = lines.next().and_then(|line| line.strip_prefix("format ")).and_then(|n| n.parse::<u32>().ok());
     match format {
-        Some(1) if text == marker_text(1) => Ok(Kind::Format1),
-        Some(FORMAT) if text == migrating_text() => Ok(Kind::Migrating),
-        Some(FORMAT) if text == marker_text(FORMAT) => Ok(Kind::Complete),
-        Some(found) if found > FORMAT => Err(OpenError::Newer { folder_marker: path.to_owned(), found }),
+        Some(found) if found > newest => Err(OpenError::Newer { folder_marker: path.to_owned(), found }),
+        Some(found) if found > 0 && text == marker_text(found) => Ok(found),
+        Some(next) if next > 1 && text == migrating_text(next - 1) => Ok(next - 1),
         _ => Err(damaged()),
     }
 }
@@ -442,8 +394,8 @@ fn marker_text(format: u32) -> String {
     format!("{FIRST_LINE}\nformat {format}\n{LAST_LINE}\n")
 }
 
-fn migrating_text() -> String {
-    format!("{FIRST_LINE}\nformat {FORMAT}\n{MIGRATING_LINE}\n{LAST_LINE}\n")
+fn migrating_text(from: u32) -> String {
+    format!("{FIRST_LINE}\nformat {}\n{MIGRATING}{from}\n{LAST_LINE}\n", from + 1)
 }
 
 fn create_private(path: &Path) -> Result<(), OpenError> {
@@ -471,22 +423,14 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Deletes the log and the tree of an unfinished first startup, which may have been one of an earlier version.
+/// Deletes the log and the tree of an unfinished first startup.
 fn prepare(path: &Path) -> io::Result<()> {
     write_synced(&path.join(NEW_MARKER), marker_text(FORMAT).as_bytes())?;
     sync_folder(path)?;
     for part in [TREE, LOG] {
         remove_folder_if_there(&path.join(part))?;
     }
-    remove_database(path)?;
     sync_parent(path)
-}
-
-/// Deletes the files of format 1.
-fn remove_database(path: &Path) -> io::Result<()> {
-    remove_folder_if_there(&path.join(DATABASE))?;
-    remove_if_there(&path.join(CLOSED))?;
-    remove_if_there(&path.join(NEW_CLOSED))
 }
 
 /// Replaces a file of a folder as a whole, so that a crash leaves the old or the new one.

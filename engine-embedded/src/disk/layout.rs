@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The data folder format that this version writes and reads.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 1;
 
 // No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
 // entry.
@@ -32,16 +32,8 @@ pub(crate) const DELETED_END: &[u8] = b"\0\0\0\0\0\0\0\0e";
 /// The prefix of the keys of service properties. The account name follows.
 pub(crate) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
-/// The version of a catalog value for a table without policies and settings. It is the value's first byte.
+/// The version of a catalog value. It is the value's first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
-/// The version of a catalog value for a table with policies. The policies follow the same data as in version 1.
-const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
-/// The version of a catalog value for a table with settings. The policies, even if there are none, and then the
-/// settings follow the same data as in version 1. A program that does not know the settings refuses the folder.
-const CATALOG_VALUE_VERSION_WITH_SETTINGS: u8 = 3;
-/// The version of a catalog value for a table with indexes. The IDs and states of the indexes are before the settings,
-/// in the order in which the settings name the properties.
-const CATALOG_VALUE_VERSION_WITH_INDEXES: u8 = 4;
 /// The states of an index in a catalog value.
 const INDEX_BUILDING: u8 = 0;
 const INDEX_READY: u8 = 1;
@@ -230,30 +222,21 @@ impl CatalogEntry {
         std::iter::once(self.id).chain(self.indexes.iter().map(|index| index.id))
     }
 
-    /// Returns the value in the oldest version that can represent the entry.
     pub(crate) fn value(&self) -> Vec<u8> {
-        let version = match (self.policies.is_empty(), self.settings.is_default()) {
-            (_, false) if !self.indexes.is_empty() => CATALOG_VALUE_VERSION_WITH_INDEXES,
-            (_, false) => CATALOG_VALUE_VERSION_WITH_SETTINGS,
-            (false, true) => CATALOG_VALUE_VERSION_WITH_POLICIES,
-            (true, true) => CATALOG_VALUE_VERSION,
-        };
-        let mut out = vec![version];
+        let mut out = vec![CATALOG_VALUE_VERSION];
         out.extend_from_slice(&self.id.to_bytes());
         out.extend_from_slice(&self.created.ticks().to_be_bytes());
         push_text(&mut out, self.table.name.as_str());
-        if version != CATALOG_VALUE_VERSION {
-            policies_value::encode_to(&self.policies, &mut out);
+        policies_value::encode_to(&self.policies, &mut out);
+        out.push(u8::try_from(self.indexes.len()).expect("a table has at most eight indexes"));
+        for index in &self.indexes {
+            out.extend_from_slice(&index.id.to_bytes());
+            out.push(if index.is_ready { INDEX_READY } else { INDEX_BUILDING });
         }
-        if version == CATALOG_VALUE_VERSION_WITH_INDEXES {
-            out.push(u8::try_from(self.indexes.len()).expect("a table has at most eight indexes"));
-            for index in &self.indexes {
-                out.extend_from_slice(&index.id.to_bytes());
-                out.push(if index.is_ready { INDEX_READY } else { INDEX_BUILDING });
-            }
-        }
-        // Default settings are encoded as no bytes.
-        out.extend_from_slice(&settings_value::encode(&self.settings));
+        let settings = settings_value::encode(&self.settings);
+        let settings_bytes = u16::try_from(settings.len()).expect("settings have at most a few kilobytes");
+        out.extend_from_slice(&settings_bytes.to_be_bytes());
+        out.extend_from_slice(&settings);
         out
     }
 }
@@ -287,27 +270,18 @@ pub(crate) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
     let (created, mut rest) = take_time(rest)?;
     let name = TableName::stored(take_text(&mut rest)?).ok()?;
-    let policies = match *version {
-        CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
-        CATALOG_VALUE_VERSION_WITH_POLICIES..=CATALOG_VALUE_VERSION_WITH_INDEXES => {
-            policies_value::decode_from(&mut rest)?
-        }
-        _ => return None,
-    };
-    let indexes = match *version {
-        CATALOG_VALUE_VERSION_WITH_INDEXES => take_indexes(&mut rest).filter(|indexes| !indexes.is_empty())?,
-        _ => Vec::new(),
-    };
-    let settings = match *version {
-        CATALOG_VALUE_VERSION_WITH_SETTINGS | CATALOG_VALUE_VERSION_WITH_INDEXES => {
-            settings_value::decode(std::mem::take(&mut rest)).filter(|settings| !settings.is_default())?
-        }
-        _ => TableSettings::default(),
-    };
+    let policies = policies_value::decode_from(&mut rest)?;
+    let indexes = take_indexes(&mut rest)?;
+    let (settings_bytes, settings) = rest.split_first_chunk()?;
+    let has_length = settings.len() == usize::from(u16::from_be_bytes(*settings_bytes));
+    let settings = settings_value::decode(settings)?;
     let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
     let table = TableKey { account, name };
-    let is_good = rest.is_empty() && catalog_key(&table) == key && indexes.len() == settings.indexes.len();
+    let is_good = *version == CATALOG_VALUE_VERSION
+        && has_length
+        && catalog_key(&table) == key
+        && indexes.len() == settings.indexes.len();
     let index =
         |(property, (id, is_ready)): (&IndexedProperty, _)| TableIndex { property: property.clone(), id, is_ready };
     let indexes = settings.indexes.iter().zip(indexes).map(index).collect();
@@ -400,22 +374,19 @@ mod tests {
         for (entry, expected) in [
             (
                 entry(StoredAccessPolicies::default(), None),
-                &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable"[..],
+                &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\0\0\0"[..],
             ),
             (
-                entry(policies(), None),
-                b"\x02\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
+                entry(policies(), Retention::by_property("Ends", 7)),
+                b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
                   \x03\xC3\xA91\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x02ru\
-                  \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-",
-            ),
-            (
-                entry(StoredAccessPolicies::default(), Retention::by_property("Ends", 7)),
-                b"\x03\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\x01\0\x08\0\0\0\x07Ends",
+                  \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-\
+                  \0\0\x0b\x01\0\x08\0\0\0\x07Ends",
             ),
             (
                 with_indexes(),
-                b"\x04\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\
-                  \x02\0\0\0\0\0\0\0\x06\x01\0\0\0\0\0\0\0\x07\0\x02\0\x07\0\x01A\0\x02\xC3\xA9",
+                b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\0\
+                  \x02\0\0\0\0\0\0\0\x06\x01\0\0\0\0\0\0\0\x07\0\0\x0a\x02\0\x07\0\x01A\0\x02\xC3\xA9",
             ),
         ] {
             let (key, value) = (catalog_key(&table()), entry.value());
@@ -464,7 +435,7 @@ mod tests {
         }
         let value = value(none(), None);
         let mut newer = value.clone();
-        newer[0] = 4;
+        newer[0] = 2;
         assert!(decode_catalog_entry(&key, &newer).is_none());
         assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {

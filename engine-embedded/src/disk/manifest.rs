@@ -48,14 +48,9 @@ struct ListedFile {
 }
 
 impl Manifest {
-    /// Reads the manifest of a tree and verifies its checksum.
-    pub(crate) fn read(tree: &Path) -> Result<Self, OpenError> {
-        Self::read_named(tree, named_in_current(tree)?)
-    }
-
-    /// Reads the manifest of a tree like [`Self::read`]. If it is damaged, returns the preceding one, and the damage.
-    /// The caller makes sure that the log continues after the files of the preceding
-    /// manifest, and calls [`Self::make_current`] before the library opens the tree.
+    /// Reads the manifest of a tree and verifies its checksum. If it is damaged, returns the preceding one, and the
+    /// damage. The caller makes sure that the log continues after the files of the preceding manifest, and calls
+    /// [`Self::make_current`] before the library opens the tree.
     pub(crate) fn read_or_preceding(tree: &Path) -> Result<(Self, Option<Damage>), OpenError> {
         let named = named_in_current(tree)?;
         match Self::read_named(tree, named) {
@@ -229,7 +224,7 @@ mod tests {
         let tree = Tree::create(path, TreeSettings { cache_bytes: 0 }).unwrap();
         let (mut sequence, mut paths) = (Sequence::ZERO, Vec::new());
         for files in 0..4 {
-            let manifest = Manifest::read(path).unwrap();
+            let (manifest, _) = Manifest::read_or_preceding(path).unwrap();
             paths = manifest.paths(path).unwrap();
             paths.sort();
             let mut expected: Vec<_> =
@@ -249,7 +244,7 @@ mod tests {
             tree.rotate();
             tree.flush().unwrap();
         }
-        let manifest = Manifest::read(path).unwrap();
+        let (manifest, _) = Manifest::read_or_preceding(path).unwrap();
         for missing in [&paths[0], &path.join(TABLES)] {
             let away = path.join("away");
             fs::rename(missing, &away).unwrap();

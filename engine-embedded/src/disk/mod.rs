@@ -5,11 +5,11 @@
 
 pub(crate) mod confirmations;
 pub(crate) mod folder;
-pub(crate) mod format1;
 pub(crate) mod guard;
 pub(crate) mod layout;
 pub(crate) mod lineage;
 pub(crate) mod manifest;
+pub(crate) mod migration;
 pub(crate) mod open_error;
 pub(crate) mod opening;
 pub(crate) mod payload;

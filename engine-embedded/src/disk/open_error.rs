@@ -66,6 +66,18 @@ pub enum OpenError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The folder was written by a development version from before the first release.
+    Development {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder has an earlier format, and cannot be read before it is migrated.
+    NotMigrated {
+        /// The data folder.
+        folder: PathBuf,
+        /// Its format.
+        format: u32,
+    },
     /// The folder was written by a newer version of Rowhouse.
     Newer {
         /// The marker file.
@@ -171,6 +183,19 @@ impl fmt::Display for OpenError {
             Self::Foreign { folder } => write!(
                 f,
                 "the folder {} contains files but is not a Rowhouse data folder; choose an empty or new folder",
+                folder.display()
+            ),
+            Self::Development { folder } => write!(
+                f,
+                "the data folder {} was written by a development version of Rowhouse from before the first release; \
+                 `rowhouse export` the data with that version and `rowhouse import` it with this one, or choose an empty \
+                 folder",
+                folder.display()
+            ),
+            Self::NotMigrated { folder, format } => write!(
+                f,
+                "the data folder {} has format {format}; open it once with `rowhouse serve`, which migrates it to format \
+                 {FORMAT}",
                 folder.display()
             ),
             Self::Newer { folder_marker, found } => write!(

@@ -1,8 +1,8 @@
 //! How a data folder is opened: it is created, migrated, or checked before anything in it is changed.
 
-use crate::disk::folder::{Folder, Kind};
-use crate::disk::format1;
+use crate::disk::folder::Folder;
 use crate::disk::manifest::{Damage, Manifest};
+use crate::disk::migration::{STEPS, migrate};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{OpenSettings, Storage, guarded_tree, inspect_log};
 use crate::sequence::Sequence;
@@ -14,9 +14,7 @@ pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storag
         folder.complete()?;
         return Ok(storage);
     }
-    if folder.kind() != Kind::Complete {
-        format1::migrate(folder, settings.durability, &mut |_| Ok(()))?;
-    }
+    migrate(folder, &STEPS)?;
     // Judge everything before anything is changed: the library deletes the sorted files that the manifest does not
     // list. If an older manifest was restored, they may contain what the log no longer does.
     let tree = folder.tree();
@@ -39,9 +37,5 @@ pub(crate) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Storag
         (Err(_), Some(Damage { path, what })) => return Err(OpenError::Damaged { path, what }),
         (Err(error), None) => return Err(error),
     }
-    let storage = Storage::open(folder, settings).map_err(|error| manifest.locate(&tree, error))?;
-    if let Err(error) = folder.remove_remains() {
-        tracing::warn!(%error, "the files of format 1 are no longer needed, but could not be removed; the removal will be retried");
-    }
-    Ok(storage)
+    Storage::open(folder, settings).map_err(|error| manifest.locate(&tree, error))
 }

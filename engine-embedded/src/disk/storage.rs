@@ -431,49 +431,44 @@ impl Storage {
 
     /// Reads what the engine keeps in memory.
     pub(crate) fn recover(&self) -> Result<Recovered, StorageError> {
-        recover(&self.tree)
+        let mut recovered = Recovered {
+            catalog: Catalog::default(),
+            properties: AccountProperties::default(),
+            next_table_id: TableId::FIRST,
+            last_stamp: DateTime::MIN,
+        };
+        let mut highest_id = None;
+        for entry in Self::own_entries(&self.tree.snapshot()) {
+            let (key, value) = entry?;
+            match layout::decode_engine_entry(&key, &value) {
+                Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
+                Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
+                Ok(EngineEntry::Table(entry)) => {
+                    highest_id = highest_id.max(entry.ids().max());
+                    recovered.catalog.insert(&entry.table, entry.stored());
+                    recovered.catalog.set_policies(&entry.table, entry.policies);
+                    recovered.catalog.set_settings(&entry.table, entry.settings);
+                }
+                Ok(EngineEntry::Purge(id) | EngineEntry::Deleted(DeletedTable { id, .. })) => {
+                    highest_id = highest_id.max(Some(id));
+                }
+                Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
+                // A newer version may have added this kind.
+                Err(EngineEntryError::UnknownKind) => {}
+                Err(EngineEntryError::Damaged(what)) => {
+                    return Err(StorageError::damaged(format!("the key {}: {what}", key.escape_ascii())));
+                }
+            }
+        }
+        if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
+            return Err(StorageError::damaged("the ID of the next table is missing or was already issued"));
+        }
+        Ok(recovered)
     }
 
     fn appender(&self) -> MutexGuard<'_, Appender> {
         self.appender.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Reads what the engine keeps in memory.
-pub(crate) fn recover(tree: &Tree) -> Result<Recovered, StorageError> {
-    let mut recovered = Recovered {
-        catalog: Catalog::default(),
-        properties: AccountProperties::default(),
-        next_table_id: TableId::FIRST,
-        last_stamp: DateTime::MIN,
-    };
-    let mut highest_id = None;
-    for entry in Storage::own_entries(&tree.snapshot()) {
-        let (key, value) = entry?;
-        match layout::decode_engine_entry(&key, &value) {
-            Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
-            Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
-            Ok(EngineEntry::Table(entry)) => {
-                highest_id = highest_id.max(entry.ids().max());
-                recovered.catalog.insert(&entry.table, entry.stored());
-                recovered.catalog.set_policies(&entry.table, entry.policies);
-                recovered.catalog.set_settings(&entry.table, entry.settings);
-            }
-            Ok(EngineEntry::Purge(id) | EngineEntry::Deleted(DeletedTable { id, .. })) => {
-                highest_id = highest_id.max(Some(id));
-            }
-            Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
-            // A newer version may have added this kind.
-            Err(EngineEntryError::UnknownKind) => {}
-            Err(EngineEntryError::Damaged(what)) => {
-                return Err(StorageError::damaged(format!("the key {}: {what}", key.escape_ascii())));
-            }
-        }
-    }
-    if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
-        return Err(StorageError::damaged("the ID of the next table is missing or was already issued"));
-    }
-    Ok(recovered)
 }
 
 /// The stamp in the log of a transaction without one.

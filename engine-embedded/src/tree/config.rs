@@ -1,8 +1,6 @@
 //! How the library is configured.
 //!
-//! Except for filters, the settings are those of format 1, when another library created the folders: that library's
-//! defaults, and the block size. The library stores none of them except the number of levels, so new files of old
-//! folders get them too.
+//! The library stores none of the settings except the number of levels, so new files of old folders get them too.
 
 use super::error::TreeError;
 use lsm_tree::config::{

@@ -25,8 +25,7 @@
 //!    inserts into a memtable that was active in the newest list; if it has been sealed since, it is still in the list.
 //!
 //! After opening, invariants 1 and 2 hold for all snapshots: the only list has the number 0, and the published sequence
-//! is the last one in the files. In a folder of format 1, numbers are consecutive, so many items belong to the
-//! published sequence, and they are visible to all snapshots.
+//! is the last one in the files.
 
 mod config;
 mod error;

@@ -322,11 +322,10 @@ fn open_library(config: Config) -> Result<library::Tree, TreeError> {
 /// Returns the last sequence in the files of a tree that has just been opened. All earlier ones are in them too:
 /// memtables contain whole transactions and are flushed from the oldest to the newest. The items of the last
 /// transaction may have been merged away, but the mark has its number, and the newest version of a key that exists is
-/// never dropped. A tree of format 1 has no mark, and small consecutive numbers, so its items belong to the first
-/// sequences.
+/// never dropped. Only a tree without files has no mark.
 fn persisted_at_open(library: &library::Tree, path: &Path) -> Result<Sequence, TreeError> {
     let highest = Sequence::from_number(library.get_highest_persisted_seqno().unwrap_or(0));
-    let Some(mark) = library.get(RESERVED_KEY, u64::MAX)? else { return Ok(highest) };
-    let marked = <[u8; 8]>::try_from(&*mark).map(u64::from_le_bytes);
-    if marked.ok() == Some(highest.get()) { Ok(highest) } else { Err(TreeError::Inconsistent(path.to_owned())) }
+    let mark = library.get(RESERVED_KEY, u64::MAX)?;
+    let marked = mark.map_or(Some(0), |mark| <[u8; 8]>::try_from(&*mark).map(u64::from_le_bytes).ok());
+    if marked == Some(highest.get()) { Ok(highest) } else { Err(TreeError::Inconsistent(path.to_owned())) }
 }

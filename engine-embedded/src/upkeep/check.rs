@@ -2,17 +2,15 @@
 //!
 //! The storage library can only open a tree for writing: it deletes unknown files. The check therefore opens a
 //! temporary folder with links to the sorted files, which never change, and with copies of everything else. The log is
-//! only read, and so are the journals of a folder of format 1, which the check does not migrate.
+//! only read.
 //!
 //! Invariant: in the checked folder, files are opened only for reading.
 
-use crate::disk::folder::{self, Folder, Kind};
-use crate::disk::format1::OldFolder;
+use crate::disk::folder::{self, Folder};
 use crate::disk::manifest::{self, Damage, Manifest, TABLES};
 use crate::disk::open_error::OpenError;
 use crate::disk::storage::{Storage, inspect_log};
 use crate::disk::storage_error::StorageError;
-use crate::tree::Tree;
 use crate::upkeep::walk;
 use engine::check::CheckReport;
 use platform::files::{is_too_many_open_files, link_to_read};
@@ -51,15 +49,9 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         Ok(folder) => folder,
         Err(error) => return report_damage(error, &mut report).map(|()| report),
     };
-    let files = match Files::judge(&folder, &mut report) {
-        Ok(files) => files,
-        Err(error) => {
-            report_damage(error, &mut report)?;
-            Files::unreadable(&folder)
-        }
-    };
-    let tree = files.tree();
-    let SortedFiles { unnamed, preceding } = check_sorted_files(&tree, folder.kind(), &mut report)?;
+    let (tree, log) = (folder.tree(), folder.log());
+    check_log(&log, &mut report)?;
+    let SortedFiles { unnamed, preceding } = check_sorted_files(&tree, &mut report)?;
     if !report.problems.is_empty() {
         // The library would repair anything that looks like the result of a crash, and then show different contents.
         report_unreadable(unnamed, &mut report);
@@ -69,7 +61,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     if let Some((manifest, _)) = &preceding {
         manifest.make_current(scratch)?;
     }
-    match files.open_copy(scratch) {
+    match Storage::open_read_only(scratch, &log) {
         Ok(opened) => {
             report.notes.extend(preceding.map(|(_, damage)| {
                 format!(
@@ -95,7 +87,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
                 report.problem(damage.path.display(), damage.what);
             }
             match error {
-                OpenError::Damaged { path, what } if path.starts_with(folder.log()) => {
+                OpenError::Damaged { path, what } if path.starts_with(&log) => {
                     report.problem(path.display(), what);
                 }
                 // The library's error names the copy, which will soon be removed.
@@ -108,22 +100,9 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     Ok(report)
 }
 
-/// The files of a folder, and how its tree is opened.
-enum Files {
-    /// Format 2: the folders of the tree and of the log.
-    Current { tree: PathBuf, log: PathBuf },
-    /// Format 1, or an unfinished migration.
-    Old(OldFolder),
-    /// Only the sorted files can be checked, because the log or a journal is damaged.
-    OnlyTree(PathBuf),
-}
-
-impl Files {
-    /// Checks the log, or the journals of format 1.
-    fn judge(folder: &Folder, report: &mut CheckReport) -> Result<Self, OpenError> {
-        if folder.kind() == Kind::Complete {
-            let (tree, log) = (folder.tree(), folder.log());
-            let inspected = inspect_log(&log, None)?;
+fn check_log(log: &Path, report: &mut CheckReport) -> Result<(), OpenError> {
+    match inspect_log(log, None) {
+        Ok(inspected) => {
             report.notes.extend(inspected.cut.map(|cut| {
                 format!(
                     "{}: the log ends at byte {} of segment {}; what follows is ignored at startup: an incomplete \
@@ -133,43 +112,9 @@ impl Files {
                     cut.segment
                 )
             }));
-            return Ok(Self::Current { tree, log });
+            Ok(())
         }
-        report.notes.push(format!(
-            "{}: the folder has format 1; this version of Rowhouse migrates it to a newer format when it opens it, for \
-             example with `rowhouse serve`",
-            folder.path().display()
-        ));
-        let old = OldFolder::read(folder)?;
-        report.notes.extend(old.incomplete_end().map(|cut| {
-            format!(
-                "{}: a crash interrupted a write at byte {}; nothing from there on was acknowledged as synced, and it is \
-                 dropped at startup",
-                cut.journal.display(),
-                cut.valid_bytes
-            )
-        }));
-        Ok(Self::Old(old))
-    }
-
-    fn unreadable(folder: &Folder) -> Self {
-        let old = Some(folder.database_tree()).filter(|tree| folder.kind() != Kind::Complete && tree.exists());
-        Self::OnlyTree(old.unwrap_or_else(|| folder.tree()))
-    }
-
-    fn tree(&self) -> PathBuf {
-        match self {
-            Self::Current { tree, .. } | Self::Old(OldFolder { tree, .. }) | Self::OnlyTree(tree) => tree.clone(),
-        }
-    }
-
-    /// Opens a copy of the tree for reading only.
-    fn open_copy(&self, copy: &Path) -> Result<Tree, OpenError> {
-        match self {
-            Self::Current { log, .. } => Storage::open_read_only(copy, log),
-            Self::Old(old) => old.open_copy(copy),
-            Self::OnlyTree(_) => Err(OpenError::damaged(copy, "the log is damaged")),
-        }
+        Err(error) => report_damage(error, report),
     }
 }
 
@@ -183,16 +128,9 @@ struct SortedFiles {
 }
 
 /// Compares the checksum of each sorted file with the checksum in the manifest.
-fn check_sorted_files(tree: &Path, kind: Kind, report: &mut CheckReport) -> Result<SortedFiles, OpenError> {
-    let is_migrated = kind == Kind::Complete;
-    let read =
-        if is_migrated { Manifest::read_or_preceding(tree) } else { Manifest::read(tree).map(|read| (read, None)) };
-    let (manifest, damage) = match read {
+fn check_sorted_files(tree: &Path, report: &mut CheckReport) -> Result<SortedFiles, OpenError> {
+    let (manifest, damage) = match Manifest::read_or_preceding(tree) {
         Ok(read) => read,
-        // Already reported, if the folder has format 1.
-        Err(OpenError::Damaged { .. }) if !is_migrated && !report.problems.is_empty() => {
-            return Ok(SortedFiles::default());
-        }
         Err(error) => return report_damage(error, report).map(|()| SortedFiles::default()),
     };
     let mut unnamed = Vec::new();

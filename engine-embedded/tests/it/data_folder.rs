@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const MARKER: &str = "rowhouse.format";
-const NEW_MARKER: &str = "rowhouse.format.new";
+const MARKER: &str = "rowhouse.marker";
+const NEW_MARKER: &str = "rowhouse.marker.new";
 const CHILD_FOLDER: &str = "ROWHOUSE_TEST_CHILD_FOLDER";
 
 /// An interval after which nothing is synced while a test runs.
@@ -164,7 +164,7 @@ async fn a_missing_folder_is_created_with_its_parents() {
     let engine = open(&folder).unwrap();
     engine.create_table(&table("Entities")).await.unwrap();
     let marker = fs::read_to_string(folder.join(MARKER)).unwrap();
-    assert!(marker.starts_with("rowhouse data folder\nformat 2\n"), "{marker}");
+    assert!(marker.starts_with("rowhouse data folder\nformat 1\n"), "{marker}");
 }
 
 #[tokio::test]
@@ -234,10 +234,29 @@ fn the_root_of_a_file_system_counts_as_empty() {
 #[tokio::test]
 async fn a_newer_format_is_not_touched() {
     let folder = filled().await;
-    fs::write(folder.path().join(MARKER), "rowhouse data folder\nformat 3\nwhatever comes then\n").unwrap();
+    fs::write(folder.path().join(MARKER), "rowhouse data folder\nformat 2\nwhatever comes then\n").unwrap();
     fs::remove_file(folder.path().join("rowhouse.lock")).unwrap();
-    let error = assert_refused(folder.path(), "format 3");
-    assert!(matches!(error, OpenError::Newer { found: 3, .. }), "{error}");
+    let error = assert_refused(folder.path(), "format 2");
+    assert!(matches!(error, OpenError::Newer { found: 2, .. }), "{error}");
+}
+
+/// The former markers have another name, so that neither program takes a folder of the other for its own, although
+/// both begin with format 1.
+#[tokio::test]
+async fn a_folder_of_a_development_version_is_not_touched() {
+    for (marker, former) in [(MARKER, "rowhouse.format"), (NEW_MARKER, "rowhouse.format.new")] {
+        let folder = filled().await;
+        fs::rename(folder.path().join(MARKER), folder.path().join(former)).unwrap();
+        for is_restoring in [false, true] {
+            if is_restoring {
+                fs::write(folder.path().join("rowhouse.restoring"), "").unwrap();
+            }
+            let error = assert_refused(folder.path(), former);
+            assert!(matches!(error, OpenError::Development { .. }), "{error}");
+            assert!(error.to_string().contains("`rowhouse export` the data with that version"), "{error}");
+        }
+        assert!(!folder.path().join(marker).exists());
+    }
 }
 
 #[tokio::test]
@@ -250,8 +269,8 @@ async fn a_damaged_marker_is_not_touched() {
         b"rowhouse data folder",
         b"rowhouse data folder\nformat \n",
         b"rowhouse data folder\nformat 0\n",
-        b"rowhouse data folder\nformat 2",
-        b"another program\nformat 2\n",
+        b"rowhouse data folder\nformat 1",
+        b"another program\nformat 1\n",
         b"\xFF\xFE\0\0",
         large.as_bytes(),
     ];

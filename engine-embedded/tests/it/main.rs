@@ -12,7 +12,6 @@ mod check;
 mod contract;
 mod data_folder;
 mod flipped_bits;
-mod format1;
 mod log_file;
 mod model_test;
 mod replication;

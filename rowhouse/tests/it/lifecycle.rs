@@ -60,11 +60,11 @@ fn a_second_server_on_one_folder_is_refused() {
 #[test]
 fn folders_that_are_newer_damaged_or_foreign_are_refused_and_left_alone() {
     let newer = data_folder();
-    let marker = newer.path().join("rowhouse.format");
+    let marker = newer.path().join("rowhouse.marker");
     let text = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, text.replace("format 2\n", "format 99\n")).unwrap();
+    fs::write(&marker, text.replace("format 1\n", "format 99\n")).unwrap();
     let damaged = data_folder();
-    fs::write(damaged.path().join("rowhouse.format"), "").unwrap();
+    fs::write(damaged.path().join("rowhouse.marker"), "").unwrap();
     let foreign = tempfile::tempdir().unwrap();
     fs::write(foreign.path().join("letter.txt"), "dear").unwrap();
     for (folder, expected) in [(&newer, "format 99"), (&damaged, "damaged"), (&foreign, "not a Rowhouse data folder")] {

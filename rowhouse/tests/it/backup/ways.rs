@@ -226,6 +226,14 @@ fn harmful_and_useless_commands_are_refused() {
     let ran = place.folder.run("backup", &["--to", &place.repository], &database);
     assert!(!ran.stderr.contains("secret"), "{ran:?}");
     told(ran, "pg_dump");
+    // Before the first release, the marker had another name.
+    let marker = Path::new(&place.repository).join("rowhouse.repository");
+    let former = marker.with_file_name("rowhouse.backups");
+    fs::rename(&marker, &former).unwrap();
+    let advice = "`rowhouse export` the data with that version";
+    told(back_up(&place.data, &place.repository), advice);
+    told(place.try_restore("x", &[]), advice);
+    fs::rename(&former, &marker).unwrap();
     // An empty folder is treated like a missing folder.
     fs::create_dir(place.folder.path("empty")).unwrap();
     assert_eq!(place.try_restore("empty", &[]).code, Some(0));

@@ -95,11 +95,10 @@ fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
     }
 }
 
-/// Returns whether a data folder was shut down cleanly. In format 1, the file `rowhouse.closed` says so. In format 2,
-/// it is so if the last segment of the log contains only its header.
+/// Returns whether a data folder was shut down cleanly: the last segment of the log contains only its header.
 fn was_shut_down(data: &Path) -> bool {
     const SEGMENT_HEADER_BYTES: usize = 4096;
-    let Ok(log) = fs::read_dir(data.join("log")) else { return data.join("rowhouse.closed").exists() };
+    let log = fs::read_dir(data.join("log")).unwrap();
     let files = log.map(|entry| entry.unwrap().path());
     let last = files.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
     fs::read(last).unwrap()[SEGMENT_HEADER_BYTES..].iter().all(|byte| *byte == 0)

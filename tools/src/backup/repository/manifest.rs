@@ -13,10 +13,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 const FORMAT: u32 = 1;
-/// The format of a backup whose tables have settings. A program that does not know them refuses the backup.
-const FORMAT_WITH_SETTINGS: u32 = 2;
-/// The format of a backup with layers.
-const FORMAT_WITH_LAYERS: u32 = 3;
 /// The maximum size of a manifest. A manifest contains 150 to 1000 bytes per chunk, so this limit is enough for half a
 /// tebibyte of data or more.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -94,8 +90,7 @@ pub(in crate::backup) struct ChunkEntry {
     #[serde(flatten)]
     pub(in crate::backup) file: ChunkFile,
     pub(in crate::backup) entities: u64,
-    /// The first key, in Base64. Earlier versions did not write it.
-    #[serde(default)]
+    /// The first key, in Base64.
     first: String,
     /// The layers from which the chunk is merged, in ascending order. Empty if it has a separate file.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -110,16 +105,10 @@ impl BackupManifest {
 
     /// Adds a table that has no chunks yet.
     pub(in crate::backup) fn add_table(&mut self, table: TableEntry) {
-        if !table.settings.is_empty() {
-            self.format = FORMAT_WITH_SETTINGS;
-        }
         self.tables.push(TableContent { table, entities: 0, bytes: 0, layers: Vec::new(), chunks: Vec::new() });
     }
 
     pub(in crate::backup) fn set_chunks(&mut self, table: usize, layers: Vec<ChunkFile>, chunks: Vec<ChunkEntry>) {
-        if !layers.is_empty() {
-            self.format = FORMAT_WITH_LAYERS;
-        }
         if let Some(table) = self.tables.get_mut(table) {
             (table.layers, table.chunks) = (layers, chunks);
         }
@@ -147,8 +136,8 @@ impl BackupManifest {
         let manifest: Self = serde_json::from_slice(bytes)
             .with_context(|| format!("this version of Rowhouse cannot read the manifest of backup {id}"))?;
         ensure!(
-            (FORMAT..=FORMAT_WITH_LAYERS).contains(&manifest.format),
-            "backup {id} has format {}, but this version of Rowhouse reads formats up to {FORMAT_WITH_LAYERS}",
+            manifest.format == FORMAT,
+            "backup {id} has format {}, but this version of Rowhouse reads formats up to {FORMAT}",
             manifest.format
         );
         manifest.check(bytes, id).with_context(|| {
@@ -419,17 +408,16 @@ mod tests {
 
     #[test]
     fn a_later_format_is_told_from_damage() {
-        let (id, bytes) = BackupManifest { format: 4, ..manifest() }.encode().unwrap();
+        let (id, bytes) = BackupManifest { format: 2, ..manifest() }.encode().unwrap();
         let error = BackupManifest::decode(&id, &bytes).unwrap_err().to_string();
-        assert!(error.contains("format 4"), "{error}");
+        assert!(error.contains("format 2"), "{error}");
     }
 
     #[test]
-    fn a_backup_with_settings_has_a_format_that_earlier_versions_refuse() {
+    fn the_settings_of_a_table_are_read_back() {
         let retention = Retention::by_property("Ends", 7);
         let (id, bytes) = manifest_with(retention.clone()).encode().unwrap();
         let decoded = BackupManifest::decode(&id, &bytes).unwrap();
-        assert_eq!((manifest().format, decoded.format), (1, 2));
         assert_eq!(decoded.tables[0].table.settings, "AQAIAAAAB0VuZHM=");
         assert_eq!(decoded.tables[0].table.decode().unwrap().settings.retention, retention);
     }
@@ -445,8 +433,7 @@ mod tests {
         let (_, bytes) = layered_manifest().encode().unwrap();
         let layer = format!(r#"{{"sha256":"{layer}","bytes":10,"stored":38}}"#);
         let tail = tail.replace("31", "0").replace(r#""cABy""#, r#""cABy","from":[0,1]"#);
-        let expected =
-            format!("{}\"layers\":[{layer},{layer}],{tail}\n", head.replace(r#""format":1"#, r#""format":3"#));
+        let expected = format!("{head}\"layers\":[{layer},{layer}],{tail}\n");
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

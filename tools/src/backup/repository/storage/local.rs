@@ -8,7 +8,10 @@
 use crate::backup::repository::chunk;
 use crate::backup::repository::names::{chunk_folder, incomplete_name};
 use crate::backup::repository::packed::{self, PackedHeader};
-use crate::backup::repository::storage::{Area, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage};
+use crate::backup::repository::storage::{
+    Area, DEVELOPMENT_MARKER, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage, check_marker,
+    development_error,
+};
 use crate::file::wait_for_lock;
 use anyhow::{Context, bail, ensure};
 use platform::Access;
@@ -55,15 +58,14 @@ impl LocalStorage {
 
     fn open_or_advise(path: &Path, advice: &str) -> anyhow::Result<Self> {
         let root = Folder::open(path).ok();
+        if root.as_ref().is_some_and(|root| root.read(DEVELOPMENT_MARKER, MARKER_BYTES_MAX).is_ok()) {
+            return Err(development_error(path.display()));
+        }
         let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
         let (marker, root) = marker.with_context(|| {
             format!("{} is not a backup repository: it contains no readable file {MARKER}; {advice}", path.display())
         })?;
-        ensure!(
-            marker == MARKER_TEXT.as_bytes(),
-            "{} is damaged, or was written by a later version of Rowhouse",
-            root.path_of(MARKER).display()
-        );
+        check_marker(&marker, root.path_of(MARKER).display())?;
         // Some file systems lock only files that are open for writing. For a user without write access, the file is
         // opened for reading. A copy of a repository in object storage does not have the file.
         let lock = root.file(LOCK, Access::WriteOrCreate).or_else(|_| root.file(LOCK, Access::Read));

@@ -7,11 +7,14 @@ mod remote;
 
 use super::names::{is_chunk_folder, is_log};
 use crate::backup::args::RepositoryAddress;
+use anyhow::{anyhow, ensure};
 use local::LocalStorage;
 use remote::RemoteStorage;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
-const MARKER: &str = "rowhouse.backups";
+const MARKER: &str = "rowhouse.repository";
+/// The name of the marker before the first release.
+const DEVELOPMENT_MARKER: &str = "rowhouse.backups";
 const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
 const MARKER_BYTES_MAX: u64 = 4096;
 
@@ -102,6 +105,19 @@ pub(super) trait Storage: Debug + Send + Sync {
 
     /// The number of threads that read at the same time.
     fn readers(&self) -> usize;
+}
+
+fn check_marker(marker: &[u8], place: impl Display) -> anyhow::Result<()> {
+    ensure!(marker == MARKER_TEXT.as_bytes(), "{place} is damaged, or was written by a later version of Rowhouse");
+    Ok(())
+}
+
+fn development_error(place: impl Display) -> anyhow::Error {
+    anyhow!(
+        "the backup repository {place} was written by a development version of Rowhouse from before the first release; \
+         restore it, `rowhouse export` the data with that version and `rowhouse import` it with this one, or choose a new \
+         place for backups"
+    )
 }
 
 /// An empty place becomes a repository.

@@ -5,7 +5,10 @@
 
 use crate::backup::repository::names::{chunk_folder, is_chunk};
 use crate::backup::repository::packed;
-use crate::backup::repository::storage::{Area, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage};
+use crate::backup::repository::storage::{
+    Area, DEVELOPMENT_MARKER, ListedFile, MARKER, MARKER_BYTES_MAX, MARKER_TEXT, Storage, check_marker,
+    development_error,
+};
 use anyhow::{Context, bail, ensure};
 use object_storage::{ListedObject, ObjectStorage, StorageError};
 use parking_lot::Mutex;
@@ -62,14 +65,18 @@ impl RemoteStorage {
 
 /// The first request fails soon if the storage is unreachable.
 fn has_marker(objects: &ObjectStorage) -> anyhow::Result<bool> {
-    let marker = objects.impatient().get(MARKER, MARKER_BYTES_MAX);
-    let Some(marker) = marker.with_context(|| format!("opening the repository {objects}"))? else { return Ok(false) };
-    ensure!(
-        marker == MARKER_TEXT.as_bytes(),
-        "{} is damaged, or was written by a later version of Rowhouse",
-        objects.address_of(MARKER)
-    );
-    Ok(true)
+    let impatient = objects.impatient();
+    let get = |name| {
+        let found = impatient.get(name, MARKER_BYTES_MAX);
+        found.with_context(|| format!("opening the repository {objects}"))
+    };
+    if let Some(marker) = get(MARKER)? {
+        return check_marker(&marker, objects.address_of(MARKER)).map(|()| true);
+    }
+    if get(DEVELOPMENT_MARKER)?.is_some() {
+        return Err(development_error(objects));
+    }
+    Ok(false)
 }
 
 fn hash(name: &str) -> Option<ChunkHash> {
