@@ -10,8 +10,8 @@
 //! A folder of an earlier format is migrated (`migration`). During the migration, it has a separate marker: earlier
 //! versions refuse it as a newer format, and this version continues the migration.
 
-use crate::disk::lineage::{Identity, Lineage, Role};
 use crate::disk::layout::FORMAT;
+use crate::disk::lineage::{Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
 use platform::files::{exposure_warning, private_folder, rename, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};

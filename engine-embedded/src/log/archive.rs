@@ -23,7 +23,6 @@ use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, SegmentHeader, take};
 use crate::log::holds::LogHolds;
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::READ_BYTES;
 use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
@@ -441,7 +440,7 @@ impl<D: Disk> Archive<D> {
         let footer = Footer { id, length, first: header.first, end: at.last.next(), oldest, newest, blocks };
         let encoded = footer.encode();
         file.write_all_at(&encoded, end).map_err(|error| failed("write", error))?;
-        sync(&file).map_err(|error| failed("sync", error))?;
+        file.sync_data().map_err(|error| failed("sync", error))?;
         let archived = archived_name(id);
         self.disk.rename(unfinished, &archived).map_err(|error| failed("rename", error))?;
         self.disk.sync_folder().map_err(|error| failed("sync the folder of", error))?;
@@ -503,17 +502,13 @@ impl<F: DiskFile> Target<'_, F> {
         let failed = |doing, error| DiskError::new(doing, self.name, error);
         self.file.write_all_at(stored, self.end).map_err(|error| failed("write", error))?;
         // A sync of the whole file at the end would delay the syncs of groups.
-        sync(&self.file).map_err(|error| failed("sync", error))?;
+        self.file.sync_data().map_err(|error| failed("sync", error))?;
         let bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
         self.blocks.push(Block { at: self.end, bytes, group: None });
         self.end += stored.len() as u64;
         let nanoseconds = (block.len() as u64).saturating_mul(1_000_000_000) / BYTES_PER_SECOND;
         Ok(pause(Duration::from_nanos(nanoseconds)))
     }
-}
-
-fn sync(file: &impl DiskFile) -> io::Result<()> {
-    if planted(Mutant::ArchiveWithoutSync) { Ok(()) } else { file.sync_data() }
 }
 
 /// Returns a footer with fields that a fuzz target chose.

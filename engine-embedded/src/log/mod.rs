@@ -38,7 +38,6 @@ pub(crate) mod upkeep;
 pub(crate) mod writer;
 
 mod judgement;
-mod mutants;
 mod reading;
 mod tail;
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{
     self, GROUP_ALIGNMENT, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, SegmentEnd, SegmentHeader,
 };
-use crate::log::mutants::{Mutant, planted};
 use crate::log::segments::Name;
 use crate::log::tail::Position;
 use crate::sequence::Sequence;
@@ -148,7 +147,7 @@ impl<F: ReadAt> SegmentReader<F> {
                 rest = Rest::Remains;
             }
             let header = GroupHeader::decode(bytes, segment.salt, segment.id, offset);
-            if header.is_some_and(|header| header.synced_through >= missing) && !planted(Mutant::IgnoreEvidence) {
+            if header.is_some_and(|header| header.synced_through >= missing) {
                 return Ok(Rest::Evidence(offset));
             }
             offset += GROUP_ALIGNMENT as u64;
@@ -160,8 +159,7 @@ impl<F: ReadAt> SegmentReader<F> {
 fn is_intact(group: &ReadGroup<'_>, salt: u64) -> bool {
     let (mut hash, mut next) = (salt, group.header.first);
     for record in format::records(group.body(), group.header.count) {
-        let has_payload =
-            planted(Mutant::IgnorePayloads) || format::payload_hash(record.payload) == record.header.payload_hash;
+        let has_payload = format::payload_hash(record.payload) == record.header.payload_hash;
         if record.header.sequence != next || !has_payload {
             return false;
         }

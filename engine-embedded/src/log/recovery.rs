@@ -9,7 +9,6 @@ use crate::log::disk::{Disk, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::SegmentEnd;
 use crate::log::judgement::{self, Judged, Reading, Visitor};
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::Options;
 use crate::log::segments::{BegunSegment, Files, Name, NextSegment, SegmentFile, Segments};
 use crate::log::writer::Writer;
@@ -72,17 +71,12 @@ pub(crate) fn open<D: Disk>(
     visit: Visitor<'_>,
 ) -> Result<(Writer<D>, Recovered), OpenLogError> {
     let reading = Reading { persisted: Some(known.persisted), everything: false };
-    if planted(Mutant::ChangeBeforeJudging) {
-        spares(&disk, &options)?;
-    }
     let judged = judgement::judge(&disk, options.read_bytes, reading, visit)?;
     if judged.is_none() && !known.may_be_missing {
         return Err(OpenLogError::damaged("", "there is no segment"));
     }
     // After a kill, names may be visible that are not on disk.
-    if !planted(Mutant::TrustNames) {
-        disk.sync_folder().map_err(|error| DiskError::new("sync", "the folder of the log", error))?;
-    }
+    disk.sync_folder().map_err(|error| DiskError::new("sync", "the folder of the log", error))?;
     let files = Files { spares: spares(&disk, &options)?, ..Files::default() };
     let (writer, recovered) = match judged {
         Some(judged) => continue_log(disk, options, files, judged)?,
@@ -124,7 +118,7 @@ fn continue_log<D: Disk>(
         rewritten: judged.end.last.get() - judged.certain.last.get(),
     };
     files.live = std::mem::take(&mut judged.segments);
-    if recovered.is_clean || planted(Mutant::AppendAfterCut) {
+    if recovered.is_clean {
         let name = Name::Live(judged.header.id).to_string();
         let file = disk.open(&name).map_err(|error| DiskError::new("open", &name, error))?;
         let length = file.length().map_err(|error| DiskError::new("read the length of", &name, error))?;
@@ -133,8 +127,7 @@ fn continue_log<D: Disk>(
             BegunSegment { file, header: judged.header, is_growing, end: judged.end.end, last: judged.end.last };
         return Ok((Writer::new(Segments::new(disk, options, files), begun), recovered));
     }
-    let trusts_all = planted(Mutant::TrustPageCache);
-    let from = if trusts_all { judged.end } else { judged.certain };
+    let from = judged.certain;
     let rewrites = !judged.uncertain.is_empty();
     let segments = Segments::new(disk, options, files);
     let begun = segments.begin(NextSegment {
@@ -143,7 +136,7 @@ fn continue_log<D: Disk>(
         first: from.last.next(),
         previous: from.end,
         skipped: 0,
-        groups: if trusts_all { &mut [] } else { &mut judged.uncertain },
+        groups: &mut judged.uncertain,
         // A shutdown leaves an empty segment as it is, and it must not take the disk space of a whole file.
         file: if rewrites { SegmentFile::SpareOrNew } else { SegmentFile::New },
     })?;

@@ -4,7 +4,6 @@ use crate::log::disk::{Disk, DiskFile};
 use crate::log::errors::DiskError;
 use crate::log::format::{SegmentEnd, SegmentHeader};
 use crate::log::group::{Group, Place};
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::Options;
 use crate::sequence::Sequence;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -178,11 +177,6 @@ impl<D: Disk> Segments<D> {
     ) -> Result<BegunSegment<D::File>, DiskError> {
         let opened = if is_growing { self.disk.create(name) } else { self.disk.open(name) };
         let file = opened.map_err(|error| DiskError::new("open", name, error))?;
-        let live_name = Name::Live(next.id).to_string();
-        let rename = || self.disk.rename(name, &live_name).map_err(|error| DiskError::new("rename", name, error));
-        if planted(Mutant::RenameBeforeSync) {
-            rename()?;
-        }
         let NextSegment { id, epoch, first, previous, skipped, groups, file: _ } = next;
         let header = SegmentHeader { id, salt: self.disk.new_salt(), epoch, first, previous, skipped };
         let mut bytes = header.encode().to_vec();
@@ -197,9 +191,8 @@ impl<D: Disk> Segments<D> {
         }
         file.write_all_at(&bytes, 0).map_err(|error| DiskError::new("write", name, error))?;
         file.sync_data().map_err(|error| DiskError::new("sync", name, error))?;
-        if !planted(Mutant::RenameBeforeSync) {
-            rename()?;
-        }
+        let live_name = Name::Live(id).to_string();
+        self.disk.rename(name, &live_name).map_err(|error| DiskError::new("rename", name, error))?;
         Ok(BegunSegment { file, header, is_growing, end, last })
     }
 }

@@ -7,7 +7,6 @@ use crate::log::disk::DiskFile;
 use crate::log::errors::{DiskError, WriteError};
 use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentEnd, SegmentHeader};
 use crate::log::group::{Group, Place};
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::Durability;
 use crate::log::segments::{BegunSegment, Name};
 use crate::sequence::Sequence;
@@ -142,13 +141,8 @@ impl<F: DiskFile> SharedTail<F> {
             if tail.has_failed {
                 return Err(WriteError::Refused);
             }
-            let synced_through = match () {
-                () if planted(Mutant::ForgetSyncedThrough) => Sequence::ZERO,
-                () if planted(Mutant::ClaimEverythingSynced) => tail.appended.last,
-                () => tail.synced.last,
-            };
             let SegmentHeader { salt, id: segment, .. } = tail.header;
-            let place = Place { salt, segment, offset: tail.appended.end.offset, synced_through };
+            let place = Place { salt, segment, offset: tail.appended.end.offset, synced_through: tail.synced.last };
             (Arc::clone(&tail.file), place, tail.appended)
         };
         let bytes = group.bytes();
@@ -192,7 +186,7 @@ impl<F: DiskFile> SharedTail<F> {
         let synced = file.sync_data();
         let mut tail = self.lock();
         if let Err(error) = synced {
-            tail.has_failed = !planted(Mutant::TrustSyncAfterFailure);
+            tail.has_failed = true;
             return Err(DiskError::new("sync", &Name::Live(segment).to_string(), error).into());
         }
         if tail.has_failed {

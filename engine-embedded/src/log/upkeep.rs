@@ -5,7 +5,6 @@ use crate::log::archive::Archive;
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError, WriteError};
 use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::{Durability, Options};
 use crate::log::reading::SegmentReader;
 use crate::log::segments::{BegunSegment, Files, LiveSegment, Name, Segments};
@@ -145,8 +144,7 @@ impl<D: Disk> Upkeep<D> {
     fn oldest_to_release(&self, persisted: Sequence) -> Option<LiveSegment> {
         let files = self.shared.segments.files();
         let (oldest, next) = (files.live.front().copied()?, files.live.get(1)?);
-        let slack = u64::from(planted(Mutant::ReleaseTooMuch));
-        (next.first.previous() <= persisted.plus(slack)).then_some(oldest)
+        (next.first.previous() <= persisted).then_some(oldest)
     }
 
     fn header(&self, id: u64) -> Result<SegmentHeader, OpenLogError> {
@@ -158,12 +156,11 @@ impl<D: Disk> Upkeep<D> {
     fn release_oldest(&self, persisted: Sequence) -> Result<(), DiskError> {
         let segments = &self.shared.segments;
         let files = &mut segments.files();
-        if files.is_release_unsynced && !planted(Mutant::ReleaseWithoutSync) {
+        if files.is_release_unsynced {
             segments.sync_folder(files)?;
         }
         let (Some(oldest), Some(next)) = (files.live.front().copied(), files.live.get(1)) else { return Ok(()) };
-        let slack = u64::from(planted(Mutant::ReleaseTooMuch));
-        if next.first.previous() > persisted.plus(slack) {
+        if next.first.previous() > persisted {
             return Ok(());
         }
         let spare = if self.can_be_reused(oldest, files)? { self.rename_to_spare(oldest)? } else { None };
@@ -174,10 +171,7 @@ impl<D: Disk> Upkeep<D> {
         files.live.pop_front();
         files.spares_to_sync.extend(spare);
         files.is_release_unsynced = true;
-        if !planted(Mutant::ReleaseWithoutSync) {
-            segments.sync_folder(files)?;
-        }
-        Ok(())
+        segments.sync_folder(files)
     }
 
     /// A shorter file would grow when it is written again, which makes its syncs slower.
@@ -197,9 +191,6 @@ impl<D: Disk> Upkeep<D> {
 
     fn rename_to_spare(&self, segment: LiveSegment) -> Result<Option<String>, DiskError> {
         let (live, free) = (Name::Live(segment.id).to_string(), Name::Free(segment.id).to_string());
-        if planted(Mutant::ReuseBeforeRename) {
-            return Ok(Some(live));
-        }
         done(self.shared.segments.disk.rename(&live, &free)).map_err(|error| DiskError::new("rename", &live, error))?;
         Ok(Some(free))
     }

@@ -4,7 +4,6 @@ use crate::log::disk::Disk;
 use crate::log::errors::{DiskError, WriteError};
 use crate::log::format::GROUP_BYTES_MAX;
 use crate::log::group::Group;
-use crate::log::mutants::{Mutant, planted};
 use crate::log::options::{Durability, Options};
 use crate::log::segments::{BegunSegment, NextSegment, SegmentFile, Segments};
 use crate::log::upkeep::{Shared, Upkeep};
@@ -120,9 +119,7 @@ impl<D: Disk> Writer<D> {
 
     /// Continues in a new segment, whose header names the end of the current one.
     fn rotate(&mut self, file: SegmentFile) -> Result<(), WriteError> {
-        if !planted(Mutant::RotateWithoutSync) {
-            self.sync()?;
-        }
+        self.sync()?;
         let epoch = self.epoch();
         self.rotate_in(epoch, Sequence::ZERO, file)
     }
@@ -138,9 +135,7 @@ impl<D: Disk> Writer<D> {
             }
             Err(error) => {
                 // The next segment may be live after a crash, and then nothing counts that follows the end it names.
-                if !planted(Mutant::ContinueAfterFailedRotation) {
-                    tail.fail();
-                }
+                tail.fail();
                 Err(error.into())
             }
         }
@@ -157,8 +152,7 @@ impl<D: Disk> Writer<D> {
     ) -> Result<BegunSegment<D::File>, DiskError> {
         let (header, certain) = {
             let tail = self.shared.tail.lock();
-            let trusts_all = planted(Mutant::NameUnsyncedEnd) || planted(Mutant::RotateWithoutSync);
-            (*tail.header(), if trusts_all { tail.appended() } else { tail.synced() })
+            (*tail.header(), tail.synced())
         };
         let (id, next) = (header.id.saturating_add(1), certain.last.next());
         let first = first.max(next);
@@ -182,8 +176,7 @@ impl<D: Disk> Writer<D> {
             tail.take_unsynced()
         };
         shared.segments.distrust_current();
-        let rewritten = if planted(Mutant::DropUnsyncedGroups) { &mut [][..] } else { &mut groups };
-        let begun = self.begin(rewritten, self.epoch(), Sequence::ZERO, SegmentFile::SpareOrNew);
+        let begun = self.begin(&mut groups, self.epoch(), Sequence::ZERO, SegmentFile::SpareOrNew);
         let mut tail = shared.tail.lock();
         match begun {
             Ok(begun) => {
@@ -223,7 +216,7 @@ impl<D: Disk> Writer<D> {
         if self.sync().is_err() {
             self.recover_after_failure()?;
         }
-        if !self.shared.tail.lock().is_empty() && !planted(Mutant::CloseWithoutSegment) {
+        if !self.shared.tail.lock().is_empty() {
             self.rotate(SegmentFile::New)?;
         }
         Ok(())

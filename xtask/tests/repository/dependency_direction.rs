@@ -19,7 +19,7 @@ const FOR_TESTS: [&str; 5] = ["client", "engine-contract", "history", "test-supp
 
 /// For each crate, those that it may use, and the libraries that would introduce something on which it must not depend.
 /// All names lack the prefix `rowhouse-`.
-const RULES: [(&str, &str, &[&str]); 19] = [
+const RULES: [(&str, &str, &[&str]); 20] = [
     ("model", "", &[IO, HTTP, PROGRAM, "httpdate serde serde_json quick-xml lsm-tree"]),
     // No storage, no configuration.
     ("wire", "model", &[IO, HTTP, PROGRAM, "lsm-tree toml"]),
@@ -29,6 +29,7 @@ const RULES: [(&str, &str, &[&str]); 19] = [
     ("engine", "model", &["hyper http serde_json ring clap anyhow lsm-tree tokio-postgres"]),
     ("engine-embedded", "model engine platform", &["hyper http serde_json ring clap anyhow tokio-postgres"]),
     ("engine-embedded-schedules", "engine model", &["hyper lsm-tree"]),
+    ("engine-embedded-planted", "engine", &["hyper lsm-tree"]),
     ("engine-postgres", "model engine", &["hyper http serde_json ring clap anyhow lsm-tree"]),
     ("engine-contract", "model engine history test-support", &["lsm-tree tokio-postgres"]),
     // It must not share code with what it judges.

@@ -28,8 +28,6 @@ pub(crate) mod writer;
 
 #[path = "../../../src/log/judgement.rs"]
 mod judgement;
-#[path = "../../../src/log/mutants.rs"]
-mod mutants;
 #[path = "../../../src/log/reading.rs"]
 mod reading;
 #[path = "../../../src/log/tail.rs"]

@@ -6,7 +6,6 @@ use super::disk::{Contents, Crash, Lie, Observer, SimulatedDisk};
 use super::model::{Found, Model};
 use super::workload::{Misuse, Step, Workload, options};
 use crate::log::errors::OpenLogError;
-use crate::log::mutants::{Mutant, plant};
 use crate::log::options::Durability;
 use crate::log::reader::LogReader;
 use crate::log::recovery::{self, Known, Recovered};
@@ -20,10 +19,11 @@ use test_support::Random;
 /// A crash in a workload that continues after a crash, or in its recovery, is at depth 1, and so on.
 const DEPTH_MAX: u32 = 2;
 const STEPS: u64 = 60;
+/// The maximum number of workloads in which a planted mistake must show.
+const ROUNDS_TO_FIND: u64 = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Planted {
-    Log(Mutant),
     Disk(Lie),
     Caller(Misuse),
 }
@@ -68,10 +68,6 @@ struct Simulation {
 
 /// Runs one workload. Returns the first broken promise.
 pub(super) fn run(durability: Durability, planted: Option<Planted>, seed: u64) -> (Counts, Option<String>) {
-    plant(match planted {
-        Some(Planted::Log(mutant)) => Some(mutant),
-        _ => None,
-    });
     let progress = Progress { counts: Counts::default(), failure: None, random: Random::new(seed) };
     let simulation =
         Simulation { durability, planted, keeps: seed.is_multiple_of(2), progress: Arc::new(Mutex::new(progress)) };
@@ -80,10 +76,23 @@ pub(super) fn run(durability: Durability, planted: Option<Planted>, seed: u64) -
         contents.lie = Some(lie);
     }
     let result = simulation.live(contents, Model::default(), STEPS, 0);
-    plant(None);
     let mut progress = simulation.progress();
     let failure = progress.failure.take().or(result.err());
     (progress.counts, failure)
+}
+
+/// Returns whether a planted mistake was found.
+pub(super) fn finds(name: &str, durability: Durability, planted: Option<Planted>) -> bool {
+    let mut total = Counts::default();
+    for round in 1..=ROUNDS_TO_FIND {
+        let (counts, failure) = run(durability, planted, round);
+        total = total.and(counts);
+        if let Some(failure) = failure {
+            println!("{name}: found in round {round} after {} crashes: {failure}", total.crashes);
+            return true;
+        }
+    }
+    false
 }
 
 impl Simulation {
