@@ -58,7 +58,7 @@ pub(crate) fn figures(
         .map(|_| Refusal::DiskFull)
     };
     Figures {
-        tables: Some(number(shared.catalog().count())),
+        tables: Some(number(shared.catalog.read().count())),
         purge_backlog: purge_marks(&shared.storage).ok().map(|marks| number(marks.len())),
         refusal,
         disk,

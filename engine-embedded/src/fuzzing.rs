@@ -17,9 +17,10 @@ use crate::log::recovery::{Known, open};
 use crate::log::segments::Name;
 use crate::replication::fuzzing::set_record_hashes;
 use crate::sequence::Sequence;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The number of bytes that are read at a time. Groups of a few kilobytes must exceed it.
 const READ_BYTES: usize = 512;
@@ -136,7 +137,7 @@ struct MemoryFile(Arc<Mutex<Vec<u8>>>);
 
 impl MemoryDisk {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MemoryFile>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn take(&self, name: &str) -> io::Result<MemoryFile> {
@@ -190,7 +191,7 @@ impl MemoryFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

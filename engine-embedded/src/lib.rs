@@ -63,13 +63,14 @@ use model::{
     ServicePropertiesUpdate,
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
+use parking_lot::Mutex;
 use reading::running_page::{RunningPage, Step};
 use reading::scans::Scans;
 use sequence::Sequence;
 use state::EmbeddedState;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -378,22 +379,22 @@ impl Engine for Embedded {
 
     async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.catalog().get(table).map(|listed| listed.name.clone()))
+        Ok(self.shared.catalog.read().get(table).map(|listed| listed.name.clone()))
     }
 
     async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.properties().accounts_and(self.shared.catalog().accounts()))
+        Ok(self.shared.properties.read().accounts_and(self.shared.catalog.read().accounts()))
     }
 
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.catalog().list(account, from, limit))
+        Ok(self.shared.catalog.read().list(account, from, limit))
     }
 
     async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.catalog().count_of(account) as u64)
+        Ok(self.shared.catalog.read().count_of(account) as u64)
     }
 
     async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
@@ -402,7 +403,7 @@ impl Engine for Embedded {
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
-        Ok(self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+        Ok(self.shared.catalog.read().get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
     }
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
@@ -411,7 +412,7 @@ impl Engine for Embedded {
 
     async fn settings(&self, table: &TableKey) -> Result<TableSettings, ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
-        Ok(TableSettings::clone(&self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.settings))
+        Ok(TableSettings::clone(&self.shared.catalog.read().get(table).ok_or(ReadError::TableNotFound)?.settings))
     }
 
     async fn update_settings(&self, table: &TableKey, update: TableSettingsUpdate) -> Result<(), CatalogError> {
@@ -422,12 +423,12 @@ impl Engine for Embedded {
         self.shared.check_open()?;
         // A standby receives the deletions from its primary.
         let is_read_only = self.shared.read_only.get().is_some();
-        Ok(if is_read_only { Vec::new() } else { self.shared.catalog().with_retention() })
+        Ok(if is_read_only { Vec::new() } else { self.shared.catalog.read().with_retention() })
     }
 
     async fn indexes(&self, table: &TableKey) -> Result<Vec<IndexState>, ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
-        let catalog = self.shared.catalog();
+        let catalog = self.shared.catalog.read();
         let indexes = catalog.get(table).ok_or(ReadError::TableNotFound)?.table.indexes();
         let state = |index: &TableIndex| IndexState { property: index.property.clone(), is_ready: index.is_ready };
         Ok(indexes.iter().map(state).collect())
@@ -484,11 +485,11 @@ impl Engine for Embedded {
 
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         self.shared.check_open()?;
-        Ok(self.shared.properties().get(account))
+        Ok(self.shared.properties.read().get(account))
     }
 
     fn set_default_properties(&self, defaults: ServiceProperties) {
-        self.shared.properties_mut().set_defaults(Arc::new(defaults));
+        self.shared.properties.write().set_defaults(Arc::new(defaults));
     }
 
     async fn update_service_properties(
@@ -514,7 +515,7 @@ impl Engine for Embedded {
         self.queue.close();
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
-            threads.lock().unwrap_or_else(PoisonError::into_inner).join(&shared);
+            threads.lock().join(&shared);
             shared.storage.close().map_err(storage_fault)
         });
         ended.await.map_err(|error| Fault::Storage(Box::new(error)))?
@@ -525,7 +526,7 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         self.queue.close();
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).join(&self.shared);
+        self.threads.lock().join(&self.shared);
     }
 }
 

@@ -22,8 +22,8 @@
 //! This module must not depend on the storage library. The decision is a function of the observed reads and their time.
 
 use engine::parts::monotonic;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The duration from which a read that loaded blocks is slow.
@@ -167,7 +167,7 @@ impl RecentReads {
         if wait(load_time) > Duration::ZERO {
             self.slow.fetch_add(1, Ordering::Relaxed);
         }
-        let mut placement = self.placement.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut placement = self.placement.lock();
         *placement = placement.after(load_time, now);
         // Stored under the lock, so that it does not contradict the placement.
         self.are_moved.store(placement.is_moved(), Ordering::Relaxed);

@@ -7,8 +7,8 @@ use crate::disk::folder::Folder;
 use crate::disk::layout::{self, StoredTable};
 use crate::disk::storage::{Recovered, Storage, storage_fault};
 use crate::disk::storage_error::StorageError;
+use crate::sync::RwLock;
 use crate::sync::atomic::AtomicU64;
-use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::tree::{Snapshot, TreeError};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
@@ -24,9 +24,9 @@ pub(crate) struct EmbeddedState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) recent_reads: RecentReads,
     /// Changed only by the committer, after the change is durable.
-    catalog: RwLock<Catalog<StoredTable>>,
+    pub(crate) catalog: RwLock<Catalog<StoredTable>>,
     /// Changed only by the committer, after the change is durable.
-    properties: RwLock<AccountProperties>,
+    pub(crate) properties: RwLock<AccountProperties>,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(crate) closing: Cancellation,
     /// The reason why nothing can be written, if the folder is a standby or was fenced.
@@ -91,26 +91,9 @@ impl EmbeddedState {
     /// Reads the tables and the service properties again.
     pub(crate) fn reload(&self) -> Result<(), StorageError> {
         let Recovered { catalog, properties, .. } = self.storage.recover()?;
-        *self.catalog_mut() = catalog;
-        self.properties_mut().replace_all(properties);
+        *self.catalog.write() = catalog;
+        self.properties.write().replace_all(properties);
         Ok(())
-    }
-
-    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<StoredTable>> {
-        // A change to the catalog cannot panic halfway, so the data behind a poisoned lock is valid.
-        self.catalog.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<StoredTable>> {
-        self.catalog.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
-        self.properties.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
-        self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks whether requests may write.
@@ -149,7 +132,7 @@ impl EmbeddedState {
     }
 
     pub(crate) fn has_indexes(&self, table: &TableKey) -> bool {
-        self.catalog().get(table).is_some_and(|listed| !listed.table.indexes().is_empty())
+        self.catalog.read().get(table).is_some_and(|listed| !listed.table.indexes().is_empty())
     }
 
     /// Returns which entities an operation sees that begins now. Without a retention, the time is not read.
@@ -181,7 +164,7 @@ impl View {
         table: &TableKey,
         visible: Visibility,
     ) -> Result<(StoredTable, Expiry), ReadError> {
-        let catalog = shared.catalog();
+        let catalog = shared.catalog.read();
         let listed = catalog.get(table).ok_or(ReadError::TableNotFound)?;
         Ok((listed.table.clone(), Expiry::new(listed.settings.retention.as_ref(), visible, self.now)))
     }

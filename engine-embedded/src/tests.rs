@@ -109,7 +109,7 @@ fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
     let (is_held, held) = std_mpsc::channel();
     let (release, released) = std_mpsc::channel();
     let holder = std::thread::spawn(move || {
-        let _held = shared.catalog_mut();
+        let _held = shared.catalog.write();
         is_held.send(()).unwrap();
         released.recv_timeout(TIMEOUT).is_ok()
     });
@@ -209,7 +209,7 @@ async fn a_large_deleted_table_does_not_delay_the_purge_of_another() {
     let small = TableKey { account: AccountName::new("zebra").unwrap(), ..table() };
     engine.create_table(&small).await.unwrap();
     engine.commit(&small, Transaction::single(upsert(1))).await.unwrap();
-    let ids = [table(), small.clone()].map(|table| engine.shared.catalog().get(&table).unwrap().table.id);
+    let ids = [table(), small.clone()].map(|table| engine.shared.catalog.read().get(&table).unwrap().table.id);
     let left = || {
         let snapshot = engine.shared.storage.tree.snapshot();
         ids.map(|id| snapshot.range(id.to_bytes()..id.next().to_bytes()).count())
@@ -254,7 +254,7 @@ async fn table_ids_are_not_given_out_again() {
         let engine = open(&folder);
         for _ in 0..2 {
             engine.create_table(&table()).await.unwrap();
-            ids.push(engine.shared.catalog().get(&table()).unwrap().table.id);
+            ids.push(engine.shared.catalog.read().get(&table()).unwrap().table.id);
             engine.delete_table(&table()).await.unwrap();
         }
     }
@@ -266,7 +266,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    let id = engine.shared.catalog().get(&table()).unwrap().table.id;
+    let id = engine.shared.catalog.read().get(&table()).unwrap().table.id;
     let stored_key = layout::entity_key(id, &key(5).encode());
     let mut operations = Operations::default();
     operations.put(stored_key, b"garbage".as_slice());

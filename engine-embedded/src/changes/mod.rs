@@ -23,9 +23,10 @@ use engine::changes::{DatedChangeLog, KeptChanges};
 use engine::figures::ChangeLogFigures;
 use engine::{Fault, TableKey};
 use model::{AccountName, DateTime};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 /// The maximum size of the transactions that one call examines, in bytes.
@@ -215,7 +216,7 @@ impl Inner {
 
     /// Returns the name of a table that exists or that the log mentions.
     fn table(&self, id: TableId) -> Result<Option<Arc<TableKey>>, Fault> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         if let Some(name) = names.get(&id) {
             return Ok(Some(Arc::clone(name)));
         }

@@ -1,7 +1,7 @@
 //! What a standby has confirmed to have on disk, and the wait for it.
 
 use crate::sequence::Sequence;
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, now};
+use crate::sync::{Condvar, Mutex, now};
 use std::time::Duration;
 
 /// Lets writes wait until a standby has them on disk.
@@ -26,12 +26,8 @@ impl Confirmations {
         Self { timeout, confirmed: Mutex::new(Confirmed::default()), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Confirmed> {
-        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn confirm(&self, through: Sequence) {
-        let mut confirmed = self.lock();
+        let mut confirmed = self.confirmed.lock();
         if through > confirmed.through {
             confirmed.through = through;
             drop(confirmed);
@@ -41,25 +37,25 @@ impl Confirmations {
 
     /// Returns the last confirmed transaction.
     pub(crate) fn through(&self) -> Sequence {
-        self.lock().through
+        self.confirmed.lock().through
     }
 
     /// Ends all waits, now and in the future. Nothing more is confirmed.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        self.confirmed.lock().is_closed = true;
         self.changed.notify_all();
     }
 
     /// Returns whether a transaction is confirmed.
     pub(crate) fn covers(&self, last: Sequence) -> bool {
-        let confirmed = self.lock();
+        let confirmed = self.confirmed.lock();
         !confirmed.is_closed && confirmed.through >= last
     }
 
     /// Waits until a transaction is confirmed. Returns false if that takes too long, or after [`Self::close`].
     pub(crate) fn wait(&self, last: Sequence) -> bool {
         let deadline = now() + self.timeout;
-        let mut confirmed = self.lock();
+        let mut confirmed = self.confirmed.lock();
         loop {
             if confirmed.is_closed {
                 return false;
@@ -71,7 +67,7 @@ impl Confirmations {
             if left.is_zero() {
                 return false;
             }
-            confirmed = self.changed.wait_timeout(confirmed, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut confirmed, left);
         }
     }
 }

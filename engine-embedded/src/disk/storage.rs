@@ -30,7 +30,7 @@ use crate::log::recovery::{Known, open};
 use crate::log::upkeep::Upkeep;
 use crate::log::writer::Writer;
 use crate::sequence::Sequence;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use crate::tree::{Key, Range, Snapshot, Tree, TreeError, TreeSettings, Value};
 use engine::Fault;
 use engine::parts::catalog::Catalog;
@@ -198,7 +198,7 @@ impl Storage {
         last_stamp: Option<DateTime>,
         is_synced: bool,
     ) -> Result<(), StorageError> {
-        let mut appender = self.appender();
+        let mut appender = self.appender.lock();
         let Appender { writer, group, step, unconfirmed } = &mut *appender;
         match step {
             Step::Idle => {}
@@ -246,7 +246,7 @@ impl Storage {
     /// Writes a group whose sync fails.
     #[cfg(test)]
     pub(crate) fn write_and_fail(&self, transactions: &[LoggedTransaction]) {
-        let mut appender = self.appender();
+        let mut appender = self.appender.lock();
         let Appender { writer, group, .. } = &mut *appender;
         let first = group.first();
         for LoggedTransaction { encoded, origin, .. } in transactions {
@@ -270,7 +270,7 @@ impl Storage {
 
     /// Gives the next transaction the number `first`, if its number would be lower.
     pub(crate) fn skip_to(&self, first: Sequence) -> Result<(), StorageError> {
-        let Appender { writer, group, .. } = &mut *self.appender();
+        let Appender { writer, group, .. } = &mut *self.appender.lock();
         writer.skip_to(first)?;
         let next = writer.next_sequence();
         group.restart(next);
@@ -310,7 +310,7 @@ impl Storage {
 
     /// Returns whether writes are refused because a standby has not confirmed the last one.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.appender().unconfirmed.as_ref().is_some_and(|waiting| !self.is_confirmed(waiting.last))
+        self.appender.lock().unconfirmed.as_ref().is_some_and(|waiting| !self.is_confirmed(waiting.last))
     }
 
     fn is_confirmed(&self, last: Sequence) -> bool {
@@ -322,17 +322,17 @@ impl Storage {
         if let Some(confirmations) = self.confirmations.get() {
             confirmations.close();
         }
-        self.appender().step = Step::Fenced;
+        self.appender.lock().step = Step::Fenced;
     }
 
     /// Begins a segment with a higher epoch.
     pub(crate) fn begin_epoch(&self, epoch: u64) -> Result<(), StorageError> {
-        Ok(self.appender().writer.begin_epoch(epoch)?)
+        Ok(self.appender.lock().writer.begin_epoch(epoch)?)
     }
 
     /// Returns the number that the next transaction gets.
     pub(crate) fn next_sequence(&self) -> Sequence {
-        self.appender().writer.next_sequence()
+        self.appender.lock().writer.next_sequence()
     }
 
     /// Syncs everything that was written before the call.
@@ -360,7 +360,7 @@ impl Storage {
 
     /// Returns whether writes are refused because a write or a sync of the log failed, or because a write panicked.
     pub(crate) fn refuses_writes(&self) -> bool {
-        self.upkeep.has_failed() || self.appender().step != Step::Idle
+        self.upkeep.has_failed() || self.appender.lock().step != Step::Idle
     }
 
     /// Ends the refusal of writes after a failure: begins a new segment of the log, and flushes again. What was visible
@@ -369,7 +369,7 @@ impl Storage {
     /// Always fails after a panic while a group was applied or the log was being continued: the tree may lack a part of
     /// what the log contains, or the log a part of what was acknowledged. Only opening the database again restores it.
     pub(crate) fn resume(&self) -> Result<(), StorageError> {
-        let mut appender = self.appender();
+        let mut appender = self.appender.lock();
         let Appender { writer, group, step, unconfirmed } = &mut *appender;
         match step {
             Step::Idle => {}
@@ -416,12 +416,12 @@ impl Storage {
 
     /// Releases the disk space of the log if everything in it is persisted. Returns whether it was released.
     pub(crate) fn retire_log(&self) -> Result<bool, StorageError> {
-        Ok(self.appender().writer.retire(self.tree.persisted())?)
+        Ok(self.appender.lock().writer.retire(self.tree.persisted())?)
     }
 
     /// Syncs everything and records that nothing more will be written. Nothing may be written afterwards.
     pub(crate) fn close(&self) -> Result<(), StorageError> {
-        Ok(self.appender().writer.close()?)
+        Ok(self.appender.lock().writer.close()?)
     }
 
     /// Returns the entries of the engine itself.
@@ -464,10 +464,6 @@ impl Storage {
             return Err(StorageError::damaged("the ID of the next table is missing or was already issued"));
         }
         Ok(recovered)
-    }
-
-    fn appender(&self) -> MutexGuard<'_, Appender> {
-        self.appender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

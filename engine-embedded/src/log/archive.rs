@@ -28,7 +28,7 @@ use crate::log::reading::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
 use crate::sequence::Sequence;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -207,7 +207,7 @@ impl<F: DiskFile> ArchivedFile<F> {
 
 impl<F: DiskFile> ReadAt for ArchivedFile<F> {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut cached = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.block.lock();
         let (mut rest, mut at, mut done) = (bytes, offset, 0);
         while !rest.is_empty() && at < self.footer.length {
             let number = usize::try_from(at / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
@@ -302,18 +302,14 @@ impl<D: Disk> Archive<D> {
         self.beginning
     }
 
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the archived segments, from the oldest to the newest.
     pub(crate) fn segments(&self) -> Vec<ArchivedSegment> {
-        self.contents().segments.iter().copied().collect()
+        self.contents.lock().segments.iter().copied().collect()
     }
 
     /// Returns the oldest archived segment.
     pub(crate) fn oldest(&self) -> Option<ArchivedSegment> {
-        self.contents().segments.front().copied()
+        self.contents.lock().segments.front().copied()
     }
 
     /// Returns the archived segment that contains a transaction, or that is followed by skipped numbers of which it is
@@ -324,7 +320,7 @@ impl<D: Disk> Archive<D> {
         sequence: Sequence,
         live: Option<(u64, Sequence)>,
     ) -> Option<(ArchivedSegment, Sequence)> {
-        let contents = self.contents();
+        let contents = self.contents.lock();
         let after = contents.segments.partition_point(|segment| segment.first <= sequence);
         let found = contents.segments.get(after.checked_sub(1)?).copied()?;
         let next = contents.segments.get(after).map(|segment| (segment.id, segment.first)).or(live)?;
@@ -333,19 +329,19 @@ impl<D: Disk> Archive<D> {
 
     /// Returns the size of all archived segments, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.contents().segments.iter().map(|segment| segment.bytes).sum()
+        self.contents.lock().segments.iter().map(|segment| segment.bytes).sum()
     }
 
     /// Opens an archived segment. A reader may have it open while it is dropped.
     pub(crate) fn read(&self, segment: ArchivedSegment) -> Result<ArchivedFile<D::File>, OpenLogError> {
         let name = archived_name(segment.id);
         let file = self.disk.open_to_read(&name).map_err(|error| DiskError::new("open", &name, error))?;
-        let known = self.contents().footers.iter().find(|footer| footer.id == segment.id).cloned();
+        let known = self.contents.lock().footers.iter().find(|footer| footer.id == segment.id).cloned();
         if let Some(footer) = known {
             return Ok(ArchivedFile { file, footer, block: Mutex::default() });
         }
         let footer = Arc::new(read_footer(&self.disk, &name)?.0);
-        let footers = &mut self.contents().footers;
+        let footers = &mut self.contents.lock().footers;
         footers.push_back(Arc::clone(&footer));
         if footers.len() > FOOTERS_MAX {
             footers.pop_front();
@@ -365,7 +361,7 @@ impl<D: Disk> Archive<D> {
         next: &SegmentHeader,
         pause: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<bool, OpenLogError> {
-        let newest = self.contents().segments.back().copied();
+        let newest = self.contents.lock().segments.back().copied();
         if newest.is_some_and(|newest| newest.id >= id) {
             return Ok(true);
         }
@@ -378,7 +374,7 @@ impl<D: Disk> Archive<D> {
         if newest.is_some_and(|newest| newest.id.checked_add(1) != Some(id)) {
             while self.drop_oldest()?.is_some() {}
         }
-        self.contents().segments.push_back(segment);
+        self.contents.lock().segments.push_back(segment);
         Ok(true)
     }
 
@@ -451,7 +447,7 @@ impl<D: Disk> Archive<D> {
     pub(crate) fn drop_oldest(&self) -> Result<Option<ArchivedSegment>, DiskError> {
         // Remove it from the list first: readers then report that it was dropped.
         let oldest = {
-            let mut contents = self.contents();
+            let mut contents = self.contents.lock();
             let Some(oldest) = contents.segments.pop_front() else { return Ok(None) };
             contents.footers.retain(|footer| footer.id != oldest.id);
             oldest
@@ -463,7 +459,7 @@ impl<D: Disk> Archive<D> {
 
     /// Gives up a segment that cannot be read, and all earlier ones. Readers can continue after it.
     pub(crate) fn give_up(&self, unreadable: ArchivedSegment) {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let count = contents.segments.partition_point(|segment| segment.id <= unreadable.id);
         let ids: Vec<_> = contents.segments.drain(..count).map(|segment| segment.id).collect();
         contents.footers.retain(|footer| footer.id > unreadable.id);
@@ -473,13 +469,13 @@ impl<D: Disk> Archive<D> {
     /// Removes the files of segments that were given up.
     pub(crate) fn remove_unreadable(&self) -> Result<(), DiskError> {
         loop {
-            let Some(id) = self.contents().unreadable.last().copied() else { return Ok(()) };
+            let Some(id) = self.contents.lock().unreadable.last().copied() else { return Ok(()) };
             let name = archived_name(id);
             match self.disk.remove(&name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(DiskError::new("remove", &name, error));
                 }
-                _ => self.contents().unreadable.retain(|other| *other != id),
+                _ => self.contents.lock().unreadable.retain(|other| *other != id),
             }
         }
     }

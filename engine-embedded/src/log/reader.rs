@@ -12,7 +12,7 @@ use crate::log::segments::Name;
 use crate::log::tail::Position;
 use crate::log::upkeep::{Shared, Upkeep};
 use crate::sequence::Sequence;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -133,17 +133,13 @@ impl<D: Disk> LogReader<D> {
         Self { shared: Arc::clone(&upkeep.shared), places: Mutex::default() }
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn archive(&self) -> Option<&Archive<D>> {
         self.shared.archive.get()
     }
 
     /// Returns the first transaction that can be read.
     pub(crate) fn first(&self) -> Sequence {
-        let files = self.shared.segments.files();
+        let files = self.shared.segments.files.lock();
         let live = files.live.front().map_or(Sequence::ZERO, |segment| segment.first);
         let Some(archive) = self.archive() else { return live };
         archive.oldest().map_or(live, |oldest| oldest.first).max(archive.beginning())
@@ -195,7 +191,7 @@ impl<D: Disk> LogReader<D> {
 
     fn find(&self, sequence: Sequence) -> Result<Found, ReadLogError> {
         // A segment is archived before it is released, so at least one of the two lists contains it.
-        let files = self.shared.segments.files();
+        let files = self.shared.segments.files.lock();
         let after = files.live.partition_point(|segment| segment.first <= sequence);
         if let Some(live) = after.checked_sub(1).and_then(|index| files.live.get(index)) {
             let end = files.live.get(after).map(|next| next.first);
@@ -226,7 +222,7 @@ impl<D: Disk> LogReader<D> {
         }
         let found = self.find(*next)?;
         let name = Name::Live(found.id).to_string();
-        let mut place = self.places().find(found.id, *next);
+        let mut place = self.places.lock().find(found.id, *next);
         let source = if let Some((archive, segment)) = self.archive().zip(found.archived) {
             let file = archive.read(segment)?;
             place = place.max(file.place(*next));
@@ -256,13 +252,13 @@ impl<D: Disk> LogReader<D> {
                 *next = record.header.sequence.next();
                 if visit(&record).is_break() {
                     let place = if *next <= at.last { (begins, group.header.first) } else { (at, *next) };
-                    self.places().remember(place.1, found.id, place.0.end.offset);
+                    self.places.lock().remember(place.1, found.id, place.0.end.offset);
                     return Ok(ControlFlow::Break(()));
                 }
             }
         }
         if found.end.is_none_or(|end| *next < end) {
-            self.places().remember(at.last.next(), found.id, at.end.offset);
+            self.places.lock().remember(at.last.next(), found.id, at.end.offset);
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -6,7 +6,7 @@ use crate::log::format::{SegmentEnd, SegmentHeader};
 use crate::log::group::{Group, Place};
 use crate::log::options::Options;
 use crate::sequence::Sequence;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 
 const LIVE: &str = ".log";
@@ -89,7 +89,7 @@ impl Files {
 pub(crate) struct Segments<D> {
     pub(crate) disk: D,
     pub(crate) options: Options,
-    files: Mutex<Files>,
+    pub(crate) files: Mutex<Files>,
 }
 
 /// The segment that is to continue the log.
@@ -129,10 +129,6 @@ impl<D: Disk> Segments<D> {
         Self { disk, options, files: Mutex::new(files) }
     }
 
-    pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn sync_folder(&self, files: &mut Files) -> Result<(), DiskError> {
         self.disk.sync_folder().map_err(|error| DiskError::new("sync", "the folder of the log", error))?;
         files.is_release_unsynced = false;
@@ -142,7 +138,7 @@ impl<D: Disk> Segments<D> {
 
     /// Prevents the file of the current segment from being reused.
     pub(crate) fn distrust_current(&self) {
-        if let Some(current) = self.files().live.back_mut() {
+        if let Some(current) = self.files.lock().live.back_mut() {
             current.has_failed = true;
         }
     }
@@ -150,7 +146,7 @@ impl<D: Disk> Segments<D> {
     /// Begins a segment. If this fails, the segment may be found after a crash or not; the caller must then write
     /// nothing to the previous segment, and try again with the same ID and the same `previous`.
     pub(crate) fn begin(&self, next: NextSegment<'_>) -> Result<BegunSegment<D::File>, DiskError> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let spare = match next.file {
             SegmentFile::SpareOrNew => files.spares.pop(),
             SegmentFile::New => None,

@@ -10,7 +10,7 @@ use crate::log::group::{Group, Place};
 use crate::log::options::Durability;
 use crate::log::segments::{BegunSegment, Name};
 use crate::sequence::Sequence;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -116,28 +116,19 @@ impl<F> Tail<F> {
 pub(crate) struct SharedTail<F> {
     durability: Durability,
     /// Held during a sync. The operating system reports a failure to only one of two concurrent syncs of a file.
-    syncing: Mutex<()>,
-    tail: Mutex<Tail<F>>,
+    pub(crate) syncing: Mutex<()>,
+    pub(crate) state: Mutex<Tail<F>>,
 }
 
 impl<F: DiskFile> SharedTail<F> {
     pub(crate) fn new(durability: Durability, begun: BegunSegment<F>) -> Self {
-        Self { durability, syncing: Mutex::new(()), tail: Mutex::new(Tail::new(begun)) }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Tail<F>> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a sync in progress, and prevents others while the result is held.
-    pub(crate) fn no_sync(&self) -> MutexGuard<'_, ()> {
-        self.syncing.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { durability, syncing: Mutex::new(()), state: Mutex::new(Tail::new(begun)) }
     }
 
     /// Writes a group to the current segment, without a sync. Empties the group if that succeeds.
     pub(crate) fn append(&self, group: &mut Group) -> Result<(), WriteError> {
         let (file, place, before) = {
-            let tail = self.lock();
+            let tail = self.state.lock();
             if tail.has_failed {
                 return Err(WriteError::Refused);
             }
@@ -149,7 +140,7 @@ impl<F: DiskFile> SharedTail<F> {
         let sealed = group.seal(place);
         let end = sealed.end(before.end);
         let written = file.write_all_at(sealed.bytes, place.offset);
-        let mut tail = self.lock();
+        let mut tail = self.state.lock();
         if let Err(error) = written {
             tail.has_failed = true;
             return Err(DiskError::new("write", &Name::Live(place.segment).to_string(), error).into());
@@ -172,9 +163,9 @@ impl<F: DiskFile> SharedTail<F> {
 
     /// Syncs everything appended before the call. Returns the last transaction that is on disk.
     pub(crate) fn sync(&self) -> Result<Sequence, WriteError> {
-        let _turn = self.no_sync();
+        let _turn = self.syncing.lock();
         let (file, to, segment) = {
-            let tail = self.lock();
+            let tail = self.state.lock();
             if tail.has_failed {
                 return Err(WriteError::Refused);
             }
@@ -184,7 +175,7 @@ impl<F: DiskFile> SharedTail<F> {
             (Arc::clone(&tail.file), tail.appended, tail.header.id)
         };
         let synced = file.sync_data();
-        let mut tail = self.lock();
+        let mut tail = self.state.lock();
         if let Err(error) = synced {
             tail.has_failed = true;
             return Err(DiskError::new("sync", &Name::Live(segment).to_string(), error).into());

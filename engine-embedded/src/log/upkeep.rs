@@ -58,8 +58,8 @@ impl<D: Disk> Upkeep<D> {
     /// Keeps segments for readers from now on, in a folder that contains nothing else.
     pub(crate) fn keep_in(&self, folder: D) -> Result<(), DiskError> {
         let (next, oldest) = {
-            let next = self.shared.tail.lock().appended().last.next();
-            let files = self.shared.segments.files();
+            let next = self.shared.tail.state.lock().appended().last.next();
+            let files = self.shared.segments.files.lock();
             (next, files.live.front().map_or((0, next), |segment| (segment.id, segment.first)))
         };
         // It is set only once, when the log is opened.
@@ -74,12 +74,12 @@ impl<D: Disk> Upkeep<D> {
 
     /// Returns the last transaction that is on disk.
     pub(crate) fn synced_through(&self) -> Sequence {
-        self.shared.tail.lock().synced().last
+        self.shared.tail.state.lock().synced().last
     }
 
     /// Returns whether writes are refused because a write or a sync failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.shared.tail.lock().has_failed()
+        self.shared.tail.state.lock().has_failed()
     }
 
     /// Returns the number of live segments, and their size in bytes, with the files that wait for reuse.
@@ -142,7 +142,7 @@ impl<D: Disk> Upkeep<D> {
     }
 
     fn oldest_to_release(&self, persisted: Sequence) -> Option<LiveSegment> {
-        let files = self.shared.segments.files();
+        let files = self.shared.segments.files.lock();
         let (oldest, next) = (files.live.front().copied()?, files.live.get(1)?);
         (next.first.previous() <= persisted).then_some(oldest)
     }
@@ -155,7 +155,7 @@ impl<D: Disk> Upkeep<D> {
     /// nothing if another thread has released the segment.
     fn release_oldest(&self, persisted: Sequence) -> Result<(), DiskError> {
         let segments = &self.shared.segments;
-        let files = &mut segments.files();
+        let files = &mut segments.files.lock();
         if files.is_release_unsynced {
             segments.sync_folder(files)?;
         }
@@ -198,7 +198,7 @@ impl<D: Disk> Upkeep<D> {
     /// Deletes the files that wait for reuse, and stops a preparation that is in progress.
     pub(crate) fn remove_spares(&self) -> Result<(), DiskError> {
         let segments = &self.shared.segments;
-        let mut files = segments.files();
+        let mut files = segments.files.lock();
         files.retirements += 1;
         while let Some(name) = files.spares.pop() {
             done(segments.disk.remove(&name)).map_err(|error| DiskError::new("remove", &name, error))?;
@@ -213,11 +213,11 @@ impl<D: Disk> Upkeep<D> {
     /// returns false, the preparation stops.
     pub(crate) fn prepare_next(&self, pause: &mut dyn FnMut(Duration) -> bool) -> Result<Preparation, DiskError> {
         let segments = &self.shared.segments;
-        if self.shared.tail.lock().appended().end.offset < segments.options.prepare_after_bytes {
+        if self.shared.tail.state.lock().appended().end.offset < segments.options.prepare_after_bytes {
             return Ok(Preparation::NotNeeded);
         }
         let retirements = {
-            let mut files = segments.files();
+            let mut files = segments.files.lock();
             if files.is_preparing || files.has_spares() {
                 return Ok(Preparation::NotNeeded);
             }
@@ -229,7 +229,7 @@ impl<D: Disk> Upkeep<D> {
             // If this fails too, the file is replaced by the next preparation, or deleted by recovery.
             let _ = segments.disk.remove(&Name::Prepared(Name::PREPARER).to_string());
         }
-        segments.files().is_preparing = false;
+        segments.files.lock().is_preparing = false;
         prepared
     }
 
@@ -248,12 +248,12 @@ impl<D: Disk> Upkeep<D> {
             file.sync_data().map_err(|error| DiskError::new("sync", &name, error))?;
             written += part.len() as u64;
             let nanoseconds = (part.len() as u64).saturating_mul(1_000_000_000) / prepare_bytes_per_second.max(1);
-            if !pause(Duration::from_nanos(nanoseconds)) || segments.files().retirements != retirements {
+            if !pause(Duration::from_nanos(nanoseconds)) || segments.files.lock().retirements != retirements {
                 return Ok(Preparation::Stopped);
             }
         }
         let free = Name::Free(Name::PREPARER).to_string();
-        let files = &mut segments.files();
+        let files = &mut segments.files.lock();
         if files.retirements != retirements || files.has_spares() {
             return Ok(Preparation::Stopped);
         }

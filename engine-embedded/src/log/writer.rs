@@ -29,7 +29,7 @@ impl<D: Disk> Writer<D> {
 
     /// Returns the number with which the next group must begin.
     pub(crate) fn next_sequence(&self) -> Sequence {
-        self.shared.tail.lock().appended().last.next()
+        self.shared.tail.state.lock().appended().last.next()
     }
 
     /// Writes a group with one write, and empties it. An empty group is ignored.
@@ -54,7 +54,7 @@ impl<D: Disk> Writer<D> {
             self.rotate(SegmentFile::SpareOrNew)?;
         }
         let Options { durability, unsynced_bytes_max, .. } = self.shared.segments.options;
-        let unsynced_bytes = self.shared.tail.lock().unsynced_bytes();
+        let unsynced_bytes = self.shared.tail.state.lock().unsynced_bytes();
         if durability == Durability::Interval
             && unsynced_bytes > 0
             && unsynced_bytes + group.bytes() > unsynced_bytes_max
@@ -71,12 +71,12 @@ impl<D: Disk> Writer<D> {
 
     /// Refuses writes until [`Self::recover_after_failure`] succeeds, as after a failed write.
     pub(crate) fn fail(&mut self) {
-        self.shared.tail.lock().fail();
+        self.shared.tail.state.lock().fail();
     }
 
     /// Returns the epoch of the current segment.
     fn epoch(&self) -> u64 {
-        self.shared.tail.lock().header().epoch
+        self.shared.tail.state.lock().header().epoch
     }
 
     /// Begins a segment with a higher epoch, if the current one has a lower one.
@@ -95,14 +95,14 @@ impl<D: Disk> Writer<D> {
     /// Returns the current segment, and where the next group would begin in it.
     #[cfg(test)]
     pub(crate) fn place(&self) -> (u64, u64) {
-        let tail = self.shared.tail.lock();
+        let tail = self.shared.tail.state.lock();
         (tail.header().id, tail.appended().end.offset)
     }
 
     fn must_rotate(&self, group_bytes: usize) -> Result<bool, WriteError> {
         let options = &self.shared.segments.options;
         let (is_growing, end) = {
-            let tail = self.shared.tail.lock();
+            let tail = self.shared.tail.state.lock();
             if tail.has_failed() {
                 return Err(WriteError::Refused);
             }
@@ -112,7 +112,7 @@ impl<D: Disk> Writer<D> {
             (tail.is_growing(), tail.appended().end.offset)
         };
         // A prepared file has faster syncs than one that grows.
-        let is_faster_ready = || is_growing && !self.shared.segments.files().spares.is_empty();
+        let is_faster_ready = || is_growing && !self.shared.segments.files.lock().spares.is_empty();
         Ok(end.saturating_add(group_bytes as u64) > options.segment_bytes
             || (end >= options.prepare_after_bytes && is_faster_ready()))
     }
@@ -127,7 +127,7 @@ impl<D: Disk> Writer<D> {
     /// `first` is as for [`Self::begin`].
     fn rotate_in(&mut self, epoch: u64, first: Sequence, file: SegmentFile) -> Result<(), WriteError> {
         let begun = self.begin(&mut [], epoch, first, file);
-        let mut tail = self.shared.tail.lock();
+        let mut tail = self.shared.tail.state.lock();
         match begun {
             Ok(begun) => {
                 tail.replace(begun);
@@ -151,7 +151,7 @@ impl<D: Disk> Writer<D> {
         file: SegmentFile,
     ) -> Result<BegunSegment<D::File>, DiskError> {
         let (header, certain) = {
-            let tail = self.shared.tail.lock();
+            let tail = self.shared.tail.state.lock();
             (*tail.header(), tail.synced())
         };
         let (id, next) = (header.id.saturating_add(1), certain.last.next());
@@ -167,9 +167,9 @@ impl<D: Disk> Writer<D> {
     /// Until this succeeds, writes are refused, and a crash may leave the failed group or not. It can be repeated.
     pub(crate) fn recover_after_failure(&mut self) -> Result<Sequence, DiskError> {
         let shared = Arc::clone(&self.shared);
-        let _no_sync = shared.tail.no_sync();
+        let _no_sync = shared.tail.syncing.lock();
         let mut groups = {
-            let mut tail = shared.tail.lock();
+            let mut tail = shared.tail.state.lock();
             if !tail.has_failed() {
                 return Ok(tail.appended().last);
             }
@@ -177,7 +177,7 @@ impl<D: Disk> Writer<D> {
         };
         shared.segments.distrust_current();
         let begun = self.begin(&mut groups, self.epoch(), Sequence::ZERO, SegmentFile::SpareOrNew);
-        let mut tail = shared.tail.lock();
+        let mut tail = shared.tail.state.lock();
         match begun {
             Ok(begun) => {
                 let last = begun.last;
@@ -195,7 +195,7 @@ impl<D: Disk> Writer<D> {
     /// short segment continues. Returns false if nothing could be released.
     pub(crate) fn retire(&mut self, persisted: Sequence) -> Result<bool, WriteError> {
         let (is_empty, last) = {
-            let tail = self.shared.tail.lock();
+            let tail = self.shared.tail.state.lock();
             (tail.is_empty(), tail.appended().last)
         };
         if last > persisted {
@@ -216,7 +216,7 @@ impl<D: Disk> Writer<D> {
         if self.sync().is_err() {
             self.recover_after_failure()?;
         }
-        if !self.shared.tail.lock().is_empty() {
+        if !self.shared.tail.state.lock().is_empty() {
             self.rotate(SegmentFile::New)?;
         }
         Ok(())

@@ -95,7 +95,7 @@ impl<S: EntitySink> RunningPage<S> {
         abandoned: Cancellation,
     ) -> Result<Self, ReadError> {
         shared.check_open().map_err(ReadError::Fault)?;
-        let before = shared.catalog().get(table).map(|listed| listed.table.clone());
+        let before = shared.catalog.read().get(table).map(|listed| listed.table.clone());
         let view = shared.view();
         let (stored, expiry) = view.table(&shared, table, scan.visible)?;
         let snapshot = view.snapshot;

@@ -72,7 +72,7 @@ async fn a_crash_while_an_index_is_built_loses_nothing() {
     fill_with_totals(&engine, 2000).await;
     let mut held = engine.shared.builds_held.lock().await;
     set_indexes(&engine, &table(), &["Total"]).await;
-    let index = engine.shared.catalog().get(&table()).unwrap().table.indexes()[0].id;
+    let index = engine.shared.catalog.read().get(&table()).unwrap().table.indexes()[0].id;
     let entries = || engine.shared.storage.tree.snapshot().range(index.to_bytes()..index.next().to_bytes()).count();
     // The lock is fair, so each release lets the indexer begin one step.
     let began = Instant::now();
@@ -219,7 +219,7 @@ async fn a_check_finds_entries_and_entities_that_do_not_agree() {
         commit(&engine, entity(Some(7))).await.unwrap();
         set_indexes(&engine, &table(), &["Total"]).await;
         wait_until_ready(&engine, &table()).await;
-        let index = engine.shared.catalog().get(&table()).unwrap().table.indexes()[0].id;
+        let index = engine.shared.catalog.read().get(&table()).unwrap().table.indexes()[0].id;
         let mut operations = Operations::default();
         let full_key = layout::entity_key(index, &key_in_index);
         if is_deleted {
@@ -241,7 +241,7 @@ async fn a_damaged_record_has_no_entries_and_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill_with_totals(&engine, 10).await;
-    let id = engine.shared.catalog().get(&table()).unwrap().table.id;
+    let id = engine.shared.catalog.read().get(&table()).unwrap().table.id;
     let mut operations = Operations::default();
     operations.put(layout::entity_key(id, &key(5).encode()), b"garbage".as_slice());
     engine.shared.storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true).unwrap();

@@ -31,7 +31,7 @@ impl Tree {
     pub(crate) fn state(&self) -> TreeState {
         let (store, library) = (&*self.0, &self.0.library);
         let cache = &library.config.cache;
-        let sealed = store.sealed();
+        let sealed = store.sealed.lock();
         let (sealed_memtables, sealed_bytes) =
             (sealed.len(), sealed.iter().map(|memtable| memtable.bytes).sum::<u64>());
         drop(sealed);

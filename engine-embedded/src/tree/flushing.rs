@@ -2,14 +2,14 @@
 
 use super::error::TreeError;
 use super::library::AbstractTree;
-use super::store::{Store, Tree, lock};
+use super::store::{Store, Tree};
 use crate::sequence::Sequence;
 
 impl Tree {
     /// Seals the active memtable, so that the next flush writes it to a file. Waits until everything in it is
     /// published. Returns false if the memtable is empty, or if the tree is about to be closed before that.
     pub(crate) fn rotate(&self) -> bool {
-        let _flushing = lock(&self.0.flushing);
+        let _flushing = self.0.flushing.lock();
         self.0.seal_memtable()
     }
 
@@ -24,18 +24,18 @@ impl Tree {
     /// nothing if that fails.
     pub(crate) fn flush_after<E: From<TreeError>>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         let store = &*self.0;
-        let _flushing = lock(&store.flushing);
+        let _flushing = store.flushing.lock();
         if store.is_seal_incomplete() {
             return Ok(false);
         }
         // Memtables are sealed only while `flushing` is held, so the library flushes exactly these.
-        let Some(last) = store.sealed().back().copied() else { return Ok(false) };
+        let Some(last) = store.sealed.lock().back().copied() else { return Ok(false) };
         let result = sync().and_then(|()| store.flush().map_err(E::from));
         if result.is_ok() {
-            store.sealed().clear();
+            store.sealed.lock().clear();
             store.set_persisted(last.last);
         }
-        let waiting = store.sealed().len();
+        let waiting = store.sealed.lock().len();
         store.room.flush_ended(result.is_err(), waiting, store.library.l0_run_count());
         result?;
         store.release_or_warn();

@@ -5,7 +5,7 @@
 
 use super::error::TreeError;
 use super::shape::{Level, Merge, Shape};
-use super::store::{Tree, lock};
+use super::store::Tree;
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Tree {
             Merge::RewriteLowest => Arc::new(PullDown(LOWEST_LEVEL, LOWEST_LEVEL)),
         };
         let store = &*self.0;
-        let _merging = lock(&store.merging);
+        let _merging = store.merging.lock();
         store.check_list_numbers().inspect_err(|_| self.refuse_merge())?;
         store.room.merge_began();
         let before = store.library.current_version().id();

@@ -11,7 +11,7 @@
 
 use crate::sequence::Sequence;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
@@ -115,7 +115,7 @@ impl Registry {
     fn lock(&self, shard: usize) -> MutexGuard<'_, Vec<OpenSnapshots>> {
         let Shard(snapshots) =
             self.shards.get(shard % SHARDS).expect("the remainder is less than the number of shards");
-        snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+        snapshots.lock()
     }
 }
 

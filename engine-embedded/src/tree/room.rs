@@ -2,7 +2,7 @@
 //! flushing thread wait for a full memtable.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// The number of runs in the uppermost level at which the writer waits for a merge. Every read searches each of them.
@@ -66,12 +66,12 @@ impl Room {
         if !self.must_wait.load(Ordering::Acquire) {
             return true;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.must_wait() {
             if state.is_waiting_futile() {
                 return false;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         true
     }
@@ -79,12 +79,13 @@ impl Room {
     /// Waits until the active memtable is full, for at most `timeout`. Returns whether it is full.
     pub(super) fn wait_until_full(&self, timeout: Duration) -> bool {
         let is_waiting = |state: &mut State| state.memtable == Fill::Partly && !state.is_closing;
-        let waited = self.changed.wait_timeout_while(self.lock(), timeout, is_waiting);
-        waited.unwrap_or_else(PoisonError::into_inner).0.memtable != Fill::Partly
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, is_waiting, timeout);
+        state.memtable != Fill::Partly
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        self.lock().is_closing
+        self.state.lock().is_closing
     }
 
     pub(super) fn close(&self) {
@@ -123,15 +124,11 @@ impl Room {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         change(&mut state);
         self.must_wait.store(state.must_wait(), Ordering::Release);
         drop(state);
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

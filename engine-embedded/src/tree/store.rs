@@ -10,7 +10,7 @@ use super::registry::Registry;
 use super::room::{Fill, Room};
 use crate::sequence::Sequence;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) struct Store {
     changed_memtable: Condvar,
     pub(super) room: Room,
     /// The sealed memtables that are not in files yet, from the oldest to the newest.
-    sealed: Mutex<VecDeque<Sealed>>,
+    pub(super) sealed: Mutex<VecDeque<Sealed>>,
     persisted: AtomicU64,
     /// Held while memtables are sealed or flushed.
     pub(super) flushing: Mutex<()>,
@@ -132,7 +132,7 @@ impl Tree {
     /// distinct. They become visible with [`Tree::publish`]. Sequences are applied in ascending order. Other callers
     /// wait while a transaction is applied; there is usually one.
     pub(crate) fn apply(&self, sequence: Sequence, items: impl IntoIterator<Item = (Key, Option<Value>)>) {
-        let mut writer = self.0.writer();
+        let mut writer = self.0.writer.lock();
         assert!(sequence > writer.applied, "transactions are applied in the order of their sequences");
         writer.applied = sequence;
         let number = sequence.item_number();
@@ -155,7 +155,7 @@ impl Tree {
     /// no transaction with items lies between.
     pub(crate) fn publish(&self, sequence: Sequence) {
         let store = &*self.0;
-        let mut writer = store.writer();
+        let mut writer = store.writer.lock();
         assert!(sequence >= writer.applied, "a publication covers everything that was applied");
         writer.applied = sequence;
         // Invariant 2 of the module requires this order.
@@ -180,7 +180,7 @@ impl Tree {
     pub(crate) fn unflushed_bytes(&self) -> u64 {
         // A memtable that is sealed in between is counted twice, rather than not at all.
         let active = self.0.active_memtable_bytes();
-        active + self.0.sealed().iter().map(|memtable| memtable.bytes).sum::<u64>()
+        active + self.0.sealed.lock().iter().map(|memtable| memtable.bytes).sum::<u64>()
     }
 
     /// Waits until there is room for another transaction. Returns false if there is none and waiting would not help:
@@ -198,16 +198,12 @@ impl Tree {
     /// Ends all waits, now and in the future, because the tree is about to be closed.
     pub(crate) fn end_waits(&self) {
         self.0.room.close();
-        let _writer = self.0.writer();
+        let _writer = self.0.writer.lock();
         self.0.changed_memtable.notify_all();
     }
 }
 
 impl Store {
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        lock(&self.writer)
-    }
-
     /// Seals the active memtable, if it contains anything, and returns after the writer has changed to the next one.
     /// Returns false if there is nothing to seal, or if the tree is about to be closed while a transaction is applied
     /// but not published; nothing may be flushed then. The caller holds `flushing`.
@@ -215,7 +211,7 @@ impl Store {
         if self.library.rotate_memtable().is_none() {
             return false;
         }
-        let mut writer = self.writer();
+        let mut writer = self.writer.lock();
         writer.next = Some(self.library.active_memtable());
         if writer.applied == self.registry.published() {
             self.change_memtable(&mut writer);
@@ -224,7 +220,7 @@ impl Store {
             if self.room.is_closing() {
                 return false;
             }
-            writer = self.changed_memtable.wait(writer).unwrap_or_else(PoisonError::into_inner);
+            self.changed_memtable.wait(&mut writer);
         }
         true
     }
@@ -240,7 +236,7 @@ impl Store {
             last.item_number(),
             ValueType::Value,
         ));
-        self.sealed().push_back(Sealed { last, bytes: writer.memtable.size() });
+        self.sealed.lock().push_back(Sealed { last, bytes: writer.memtable.size() });
         writer.memtable = next;
         self.room.memtable_was_sealed();
         self.changed_memtable.notify_all();
@@ -249,19 +245,15 @@ impl Store {
     /// Whether the writer still inserts into a memtable that the library regards as sealed. If `flushing` is held, this
     /// is possible only after [`Tree::end_waits`].
     pub(super) fn is_seal_incomplete(&self) -> bool {
-        self.writer().next.is_some()
-    }
-
-    pub(super) fn sealed(&self) -> MutexGuard<'_, VecDeque<Sealed>> {
-        lock(&self.sealed)
+        self.writer.lock().next.is_some()
     }
 
     pub(super) fn active_memtable_bytes(&self) -> u64 {
-        self.writer().memtable.size()
+        self.writer.lock().memtable.size()
     }
 
     pub(super) fn active_memtable_entries(&self) -> u64 {
-        self.writer().memtable.len() as u64
+        self.writer.lock().memtable.len() as u64
     }
 
     pub(super) fn set_persisted(&self, sequence: Sequence) {
@@ -305,10 +297,6 @@ fn fill(memtable_bytes: u64) -> Fill {
         MEMTABLE_BYTES..MEMTABLE_BYTES_MAX => Fill::Full,
         MEMTABLE_BYTES_MAX.. => Fill::Overfull,
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_library(config: Config) -> Result<library::Tree, TreeError> {

@@ -57,7 +57,7 @@ fn build_some(
 
 /// Returns the tables with unfinished indexes.
 fn unfinished(shared: &EmbeddedState) -> Vec<(AccountName, TableId, Build)> {
-    let catalog = shared.catalog();
+    let catalog = shared.catalog.read();
     let build = catalog.iter().filter_map(|(account, listed)| {
         let indexes: Vec<_> = listed.table.indexes().iter().filter(|index| !index.is_ready).cloned().collect();
         if indexes.is_empty() {

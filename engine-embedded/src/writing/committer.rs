@@ -335,7 +335,7 @@ impl Committer {
         let (writable, id) = (self.wait_until_writable_with_space(), self.next_table_id);
         // During an outage, it is unknown what the failed write changed until the outage has ended, so read the catalog
         // only then.
-        if self.shared.catalog().get(table).is_some() {
+        if self.shared.catalog.read().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
         writable.map_err(CatalogError::Fault)?;
@@ -346,7 +346,7 @@ impl Committer {
         // Even if the write fails, the ID may have been used, so do not issue it again.
         self.next_table_id = id.next();
         self.write_synced(operations).map_err(CatalogError::Fault)?;
-        self.shared.catalog_mut().insert(table, entry.stored());
+        self.shared.catalog.write().insert(table, entry.stored());
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Committer {
         change: impl FnOnce(&mut CatalogEntry, &mut TableId) -> Vec<TableId>,
     ) -> Result<(), CatalogError> {
         let (writable, key) = (self.wait_until_writable_with_space(), layout::catalog_key(table));
-        if self.shared.catalog().get(table).is_none() {
+        if self.shared.catalog.read().get(table).is_none() {
             return Err(CatalogError::NotFound);
         }
         writable.map_err(CatalogError::Fault)?;
@@ -381,7 +381,7 @@ impl Committer {
         }
         self.write_synced(operations).map_err(CatalogError::Fault)?;
         let has_unfinished = entry.indexes.iter().any(|index| !index.is_ready);
-        let mut catalog = self.shared.catalog_mut();
+        let mut catalog = self.shared.catalog.write();
         let listed = catalog.get_mut(table).ok_or(CatalogError::NotFound)?;
         listed.table = entry.stored();
         (listed.policies, listed.settings) = (entry.policies, Arc::new(entry.settings));
@@ -399,7 +399,7 @@ impl Committer {
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         self.wait_until_writable().map_err(CatalogError::Fault)?;
         // As in `create_table`, read the catalog only after an outage has ended.
-        let catalog = self.shared.catalog();
+        let catalog = self.shared.catalog.read();
         let listed = catalog.get(table).ok_or(CatalogError::NotFound)?;
         let (stored, name) = (listed.table.clone(), listed.name.clone());
         drop(catalog);
@@ -415,7 +415,7 @@ impl Committer {
             operations.put(layout::purge_key(id), layout::PURGE_VALUE);
         }
         self.write_synced(operations).map_err(CatalogError::Fault)?;
-        self.shared.catalog_mut().remove(table);
+        self.shared.catalog.write().remove(table);
         // If there is no purger, the marker remains until the next startup.
         let _no_purger = self.purges.send(());
         Ok(())
@@ -424,7 +424,7 @@ impl Committer {
     /// Makes a step of the construction of indexes, unless the table was deleted.
     fn build_index(&mut self, request: &IndexRequest) -> Result<(), Fault> {
         self.wait_until_writable_with_space()?;
-        let stored = self.shared.catalog().get(&request.table).map(|listed| listed.table.clone());
+        let stored = self.shared.catalog.read().get(&request.table).map(|listed| listed.table.clone());
         let Some(stored) = stored.filter(|stored| stored.id == request.id) else { return Ok(()) };
         if matches!(request.step, IndexStep::Finish) {
             let finish = |entry: &mut CatalogEntry, _: &mut TableId| {
@@ -449,11 +449,11 @@ impl Committer {
 
     fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
         self.wait_until_writable_with_space()?;
-        let properties = self.shared.properties().get(account).updated(update);
+        let properties = self.shared.properties.read().get(account).updated(update);
         let mut operations = Operations::default();
         operations.put(layout::service_properties_key(account), properties_value::encode(&properties));
         self.write_synced(operations)?;
-        self.shared.properties_mut().insert(account, properties);
+        self.shared.properties.write().insert(account, properties);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! This module must not depend on what a request is or how it is stored.
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, now};
+use crate::sync::{Condvar, Mutex, MutexGuard, now};
 use model::AccountName;
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -85,7 +85,7 @@ impl<T: QueuedRequest> FairQueue<T> {
 
     /// Returns the request as the error if the queue is closed.
     pub(crate) fn push(&self, request: T) -> Result<(), T> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(request);
         }
@@ -103,25 +103,25 @@ impl<T: QueuedRequest> FairQueue<T> {
 
     /// Requests already in the queue are still delivered.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_closed = true;
         self.wake(state);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.state().requests
+        self.state.lock().requests
     }
 
     /// Ends the current or the next wait for requests, as if its time had elapsed.
     pub(crate) fn interrupt(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_interrupted = true;
         self.wake(state);
     }
 
     /// Waits for requests, at most until the given instant, and takes the next group.
     pub(crate) fn take(&self, until: Option<Instant>) -> Next<T> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while state.turns.is_empty() {
             if state.is_closed {
                 return Next::Closed;
@@ -131,16 +131,16 @@ impl<T: QueuedRequest> FairQueue<T> {
             }
             let time_left = until.map(|until| until.saturating_duration_since(now()));
             state.is_consumer_asleep = true;
-            state = match time_left {
+            match time_left {
                 Some(time_left) if time_left.is_zero() => {
                     state.is_consumer_asleep = false;
                     return Next::Elapsed;
                 }
                 Some(time_left) => {
-                    self.arrived.wait_timeout(state, time_left).unwrap_or_else(PoisonError::into_inner).0
+                    self.arrived.wait_for(&mut state, time_left);
                 }
-                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+                None => self.arrived.wait(&mut state),
+            }
             state.is_consumer_asleep = false;
         }
         Next::Group(state.group(self.limits))
@@ -150,7 +150,7 @@ impl<T: QueuedRequest> FairQueue<T> {
     /// requests indicated. The account whose request filled the group must wait for its next turn. The other accounts
     /// come first and keep their credit.
     pub(crate) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for request in requests.rev() {
             state.put_back(request, filled_by);
         }
@@ -162,11 +162,6 @@ impl<T: QueuedRequest> FairQueue<T> {
         if is_consumer_asleep {
             self.arrived.notify_one();
         }
-    }
-
-    /// Returns the state. A change cannot panic halfway, so the data behind a poisoned lock is valid.
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -47,7 +47,7 @@ impl<'a> Group<'a> {
         prepared: Option<Prepared>,
         stamps: &mut Stamps,
     ) -> Result<Vec<MutationResult>, CommitError> {
-        let catalog = self.shared.catalog();
+        let catalog = self.shared.catalog.read();
         let listed = catalog.get(table).ok_or(CommitError::TableNotFound)?;
         let (stored, retention) = (&listed.table, listed.settings.retention.as_ref());
         let prepared = prepared.filter(|prepared| prepared.is_for(stored, retention));

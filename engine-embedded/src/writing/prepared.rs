@@ -108,7 +108,7 @@ impl Prepared {
         // Read the group before the lookups: they may then see more than this group's writes, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
         let (table, retention) = {
-            let catalog = shared.catalog();
+            let catalog = shared.catalog.read();
             let listed = catalog.get(table)?;
             (listed.table.clone(), listed.settings.retention.clone())
         };

@@ -12,7 +12,7 @@
 //!
 //! This module must not depend on what the memory is used for.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use model::AccountName;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -57,14 +57,14 @@ impl QueueMemory {
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.bytes - self.state().free
+        self.bytes - self.state.lock().free
     }
 
     /// Acquires memory, at least one byte. A request for more than the total memory counts as a request for all of it.
     pub(crate) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
         let bytes = bytes.clamp(1, self.bytes);
         let granted = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if !state.is_reserved() && state.has_no_waiter(account) && state.take(account, bytes) {
                 return self.share(account, bytes);
             }
@@ -79,14 +79,9 @@ impl QueueMemory {
     }
 
     fn release(self: &Arc<Self>, account: &AccountName, bytes: usize) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.release(account, bytes);
         state.grant(self);
-    }
-
-    /// Returns the state. A change cannot panic halfway, so the data behind a poisoned lock is valid.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -202,7 +197,7 @@ impl MemoryShare {
         if missing == 0 {
             return true;
         }
-        let mut state = self.memory.state();
+        let mut state = self.memory.state.lock();
         let is_taken = !state.is_reserved() && state.take(&self.account, missing);
         if is_taken {
             self.bytes += missing;

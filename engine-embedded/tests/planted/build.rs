@@ -183,8 +183,8 @@ const MISTAKES: [Mistake; 19] = [
         "Sync",
         &[(
             "writer.rs",
-            "if !self.shared.tail.lock().is_empty() {",
-            "if !self.shared.tail.lock().is_empty() && !PLANTED {",
+            "if !self.shared.tail.state.lock().is_empty() {",
+            "if !self.shared.tail.state.lock().is_empty() && !PLANTED {",
         )],
     ),
     // A segment is released before its archived form is synced.

@@ -3,9 +3,10 @@
 //! This module must not know how the server applies them.
 
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use server::{FaultScript, RequestFaults, ScriptedRefusal};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A fault, and the requests that it affects: the next request, unless other methods select others.
@@ -193,15 +194,15 @@ pub(crate) struct FaultQueue(Arc<Mutex<Vec<Fault>>>);
 
 impl FaultQueue {
     pub(crate) fn add(&self, fault: Fault) {
-        self.faults().push(fault);
+        self.0.lock().push(fault);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.faults().len()
+        self.0.lock().len()
     }
 
     pub(crate) fn clear(&self) {
-        self.faults().clear();
+        self.0.lock().clear();
     }
 
     pub(crate) fn into_script(self) -> FaultScript {
@@ -209,7 +210,7 @@ impl FaultQueue {
     }
 
     fn meet(&self, method: &Method, path: &str) -> Option<RequestFaults> {
-        let mut faults = self.faults();
+        let mut faults = self.0.lock();
         let mut met = RequestFaults::default();
         for effect in faults.iter_mut().filter_map(|fault| fault.meet(method, path)) {
             match effect {
@@ -221,15 +222,10 @@ impl FaultQueue {
         faults.retain(|fault| fault.times > 0);
         (met != RequestFaults::default()).then_some(met)
     }
-
-    fn faults(&self) -> MutexGuard<'_, Vec<Fault>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for FaultQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FaultQueue").field(&*self.faults()).finish()
+        f.debug_tuple("FaultQueue").field(&*self.0.lock()).finish()
     }
 }

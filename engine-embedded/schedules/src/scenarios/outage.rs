@@ -122,7 +122,7 @@ pub fn the_catalog_is_that_of_the_log() {
         assert!(attempt < 20, "the outage does not end");
         sleep(Duration::from_millis(250));
     }
-    assert_eq!(callers.shared.catalog().get(&other).is_some(), is_created);
+    assert_eq!(callers.shared.catalog.read().get(&other).is_some(), is_created);
     let survivors = disk.survivors(Crash::Any);
     assert_eq!(survivors.contents.contains_key(&layout::catalog_key(&other)), is_created);
     drop(callers);

@@ -255,7 +255,7 @@ impl Table {
 
 impl Tree {
     fn latest(&self) -> List {
-        self.lists.read().unwrap().latest_version()
+        self.lists.read().latest_version()
     }
 
     pub(crate) fn active_memtable(&self) -> Arc<Memtable> {
@@ -267,7 +267,7 @@ impl Tree {
     }
 
     pub(crate) fn get_version_history_lock(&self) -> RwLockWriteGuard<'_, Lists> {
-        self.lists.write().unwrap()
+        self.lists.write()
     }
 
     pub(crate) fn get_highest_persisted_seqno(&self) -> Option<u64> {
@@ -276,7 +276,7 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, key: impl AsRef<[u8]>, below: u64) -> Result<Option<UserValue>, Error> {
-        let list = self.lists.read().unwrap().get_version_for_snapshot(below);
+        let list = self.lists.read().get_version_for_snapshot(below);
         Ok(list.get(key.as_ref(), below))
     }
 
@@ -286,7 +286,7 @@ impl Tree {
         below: u64,
         _: Option<()>,
     ) -> Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send> {
-        let list = self.lists.read().unwrap().get_version_for_snapshot(below);
+        let list = self.lists.read().get_version_for_snapshot(below);
         let bound = |bound: Bound<&K>| bound.map(|key| UserKey::from(key.as_ref()));
         let keys = list.keys(&(bound(range.start_bound()), bound(range.end_bound())));
         Box::new(keys.into_iter().filter_map(move |key| {
@@ -297,7 +297,7 @@ impl Tree {
 
     /// Seals the active memtable, unless it is empty. The list keeps its number.
     pub(crate) fn rotate_memtable(&self) -> Option<Arc<Memtable>> {
-        let mut lists = self.lists.write().unwrap();
+        let mut lists = self.lists.write();
         let mut list = lists.latest_version();
         if list.active.len() == 0 {
             return None;
@@ -310,7 +310,7 @@ impl Tree {
     }
 
     pub(crate) fn get_flush_lock(&self) -> MutexGuard<'_, ()> {
-        self.flushing.lock().unwrap()
+        self.flushing.lock()
     }
 
     pub(crate) fn flush(&self, _: &MutexGuard<'_, ()>, bound: u64) -> Result<Option<u64>, Error> {
@@ -333,7 +333,7 @@ impl Tree {
     /// Merges all files.
     pub(crate) fn compact(&self, bound: u64) -> Result<(), Error> {
         let chosen = {
-            let _state = self.installing.lock().unwrap();
+            let _state = self.installing.lock();
             self.latest().files
         };
         if chosen.is_empty() {
@@ -347,8 +347,8 @@ impl Tree {
     }
 
     fn install(&self, bound: u64, change: impl FnOnce(&mut List)) -> Result<(), Error> {
-        let _state = self.installing.lock().unwrap();
-        let mut lists = self.lists.write().unwrap();
+        let _state = self.installing.lock();
+        let mut lists = self.lists.write();
         let number = self.config.lists.next();
         let mut list = lists.latest_version();
         change(&mut list);

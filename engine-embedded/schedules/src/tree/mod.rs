@@ -30,7 +30,7 @@ impl Tree {
     /// Merges all files, as the engine's method of this name does.
     pub(crate) fn merge_everything(&self) -> Result<(), TreeError> {
         let store = &*self.0;
-        let _merging = store::lock(&store.merging);
+        let _merging = store.merging.lock();
         store.check_list_numbers()?;
         let result = store.library.compact(store.registry.oldest().snapshot_number());
         store.room.merge_ended(result.is_err(), store.library.l0_run_count());
@@ -49,12 +49,12 @@ impl Tree {
     }
 
     pub(crate) fn sealed_memtables(&self) -> usize {
-        self.0.sealed().len()
+        self.0.sealed.lock().len()
     }
 
     /// Returns the number of items in memtables.
     pub(crate) fn unflushed_items(&self) -> u64 {
-        let sealed: u64 = self.0.sealed().iter().map(|memtable| memtable.bytes).sum();
+        let sealed: u64 = self.0.sealed.lock().iter().map(|memtable| memtable.bytes).sum();
         (sealed + self.0.active_memtable_bytes()) * FULL_MEMTABLE_ITEMS / store::MEMTABLE_BYTES
     }
 

@@ -47,7 +47,7 @@ async fn an_account_holds_as_much_as_it_leaves_free() {
     drop((first, others));
     settle().await;
     assert_eq!(memory.held(), 0);
-    assert!(memory.state().holders.is_empty() && memory.state().turns.is_empty(), "no state is left behind");
+    assert!(memory.state.lock().holders.is_empty() && memory.state.lock().turns.is_empty(), "no state is left behind");
 }
 
 #[tokio::test]
