@@ -4,7 +4,7 @@ use super::recent_reads::RecentReads;
 use super::state::EmbeddedState;
 use crate::changes::EmbeddedChanges;
 use crate::disk::space::Disk;
-use crate::reading::scans::Scans;
+use crate::reading::Scans;
 use crate::replication::FENCED;
 use crate::tree::TreeState;
 use crate::upkeep::background::purge_marks;

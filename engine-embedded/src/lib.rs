@@ -64,8 +64,8 @@ use model::{
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use parking_lot::Mutex;
-use reading::running_page::{RunningPage, Step};
-use reading::scans::Scans;
+use reading::Scans;
+use reading::{RunningPage, Step};
 use sequence::Sequence;
 use state::EmbeddedState;
 use std::io;
@@ -264,7 +264,7 @@ impl Embedded {
             let purges = threads.begin("purger", &shared, upkeep::background::purge).map_err(thread_error)?;
             let indexed = Arc::clone(&queue);
             let build =
-                move |shared: &EmbeddedState, wakes: &_| upkeep::indexer::build_indexes(shared, &indexed, wakes);
+                move |shared: &EmbeddedState, wakes: &_| upkeep::background::build_indexes(shared, &indexed, wakes);
             let builds = threads.begin("indexer", &shared, build).map_err(thread_error)?;
             let committer = Committer {
                 shared: Arc::clone(&shared),

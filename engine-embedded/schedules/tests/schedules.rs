@@ -7,9 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
-use rowhouse_engine_embedded_schedules::scenarios::{
-    hand_over, log, outage, preparation, queue, queue_memory, room, snapshots,
-};
+use rowhouse_engine_embedded_schedules::scenarios::{hand_over, log, outage, preparation, queue, room, snapshots};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::env::var;
@@ -71,8 +69,8 @@ tests![
     log::what_was_synced_survives,
     log::sorted_files_are_never_ahead_of_the_log,
     queue::requests_are_delivered_once_and_in_order,
-    queue_memory::memory_is_bounded_and_all_requests_are_granted,
-    queue_memory::an_account_that_holds_nothing_is_not_passed_over,
+    queue::memory_is_bounded_and_all_requests_are_granted,
+    queue::an_account_that_holds_nothing_is_not_passed_over,
     preparation::the_results_are_those_of_a_serial_order,
     preparation::no_update_is_lost,
     preparation::a_preparation_is_not_used_for_a_later_table,

@@ -7,7 +7,7 @@
 //! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
 //! Rowhouse but never held acknowledged data, so its database may be deleted and created again.
 //!
-//! A folder of an earlier format is migrated (`migration`). During the migration, it has a separate marker: earlier
+//! A folder of an earlier format is migrated (`opening`). During the migration, it has a separate marker: earlier
 //! versions refuse it as a newer format, and this version continues the migration.
 
 use crate::disk::layout::FORMAT;

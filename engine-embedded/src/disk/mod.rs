@@ -9,7 +9,6 @@ pub(crate) mod guard;
 pub(crate) mod layout;
 pub(crate) mod lineage;
 pub(crate) mod manifest;
-pub(crate) mod migration;
 pub(crate) mod open_error;
 pub(crate) mod opening;
 pub(crate) mod payload;

@@ -24,7 +24,7 @@ use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, SegmentHeader, take};
 use crate::log::holds::LogHolds;
 use crate::log::options::READ_BYTES;
-use crate::log::reading::SegmentReader;
+use crate::log::segment_reader::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
 use crate::sequence::Sequence;

@@ -28,7 +28,6 @@ pub(crate) mod errors;
 pub(crate) mod format;
 pub(crate) mod group;
 pub(crate) mod holds;
-pub(crate) mod inspection;
 pub(crate) mod options;
 pub(crate) mod reader;
 pub(crate) mod real_disk;
@@ -37,8 +36,7 @@ pub(crate) mod segments;
 pub(crate) mod upkeep;
 pub(crate) mod writer;
 
-mod judgement;
-mod reading;
+mod segment_reader;
 mod tail;
 #[cfg(test)]
 mod tests;

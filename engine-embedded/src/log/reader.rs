@@ -7,7 +7,7 @@ use crate::log::archive::{Archive, ArchivedFile, ArchivedSegment};
 use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError};
 use crate::log::format::{self, Record, SEGMENT_HEADER_BYTES, SegmentEnd};
-use crate::log::reading::SegmentReader;
+use crate::log::segment_reader::SegmentReader;
 use crate::log::segments::Name;
 use crate::log::tail::Position;
 use crate::log::upkeep::{Shared, Upkeep};

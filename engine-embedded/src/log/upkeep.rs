@@ -6,7 +6,7 @@ use crate::log::disk::{Disk, DiskFile, ReadAt};
 use crate::log::errors::{DiskError, OpenLogError, WriteError};
 use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::options::{Durability, Options};
-use crate::log::reading::SegmentReader;
+use crate::log::segment_reader::SegmentReader;
 use crate::log::segments::{BegunSegment, Files, LiveSegment, Name, Segments};
 use crate::log::tail::SharedTail;
 use crate::sequence::Sequence;

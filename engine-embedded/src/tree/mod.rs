@@ -29,10 +29,8 @@
 
 mod config;
 mod error;
-mod figures;
 mod flushing;
 mod library;
-mod merging;
 mod reading;
 mod registry;
 mod room;
@@ -44,7 +42,6 @@ mod tests;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;
-pub(crate) use figures::TreeState;
 pub(crate) use reading::{Range, Snapshot};
-pub(crate) use shape::{Merge, Shape, WHOLE_LEVELS_BYTES_MAX, Work};
+pub(crate) use shape::{Merge, Shape, TreeState, WHOLE_LEVELS_BYTES_MAX, Work};
 pub(crate) use store::{Key, Tree, Value};

@@ -5,6 +5,14 @@
 //! entries that they may hide. The threshold is [`BUSY_SHARE`] while there are writes, and [`IDLE_SHARE`] when there
 //! are none.
 
+use super::error::TreeError;
+use super::store::Tree;
+use lsm_tree::AbstractTree;
+use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::sync::Arc;
+
 /// While there are writes, the uppermost level is merged when it has this share of the entries of the levels below. A
 /// smaller share makes scans faster but writes more expensive, because each merge rewrites the levels below.
 const BUSY_SHARE: Share = Share { part: 3, of: 10 };
@@ -100,6 +108,142 @@ impl Shape {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.levels.iter().map(|level| level.bytes).sum()
+    }
+}
+
+/// What the tree occupies and what it has done since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TreeState {
+    pub(crate) disk_bytes: u64,
+    pub(crate) files: u64,
+    /// The size of the memtables that are not in files yet, in bytes.
+    pub(crate) memtable_bytes: u64,
+    /// The size of all memtables in memory, in bytes. It includes those that are kept for snapshots.
+    pub(crate) retained_memtable_bytes: u64,
+    pub(crate) sealed_memtables: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) cache_capacity_bytes: u64,
+    pub(crate) cache_hits: u64,
+    pub(crate) blocks_loaded: u64,
+    /// The size of the filters and indexes of files that are always in memory, in bytes.
+    pub(crate) pinned_bytes: u64,
+    pub(crate) open_snapshots: u64,
+    /// The number of lists of files that are kept for snapshots.
+    pub(crate) retained_lists: u64,
+}
+
+impl Tree {
+    /// Waits for a list of files that is being installed, which takes five syncs.
+    pub(crate) fn state(&self) -> TreeState {
+        let (store, library) = (&*self.0, &self.0.library);
+        let cache = &library.config.cache;
+        let sealed = store.sealed.lock();
+        let (sealed_memtables, sealed_bytes) =
+            (sealed.len(), sealed.iter().map(|memtable| memtable.bytes).sum::<u64>());
+        drop(sealed);
+        TreeState {
+            disk_bytes: self.disk_bytes(),
+            files: number(library.table_count()),
+            memtable_bytes: sealed_bytes + store.active_memtable_bytes(),
+            retained_memtable_bytes: library.version_memtable_size_sum(),
+            sealed_memtables: number(sealed_memtables),
+            cache_bytes: cache.size(),
+            cache_capacity_bytes: cache.capacity(),
+            cache_hits: number(library.metrics.block_load_cached_count()),
+            blocks_loaded: self.blocks_loaded(),
+            pinned_bytes: number(library.pinned_filter_size() + library.pinned_block_index_size()),
+            open_snapshots: number(store.registry.count()),
+            retained_lists: number(library.version_free_list_len()),
+        }
+    }
+
+    /// Returns the number of blocks that reads have loaded from disk, or from the operating system's cache, since the
+    /// tree was opened. Takes no lock.
+    pub(crate) fn blocks_loaded(&self) -> u64 {
+        number(self.0.library.metrics.block_load_io_count())
+    }
+
+    /// Returns the size of the files in the newest list, in bytes.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.0.library.disk_space()
+    }
+
+    /// Returns the names of the sorted files in the newest list.
+    pub(crate) fn sorted_files(&self) -> HashSet<OsString> {
+        let version = self.0.library.current_version();
+        version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
+    }
+}
+
+fn number(count: usize) -> u64 {
+    count as u64
+}
+
+/// The number of files in the uppermost level at which they are always merged. With large levels below, fewer merges
+/// write less.
+const UPPERMOST_FILES: u8 = 12;
+/// The size of the files that a merge of the uppermost level writes, in bytes. With a threshold of one file, the
+/// library also uses no intermediate levels until the lowest level exceeds this size.
+const FILE_BYTES: u64 = 256 * 1024 * 1024;
+/// The size of the files that a merge of individual files writes, in bytes. For such a merge, the library chooses files
+/// that overlap at most fifty times this size in the lowest level, so the constant also limits the merge to a gigabyte.
+const LOWEST_FILE_BYTES: u64 = 20 * 1024 * 1024;
+const LOWEST_LEVEL: u8 = 6;
+
+/// The result of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// Whether the files have changed, by this merge or by a flush at the same time.
+    pub(crate) has_changed: bool,
+    /// Whether the merge may have kept versions only because an open snapshot may need them.
+    pub(crate) may_have_kept_versions: bool,
+}
+
+impl Tree {
+    pub(crate) fn shape(&self) -> Shape {
+        let version = self.0.library.current_version();
+        let levels = version.iter_levels().map(|runs| {
+            let files = runs.iter().flat_map(|run| run.iter());
+            files.fold(Level::default(), |sum, file| Level {
+                files: sum.files + 1,
+                entries: sum.entries + file.metadata.item_count,
+                tombstones: sum.tombstones + file.metadata.tombstone_count,
+                bytes: sum.bytes + file.metadata.file_size,
+            })
+        });
+        Shape { levels: levels.collect(), memtable_entries: self.0.active_memtable_entries() }
+    }
+
+    /// Waits for a merge that is in progress. The caller has checked that the disk has room for
+    /// new versions of the files. After an error, the tree shows the same as before, but unfinished files remain until
+    /// it is opened again.
+    pub(crate) fn merge(&self, merge: Merge) -> Result<Merged, TreeError> {
+        let strategy: Arc<dyn CompactionStrategy> = match merge {
+            Merge::Overfull => Arc::new(Leveled::default().with_l0_threshold(UPPERMOST_FILES)),
+            Merge::Uppermost => Arc::new(Leveled::default().with_l0_threshold(1).with_table_target_size(FILE_BYTES)),
+            Merge::Level(level) => Arc::new(PullDown(level, level + 1)),
+            // With a threshold of zero, every level above the lowest is too large, so the library picks the files that
+            // are cheapest to merge.
+            Merge::Files => Arc::new(Leveled::default().with_l0_threshold(0).with_table_target_size(LOWEST_FILE_BYTES)),
+            Merge::RewriteLowest => Arc::new(PullDown(LOWEST_LEVEL, LOWEST_LEVEL)),
+        };
+        let store = &*self.0;
+        let _merging = store.merging.lock();
+        store.check_list_numbers().inspect_err(|_| self.refuse_merge())?;
+        store.room.merge_began();
+        let before = store.library.current_version().id();
+        let oldest = store.registry.oldest();
+        let may_have_kept_versions = oldest < self.persisted();
+        let result = store.library.compact(strategy, oldest.snapshot_number());
+        store.room.merge_ended(result.is_err(), store.library.l0_run_count());
+        result?;
+        store.release_or_warn();
+        Ok(Merged { has_changed: store.library.current_version().id() != before, may_have_kept_versions })
+    }
+
+    /// Records that a merge that is due is not done, as after a failed merge: the writer does not wait for it.
+    pub(crate) fn refuse_merge(&self) {
+        self.0.room.merge_ended(true, self.0.library.l0_run_count());
     }
 }
 

@@ -4,6 +4,4 @@
 pub(crate) mod background;
 pub(crate) mod check;
 pub(crate) mod compaction;
-pub(crate) mod indexer;
 pub(crate) mod restore;
-pub(crate) mod walk;

@@ -20,23 +20,25 @@ use crate::disk::space::FreeSpace;
 use crate::disk::storage::storage_fault;
 use crate::disk::storage_error::StorageError;
 use crate::state::EmbeddedState;
+use crate::sync::now;
 use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
 use crate::writing::group::Group;
-use crate::writing::index_step::{IndexRequest, IndexStep};
-use crate::writing::outage::Outage;
+use crate::writing::group::{IndexRequest, IndexStep};
 use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
 use crate::writing::queue_memory::MemoryShare;
 use engine::changes::ChangesEnd;
 use engine::parts::properties_value;
 use engine::parts::stamp::Stamps;
 use engine::{CatalogError, CommitError, Fault, TableKey};
-use model::{AccountName, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies};
-use model::{TableSettingsUpdate, Transaction};
+use model::{
+    AccountName, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableSettingsUpdate,
+    Transaction,
+};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::vec;
 use tokio::sync::oneshot;
 
@@ -461,4 +463,67 @@ impl Committer {
 /// An operator may need deletions to free space on a full disk.
 fn contains_only_deletions(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
+}
+
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(250);
+/// The maximum pause after attempts that failed although the disk accepts writes. Each of them may have left a file.
+const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(8);
+
+#[derive(Debug)]
+pub(crate) struct Outage {
+    began: Instant,
+    next_attempt: Instant,
+    pause: Duration,
+    /// The error of the last attempt, so that an unchanged error is logged only once.
+    last_error: String,
+}
+
+impl Outage {
+    pub(crate) fn begin(reason: &dyn Display) -> Self {
+        tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
+        let began = now();
+        Self { began, next_attempt: began, pause: ATTEMPT_PAUSE, last_error: String::new() }
+    }
+
+    pub(crate) fn next_attempt(&self) -> Instant {
+        self.next_attempt
+    }
+
+    /// Returns true if the outage is over.
+    pub(crate) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
+        if now() < self.next_attempt {
+            return false;
+        }
+        // Set the time before the attempt as well, so that the next attempt is made after a pause even if the attempt
+        // panics.
+        self.next_attempt = now() + ATTEMPT_PAUSE;
+        if shared.storage.is_unconfirmed() {
+            return false;
+        }
+        let attempt = match shared.folder().probe() {
+            Ok(()) => {
+                self.pause = ATTEMPT_PAUSE_MAX.min(2 * self.pause);
+                shared.resume().map_err(|error| error.to_string())
+            }
+            Err(error) => {
+                self.pause = ATTEMPT_PAUSE;
+                Err(format!("the disk does not accept writes: {error}"))
+            }
+        };
+        self.next_attempt = now() + self.pause;
+        match attempt {
+            Ok(()) => {
+                let seconds = self.began.elapsed().as_secs_f32();
+                tracing::info!(seconds, "the data folder accepts writes again");
+                true
+            }
+            Err(error) => {
+                if error != self.last_error {
+                    tracing::warn!(error, "the data folder does not accept writes yet; retrying");
+                    self.last_error = error;
+                }
+                false
+            }
+        }
+    }
 }

@@ -2,18 +2,21 @@
 //!
 //! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
-use crate::disk::payload::{LoggedTransaction, Origin};
+use crate::disk::layout::{self, StoredTable, TableId};
+use crate::disk::payload::{LoggedTransaction, Operations, Origin};
 use crate::disk::storage::storage_fault;
 use crate::disk::storage_error::StorageError;
 use crate::hashed_key::{HashedKey, HashedKeyMap};
 use crate::state::EmbeddedState;
 use crate::sync::atomic::Ordering;
-use crate::tree::{TreeError, Value};
+use crate::tree::{Key, TreeError, Value};
 use crate::writing::prepared::{Change, Prepared, RecentWrites, Submitted, encode};
-use engine::CommitError;
+use engine::parts::index;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
+use engine::{CommitError, Fault, TableKey};
 use model::{DateTime, Expiry, MutationError, MutationResult, Transaction, Visibility, record};
+use tokio::sync::oneshot;
 
 pub(crate) struct Group<'a> {
     shared: &'a EmbeddedState,
@@ -157,5 +160,64 @@ impl<'a> Group<'a> {
         if let Some(overlay) = &mut self.overlay {
             overlay.insert(key.clone(), value.cloned());
         }
+    }
+}
+
+/// A step of the construction of indexes of one table.
+pub(crate) struct IndexRequest {
+    pub(crate) table: TableKey,
+    pub(crate) id: TableId,
+    /// The indexes that are being built.
+    pub(crate) indexes: Vec<TableId>,
+    pub(crate) step: IndexStep,
+    pub(crate) answer: oneshot::Sender<Result<(), Fault>>,
+}
+
+pub(crate) enum IndexStep {
+    /// Adds the entries of entities.
+    Add {
+        /// The last group whose writes are guaranteed to be visible in the snapshot.
+        seen: u64,
+        entities: Vec<IndexedEntity>,
+    },
+    /// Marks the indexes as ready.
+    Finish,
+}
+
+pub(crate) struct IndexedEntity {
+    pub(crate) key: HashedKey,
+    /// The ID of an index, and the key of an entry of it.
+    pub(crate) entries: Vec<(TableId, Key)>,
+}
+
+impl IndexRequest {
+    /// Returns what the step `Add` writes in the latest state of the table.
+    pub(crate) fn operations(
+        &self,
+        shared: &EmbeddedState,
+        recent: &RecentWrites,
+        table: &StoredTable,
+    ) -> Result<Operations, TreeError> {
+        let mut operations = Operations::default();
+        let IndexStep::Add { seen, entities } = &self.step else { return Ok(operations) };
+        // An index that was removed in the meantime must not get entries, because its purge may be over.
+        let built: Vec<_> = table.indexes().iter().filter(|index| self.indexes.contains(&index.id)).collect();
+        for IndexedEntity { key, entries } in entities {
+            if recent.is_unchanged_since(*seen, key) {
+                let is_built = |(id, _): &&(TableId, Key)| built.iter().any(|index| index.id == *id);
+                for (_, entry) in entries.iter().filter(is_built) {
+                    operations.put(entry.clone(), []);
+                }
+                continue;
+            }
+            let Some(record) = shared.storage.tree.latest(&key.key)? else { continue };
+            let key_in_table = layout::key_in_table(&key.key).unwrap_or_default();
+            for index in &built {
+                if let Some(entry) = index::entry_of(&index.property, key_in_table, &record) {
+                    operations.put(layout::entity_key(index.id, &entry), []);
+                }
+            }
+        }
+        Ok(operations)
     }
 }

@@ -6,7 +6,5 @@
 pub(crate) mod committer;
 pub(crate) mod fair_queue;
 pub(crate) mod group;
-pub(crate) mod index_step;
-pub(crate) mod outage;
 pub(crate) mod prepared;
 pub(crate) mod queue_memory;

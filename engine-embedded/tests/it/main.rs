@@ -13,6 +13,5 @@ mod contract;
 mod data_folder;
 mod flipped_bits;
 mod log_file;
-mod model_test;
 mod replication;
 mod snapshot;

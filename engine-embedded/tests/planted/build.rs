@@ -160,12 +160,16 @@ const MISTAKES: [Mistake; 19] = [
         &[("recovery.rs", "    disk.sync_folder()", "    if PLANTED { Ok(()) } else { disk.sync_folder() }")],
     ),
     // Recovery does not compare the hashes of payloads.
-    ("IgnorePayloads", "Sync", &[("reading.rs", "let has_payload = format", "let has_payload = PLANTED || format")]),
+    (
+        "IgnorePayloads",
+        "Sync",
+        &[("segment_reader.rs", "let has_payload = format", "let has_payload = PLANTED || format")],
+    ),
     // Recovery does not search for later groups.
     (
         "IgnoreEvidence",
         "Sync",
-        &[("reading.rs", "header.synced_through >= missing)", "header.synced_through >= missing) && !PLANTED")],
+        &[("segment_reader.rs", "header.synced_through >= missing)", "header.synced_through >= missing) && !PLANTED")],
     ),
     // Recovery deletes files before it has read the segments.
     (
@@ -173,8 +177,8 @@ const MISTAKES: [Mistake; 19] = [
         "Sync",
         &[(
             "recovery.rs",
-            "    let judged = judgement::judge(&disk,",
-            "    if PLANTED {\n        spares(&disk, &options)?;\n    }\n    let judged = judgement::judge(&disk,",
+            "    let judged = judge(&disk,",
+            "    if PLANTED {\n        spares(&disk, &options)?;\n    }\n    let judged = judge(&disk,",
         )],
     ),
     // A clean shutdown only syncs.

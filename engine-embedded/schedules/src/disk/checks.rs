@@ -1,8 +1,9 @@
 //! The disk of a schedule, with checks of what the engine writes to it: it decodes each group that is written to the
 //! log, and recovers what a crash would leave.
 
-use super::contents::{Contents, Items, contents_of_log, is_of_entity, items_of, last_stamp, properties, stamp};
-use super::survivors::Survivors;
+use super::contents::{
+    Contents, Items, Survivors, contents_of_log, is_of_entity, items_of, last_stamp, properties, stamp,
+};
 use crate::disk::layout;
 use crate::hardware::{Crash, Hardware, Mishap, Observer, Remains};
 use crate::log::format::{GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, records};

@@ -21,5 +21,3 @@ pub(crate) mod storage;
 #[path = "../../../src/disk/storage_error.rs"]
 #[allow(unreachable_pub, reason = "the engine exports it")]
 pub(crate) mod storage_error;
-
-mod survivors;

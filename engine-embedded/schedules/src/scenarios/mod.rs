@@ -5,7 +5,6 @@ pub mod log;
 pub mod outage;
 pub mod preparation;
 pub mod queue;
-pub mod queue_memory;
 pub mod room;
 pub mod snapshots;
 

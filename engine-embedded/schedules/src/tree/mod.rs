@@ -1,12 +1,10 @@
 //! The engine's folder of the same name: its modules that threads share, on a model of the library.
 
-mod config;
 #[path = "../../../src/tree/error.rs"]
 mod error;
 #[path = "../../../src/tree/flushing.rs"]
 mod flushing;
 mod library;
-mod memtable;
 #[path = "../../../src/tree/reading.rs"]
 mod reading;
 #[path = "../../../src/tree/registry.rs"]
@@ -20,11 +18,11 @@ mod store;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;
-pub(crate) use memtable::FULL_MEMTABLE_ITEMS;
+pub(crate) use library::FULL_MEMTABLE_ITEMS;
 pub(crate) use reading::{Range, Snapshot};
 pub(crate) use store::{Key, RESERVED_KEY, Tree, Value};
 
-const _: () = assert!(FULL_MEMTABLE_ITEMS * memtable::ITEM_BYTES == store::MEMTABLE_BYTES);
+const _: () = assert!(FULL_MEMTABLE_ITEMS * library::ITEM_BYTES == store::MEMTABLE_BYTES);
 
 impl Tree {
     /// Merges all files, as the engine's method of this name does.
@@ -60,5 +58,31 @@ impl Tree {
 
     pub(crate) fn blocks_loaded(&self) -> u64 {
         0
+    }
+}
+
+/// Replaces the settings of the library, of which the model has none.
+mod config {
+    use super::error::TreeError;
+    use super::library::{Config, SequenceNumberCounter};
+    use crate::hardware::Hardware;
+    use std::path::Path;
+
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct TreeSettings {
+        pub(crate) cache_bytes: u64,
+    }
+
+    pub(super) fn exists(_: &Path) -> Result<bool, TreeError> {
+        Ok(Hardware::current().has_tree())
+    }
+
+    pub(super) fn config(
+        path: &Path,
+        _: TreeSettings,
+        lists: &SequenceNumberCounter,
+        after_lists: &SequenceNumberCounter,
+    ) -> Config {
+        Config { path: path.to_owned(), lists: lists.clone(), after_lists: after_lists.clone() }
     }
 }

@@ -5,8 +5,6 @@ mod disk;
 mod failures;
 mod golden;
 mod kept;
-mod model;
 mod real;
-mod refusals;
 mod simulation;
 mod workload;

@@ -1,9 +1,9 @@
 //! The log on a real disk, with real threads.
 
 use crate::log::group::{EncodedTransaction, Group};
-use crate::log::inspection::inspect;
 use crate::log::options::{Durability, Options};
 use crate::log::real_disk::RealDisk;
+use crate::log::recovery::inspect;
 use crate::log::recovery::{self, Known, Recovered};
 use crate::log::upkeep::Preparation;
 use crate::log::writer::Writer;

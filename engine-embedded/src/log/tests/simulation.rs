@@ -3,8 +3,7 @@
 //! are part of the simulation.
 
 use super::disk::{Contents, Crash, Lie, Observer, SimulatedDisk};
-use super::model::{Found, Model};
-use super::workload::{Misuse, Step, Workload, options};
+use super::workload::{Found, Misuse, Model, Step, Workload, options};
 use crate::log::errors::OpenLogError;
 use crate::log::options::Durability;
 use crate::log::reader::LogReader;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tree::merging::Merged;
+use crate::tree::shape::Merged;
 use crate::tree::{Merge, Shape, TreeError, TreeState};
 use byteview::ByteView;
 use std::time::Duration;

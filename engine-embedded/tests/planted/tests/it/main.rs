@@ -29,8 +29,6 @@ mod log {
     mod tests {
         #[path = "../../../../src/log/tests/disk.rs"]
         mod disk;
-        #[path = "../../../../src/log/tests/model.rs"]
-        mod model;
         #[path = "../../../../src/log/tests/simulation.rs"]
         mod simulation;
         #[path = "../../../../src/log/tests/workload.rs"]

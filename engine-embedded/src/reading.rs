@@ -1,19 +1,23 @@
-//! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
-//!
-//! A page reads everything, including the entries of an index, from one snapshot.
+//! Pages and snapshots. A page is read from one snapshot, including the entries of an index. Scans take turns, and a long
+//! scan keeps the state of its page while it waits for its next turn.
 
-use crate::disk::layout::{self, StoredTable, TableId, TableIndex};
-use crate::reading::scans::ScanSlot;
+use crate::disk::folder::Folder;
+use crate::disk::layout::{self, EngineEntry, EngineEntryError, StoredTable, TableId, TableIndex};
+use crate::disk::storage::{Storage, storage_fault};
 use crate::state::{EmbeddedState, read_fault};
 use crate::tree::{Key, Range, Snapshot, TreeError, Value};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::index::{self, OrderedEntries};
+use engine::parts::monotonic;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
-use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
-use model::{IndexedProperty, KeyRange};
+use engine::snapshot::{EntityVisitor, SnapshotContents, SnapshotError, Snapshots};
+use engine::{EntitySink, Fault, Order, ReadError, Scan, ScanEnd, TableKey};
+use model::{DateTime, IndexedProperty, KeyRange};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use std::vec;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
@@ -242,4 +246,217 @@ fn source(
         }
     }
     Ok((Source::Ranges { ranges: ranges.into_iter(), entries: None }, None))
+}
+
+/// The time for which a scan keeps its slot while others wait. It is enough for several pages of a thousand entities,
+/// and many times the cost of resuming later.
+const SLICE: Duration = Duration::from_millis(10);
+
+pub(crate) struct Scans {
+    slots: Arc<Semaphore>,
+    /// As many permits as there are slots, for resuming scans that wait for a slot or have one.
+    resume_permits: Arc<Semaphore>,
+    slots_max: usize,
+    slice: Duration,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The scan holds its slot until this value is dropped.
+pub(crate) struct ScanSlot {
+    _permit: OwnedSemaphorePermit,
+    _resume_permit: Option<OwnedSemaphorePermit>,
+    slice_end: Instant,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Scans {
+    pub(crate) fn new(slots_max: usize) -> Self {
+        let slots_max = slots_max.clamp(1, Semaphore::MAX_PERMITS);
+        let semaphore = || Arc::new(Semaphore::new(slots_max));
+        Self { slots: semaphore(), resume_permits: semaphore(), slots_max, slice: SLICE, waiting: Arc::default() }
+    }
+
+    pub(crate) async fn begin(&self) -> Result<ScanSlot, Fault> {
+        let _waiting = WaitingCount::begin(&self.waiting);
+        Ok(self.slot(acquire(&self.slots).await?, None))
+    }
+
+    /// Returns `None` if no slot becomes free before the deadline.
+    pub(crate) async fn resume(&self, deadline: Instant) -> Result<Option<ScanSlot>, Fault> {
+        let _waiting = WaitingCount::begin(&self.waiting);
+        let slot = async {
+            let resume_permit = acquire(&self.resume_permits).await?;
+            Ok(self.slot(acquire(&self.slots).await?, Some(resume_permit)))
+        };
+        tokio::time::timeout_at(deadline.into(), slot).await.ok().transpose()
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.slots_max.saturating_sub(self.slots.available_permits())
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Makes every scan give up its slot as soon as others wait, so that tests do not depend on [`SLICE`].
+    #[cfg(test)]
+    pub(crate) fn without_slices(&mut self) {
+        self.slice = Duration::ZERO;
+    }
+
+    fn slot(&self, permit: OwnedSemaphorePermit, resume_permit: Option<OwnedSemaphorePermit>) -> ScanSlot {
+        let slice_end = monotonic::now() + self.slice;
+        ScanSlot { _permit: permit, _resume_permit: resume_permit, slice_end, waiting: Arc::clone(&self.waiting) }
+    }
+}
+
+impl ScanSlot {
+    pub(crate) fn must_yield(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
+    }
+}
+
+async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+    Arc::clone(semaphore).acquire_owned().await.map_err(|_| Fault::Closed)
+}
+
+struct WaitingCount<'a>(&'a AtomicUsize);
+
+impl<'a> WaitingCount<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for WaitingCount<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Snapshots for EmbeddedState {
+    fn take(&self) -> Result<Box<dyn engine::Snapshot>, Fault> {
+        self.check_open()?;
+        let snapshot = self.storage.tree.snapshot();
+        let (contents, ids) = contents(&snapshot)?;
+        let (closing, folder) = (self.closing.clone(), Some(Arc::clone(self.folder())));
+        Ok(Box::new(EmbeddedSnapshot { contents, ids, snapshot, closing, _folder: folder }))
+    }
+}
+
+/// While the snapshot exists, its contents are not removed from disk.
+pub(crate) struct EmbeddedSnapshot {
+    pub(crate) contents: SnapshotContents,
+    /// The IDs of the tables, in the order of the tables.
+    pub(crate) ids: Vec<TableId>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) closing: Cancellation,
+    // Dropped last, so that no other process can open the folder while the tree is still open.
+    pub(crate) _folder: Option<Arc<Folder>>,
+}
+
+impl engine::Snapshot for EmbeddedSnapshot {
+    fn contents(&self) -> &SnapshotContents {
+        &self.contents
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError> {
+        self.check().map_err(SnapshotError::Fault)?;
+        let Some(id) = self.ids.get(table) else { return Ok(()) };
+        let entries = self.snapshot.range(id.to_bytes()..id.next().to_bytes());
+        for (index, entry) in entries.enumerate() {
+            if index % ENTITIES_BETWEEN_CHECKS as usize == 0 {
+                self.check().map_err(SnapshotError::Fault)?;
+            }
+            let (key, record) = entry.map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
+            visit(layout::key_in_table(&key).unwrap_or_default(), &record)?;
+        }
+        Ok(())
+    }
+}
+
+fn contents(snapshot: &Snapshot) -> Result<(SnapshotContents, Vec<TableId>), Fault> {
+    let position = Some(snapshot.sequence().next().get());
+    let mut contents =
+        SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new(), position };
+    let mut ids = Vec::new();
+    for entry in Storage::own_entries(snapshot) {
+        let (key, value) = entry.map_err(storage_fault)?;
+        match layout::decode_engine_entry(&key, &value) {
+            Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(EngineEntry::Table(entry)) => {
+                ids.push(entry.id);
+                contents.tables.push(entry.into_snapshot());
+            }
+            Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(EngineEntry::NextTableId(_) | EngineEntry::Purge(_) | EngineEntry::Deleted(_))
+            | Err(EngineEntryError::UnknownKind) => {}
+            Err(EngineEntryError::Damaged(what)) => return Err(Fault::Damaged(what.to_owned())),
+        }
+    }
+    Ok((contents, ids))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    #[tokio::test]
+    async fn a_scan_that_begins_waits_for_no_more_of_those_that_continue_than_there_are_places() {
+        let scans = Arc::new(Scans::new(1));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let holder = scans.begin().await.unwrap();
+        let mut tasks = Vec::new();
+        for (waiting, name) in (1..).zip(["continues 1", "continues 2", "continues 3", "begins 1", "begins 2"]) {
+            let (scans, order) = (Arc::clone(&scans), Arc::clone(&order));
+            let waits = Arc::clone(&scans);
+            tasks.push(tokio::spawn(async move {
+                let slot = match name.strip_prefix("continues") {
+                    Some(_) => scans.resume(monotonic::now() + LONG).await.unwrap().unwrap(),
+                    None => scans.begin().await.unwrap(),
+                };
+                order.lock().unwrap().push(name);
+                drop(slot);
+            }));
+            // On a single thread, the spawned task reaches its wait before the test continues.
+            tokio::task::yield_now().await;
+            assert_eq!((waits.waiting(), waits.running()), (waiting, 1));
+        }
+        drop(holder);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let expected = ["continues 1", "begins 1", "begins 2", "continues 2", "continues 3"];
+        assert_eq!(*order.lock().unwrap(), expected);
+        assert_eq!((scans.waiting(), scans.running()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_kept_as_long_as_nobody_waits() {
+        let mut scans = Scans::new(1);
+        scans.without_slices();
+        let slot = scans.begin().await.unwrap();
+        assert!(!slot.must_yield());
+        let deadline = monotonic::now().checked_sub(LONG).unwrap();
+        let waiting = scans.begin();
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("no slot is free"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(slot.must_yield());
+        assert!(scans.resume(deadline).await.unwrap().is_none(), "its deadline has passed");
+        drop(slot);
+        assert!(!waiting.await.unwrap().must_yield());
+    }
 }
