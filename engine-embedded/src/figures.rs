@@ -2,8 +2,8 @@
 
 use super::recent_reads::RecentReads;
 use super::state::EmbeddedState;
-use crate::changes::EmbeddedChanges;
 use crate::disk::space::Disk;
+use crate::feed::EmbeddedFeed;
 use crate::reading::Scans;
 use crate::replication::FENCED;
 use crate::tree::TreeState;
@@ -29,7 +29,7 @@ pub(crate) fn figures(
     queue: &FairQueue<Request>,
     queue_memory: &QueueMemory,
     scans: &Scans,
-    changes: Option<&EmbeddedChanges>,
+    feed: Option<&EmbeddedFeed>,
 ) -> Figures {
     let counts = &shared.counts;
     let disk = disk.figures();
@@ -65,7 +65,7 @@ pub(crate) fn figures(
         committer: Some(committer),
         tree: Some(tree(scans, shared)),
         database: None,
-        change_log: changes.map(EmbeddedChanges::figures),
+        change_log: feed.map(EmbeddedFeed::figures),
         replication: None,
     }
 }

@@ -10,9 +10,9 @@
 //! 2. Memory is bounded, whatever the load: the options and constants limit the cache, the committer's queue and the
 //!    number of running scans. The caller bounds the memory of waiting scans by limiting their number.
 
-mod changes;
 mod counts;
 mod disk;
+mod feed;
 mod figures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -44,7 +44,6 @@ pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
 
 use async_trait::async_trait;
-use changes::EmbeddedChanges;
 use disk::confirmations::Confirmations;
 use disk::folder::Folder;
 use disk::layout::TableIndex;
@@ -58,6 +57,7 @@ use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
 use engine::{BoxedSink, CatalogError, ChangeLog, CommitError, Engine, Fault, IndexState, KeepChanges, ReadError};
 use engine::{Scan, ScanEnd, TableKey, TablePage, TableQuery, table_page};
+use feed::EmbeddedFeed;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
     ServicePropertiesUpdate,
@@ -153,7 +153,7 @@ pub struct Embedded {
     queue_memory: Arc<QueueMemory>,
     scans: Scans,
     disk: Disk,
-    changes: Option<EmbeddedChanges>,
+    feed: Option<EmbeddedFeed>,
     confirmations: Option<Arc<Confirmations>>,
     threads: Arc<Mutex<Threads>>,
 }
@@ -213,7 +213,7 @@ impl Embedded {
             Some(_) => {
                 // A standby, and a primary that has some, have the same positions.
                 let first = if lineage.is_some() { Sequence::ZERO } else { first };
-                storage.keep_changes(&folder.create_archive()?, first)?;
+                storage.keep_log(&folder.create_archive()?, first)?;
             }
             None => folder.remove_archive()?,
         }
@@ -244,7 +244,7 @@ impl Embedded {
         if let Some(bounds) = bounds {
             let kept = disk.clone();
             let keep = move |shared: &EmbeddedState, stop: &_| {
-                changes::keeping::keep(shared, bounds, &kept, is_standby, (&requests, stop));
+                upkeep::retention::keep(shared, bounds, &kept, is_standby, (&requests, stop));
             };
             threads.begin("log keeper", &shared, keep).map_err(thread_error)?;
         }
@@ -282,13 +282,13 @@ impl Embedded {
         }
         let queue_memory = QueueMemory::new(QUEUE_BYTES_MAX);
         let committer = (!is_standby).then(|| (Arc::clone(&queue), Arc::clone(&queue_memory)));
-        let changes = bounds.map(|_| EmbeddedChanges::new(Arc::clone(&shared), committer));
+        let feed = bounds.map(|_| EmbeddedFeed::new(Arc::clone(&shared), committer));
         Ok(Self {
             queue,
             queue_memory,
             scans: Scans::new(options.concurrent_scans),
             disk,
-            changes,
+            feed,
             confirmations,
             shared,
             threads: Arc::new(Mutex::new(threads)),
@@ -300,14 +300,14 @@ impl Embedded {
         Arc::clone(&self.shared) as _
     }
 
-    /// Returns the change log, if the engine keeps one.
+    /// Returns the change feed, if the engine keeps the log.
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
-        self.changes.clone().map(|changes| Arc::new(changes) as _)
+        self.feed.clone().map(|feed| Arc::new(feed) as _)
     }
 
-    /// Returns the change log as a backup reads it, if the engine keeps one.
+    /// Returns the change feed as a backup reads it, if the engine keeps the log.
     pub fn dated_change_log(&self) -> Option<Arc<dyn DatedChangeLog>> {
-        self.changes.clone().map(|changes| Arc::new(changes) as _)
+        self.feed.clone().map(|feed| Arc::new(feed) as _)
     }
 
     /// Returns what this engine offers to standbys. It is called at most once, because each handle has its own state.
@@ -505,7 +505,7 @@ impl Engine for Embedded {
     }
 
     fn figures(&self) -> Figures {
-        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans, self.changes.as_ref())
+        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans, self.feed.as_ref())
     }
 
     async fn close(&self) -> Result<(), Fault> {

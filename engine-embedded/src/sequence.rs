@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The position of a transaction in the serial order. Numbers begin at 1, and can be skipped where a change log begins
+/// The position of a transaction in the serial order. Numbers begin at 1, and can be skipped where a log begins
 /// and after a promotion; 0 stands for the state before the first transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Sequence(u64);

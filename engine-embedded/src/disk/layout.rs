@@ -25,7 +25,7 @@ pub(crate) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 pub(crate) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
 /// The end of the range of these keys.
 pub(crate) const PURGE_END: &[u8] = b"\0\0\0\0\0\0\0\0q";
-/// The prefix of the keys of the names of deleted tables, for readers of the change log. The table ID follows.
+/// The prefix of the keys of the names of deleted tables, for readers of the change feed. The table ID follows.
 pub(crate) const DELETED_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0d";
 /// The end of the range of these keys.
 pub(crate) const DELETED_END: &[u8] = b"\0\0\0\0\0\0\0\0e";
@@ -101,7 +101,7 @@ pub(crate) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
 
-/// A table that no longer exists. Its name is kept as long as the change log mentions the table.
+/// A table that no longer exists. Its name is kept as long as the log mentions the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeletedTable {
     pub(crate) id: TableId,

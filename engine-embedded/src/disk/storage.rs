@@ -259,7 +259,7 @@ impl Storage {
 
     /// Keeps segments of the log for readers from now on. If none were kept before, the kept log begins with `first`,
     /// or with the next transaction if that is later.
-    pub(crate) fn keep_changes(&self, archive: &Path, first: Sequence) -> Result<(), OpenError> {
+    pub(crate) fn keep_log(&self, archive: &Path, first: Sequence) -> Result<(), OpenError> {
         let failed = |error: DiskError| log_error(archive, error.into());
         let disk = RealDisk::new(archive);
         if !Archive::has_begun(&disk).map_err(failed)? {

@@ -6,7 +6,6 @@
 //! 1. Steps are short, and after each step a thread checks whether the engine is closing.
 //! 2. The marker of a deleted table is removed after the table's last entity, so a purge survives a restart.
 
-use crate::changes::keeping::remove_names;
 use crate::disk::layout::{self, TableId, TableIndex};
 use crate::disk::payload::{Operations, Origin};
 use crate::disk::space::Disk;
@@ -14,6 +13,7 @@ use crate::disk::storage::{Storage, storage_fault};
 use crate::disk::storage_error::StorageError;
 use crate::log::options::SEGMENT_BYTES;
 use crate::state::EmbeddedState;
+use crate::upkeep::retention::remove_names;
 use crate::writing::committer::Request;
 use crate::writing::fair_queue::FairQueue;
 use crate::writing::group::{IndexRequest, IndexStep, IndexedEntity};

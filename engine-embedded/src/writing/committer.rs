@@ -118,7 +118,7 @@ pub(crate) struct Committer {
     pub(crate) space: FreeSpace,
     pub(crate) recent: RecentWrites,
     pub(crate) outage: Option<Outage>,
-    /// Whether there is a change log.
+    /// Whether the log is kept for the change feed.
     pub(crate) keeps_changes: bool,
 }
 
@@ -183,7 +183,7 @@ impl Committer {
     fn write_synced(&mut self, operations: Operations) -> Result<(), Fault> {
         let mut transaction = operations.into_transaction(Origin::Catalog);
         if self.keeps_changes {
-            // Readers of the change log find transactions by their time.
+            // Readers of the change feed find transactions by their time.
             let stamp = self.stamps.propose();
             self.stamps.issue(stamp);
             transaction.stamp = Some(stamp);

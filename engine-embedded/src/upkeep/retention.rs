@@ -93,7 +93,7 @@ pub(crate) fn keep(
 }
 
 /// Prefers new writes to old log. `bytes` is how much must be writable, if that is more than [`ROOM_BYTES_MIN`].
-pub(super) fn make_room(
+pub(crate) fn make_room(
     shared: &EmbeddedState,
     archive: &Archive<RealDisk>,
     disk: &Disk,
@@ -113,33 +113,33 @@ pub(super) fn make_room(
             first = dropped.first.get(),
             end = dropped.end.get(),
             freed_bytes = dropped.bytes,
-            "the disk is almost full, so the oldest part of the kept log was removed; readers cannot resume before its end"
+            "the disk is almost full, so the oldest part of the log that was kept for readers was removed; readers cannot resume before its end"
         );
     }
     Ok(())
 }
 
 /// The ages of archived segments, which do not depend on the clock alone: it may be set.
-pub(super) struct Ages {
+pub(crate) struct Ages {
     began: (DateTime, Instant),
     /// When each archived segment was first seen.
     seen: BTreeMap<u64, Instant>,
 }
 
 impl Ages {
-    pub(super) fn new(now: DateTime) -> Self {
+    pub(crate) fn new(now: DateTime) -> Self {
         Self { began: (now, monotonic::now()), seen: BTreeMap::new() }
     }
 
     /// Returns the time by the clock, or an earlier time if the clock was set forward since the start.
-    pub(super) fn now(&self, now: DateTime) -> i64 {
+    pub(crate) fn now(&self, now: DateTime) -> i64 {
         let elapsed = i64::try_from(self.began.1.elapsed().as_micros()).unwrap_or(i64::MAX).saturating_mul(10);
         // A clock may be adjusted gradually.
         let slack = elapsed / 64 + TICKS_PER_SECOND;
         now.ticks().min(self.began.0.ticks().saturating_add(elapsed).saturating_add(slack))
     }
 
-    pub(super) fn see(&mut self, archive: &Archive<RealDisk>) {
+    pub(crate) fn see(&mut self, archive: &Archive<RealDisk>) {
         let segments = archive.segments();
         self.seen.retain(|id, _| segments.first().is_some_and(|first| *id >= first.id));
         for segment in segments {
@@ -148,14 +148,14 @@ impl Ages {
     }
 
     /// Returns whether a segment has been archived for longer than a time. Its transactions are even older.
-    pub(super) fn is_seen_longer(&self, id: u64, age: Duration) -> bool {
+    pub(crate) fn is_seen_longer(&self, id: u64, age: Duration) -> bool {
         self.seen.get(&id).is_some_and(|since| since.elapsed() > age)
     }
 }
 
 /// Drops the oldest segments that are too old and not held, or too large together. `is_seen_long` says of a segment
 /// that it has been archived for too long, whatever its stamps say.
-pub(super) fn drop_excess(
+pub(crate) fn drop_excess(
     archive: &Archive<RealDisk>,
     bounds: KeepChanges,
     now: i64,
@@ -188,8 +188,8 @@ pub(super) fn drop_excess(
     Ok(())
 }
 
-/// Removes the names of deleted tables that the kept log does not mention.
-pub(super) fn forget_names(shared: &EmbeddedState, archive: &Archive<RealDisk>) -> Result<(), StorageError> {
+/// Removes the names of deleted tables that the log does not mention.
+pub(crate) fn forget_names(shared: &EmbeddedState, archive: &Archive<RealDisk>) -> Result<(), StorageError> {
     let Some(oldest) = archive.oldest().and_then(|segment| segment.oldest) else { return Ok(()) };
     remove_names(shared, |deleted| deleted.deleted.ticks().unsigned_abs() < oldest)
 }
