@@ -59,7 +59,7 @@ judge() {
 seeds() {
     for _ in $(seq "$(amount 100)"); do
         cargo test --quiet --locked --package rowhouse-engine-embedded --lib -- compaction
-        cargo test --quiet --locked --package rowhouse-engine-embedded --test it -- model_test:: flipped_bits:: check::
+        cargo test --quiet --locked --package rowhouse-engine-embedded --test it -- contract:: check::
         cargo test --quiet --locked --package rowhouse-engine-embedded-schedules
         cargo test --quiet --locked --package rowhouse-engine-postgres --test it -- model_test::
         cargo test --quiet --locked --package rowhouse-tables --test it -- \

@@ -1,12 +1,13 @@
-//! Tests that the check of a data folder finds damage, counts the contents, and changes nothing.
+//! Tests that the check of a data folder finds damage, counts the contents, and changes nothing, and that every read
+//! after a bit flipped returns either correct data or an error.
 //!
 //! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
 //! length.
 
 use crate::log_file::*;
-use engine::{CheckReport, Engine};
+use engine::{CheckReport, Engine, EngineExt, ReadError};
 use engine_contract::support::*;
-use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
+use model::{EdmValue, Entity, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, OpenError, check_folder};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,13 +15,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-const FLIPS_DEFAULT: u64 = 40;
-/// The number of entities, large enough that some of them are in sorted files.
+const FLIPS_DEFAULT: u64 = 80;
+/// The number of entities, large enough that some of them are in sorted files with several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
+fn try_open(folder: &Path) -> Result<Embedded, OpenError> {
+    // A larger cache would be useless, because each block is read once.
+    let options = EmbeddedOptions { cache_bytes: 1024 * 1024, ..EmbeddedOptions::default() };
+    Embedded::open(folder, &options, ManualClock::at(START_TICKS))
+}
+
 fn open(folder: &Path) -> Embedded {
-    Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS)).unwrap()
+    try_open(folder).unwrap()
 }
 
 fn check(folder: &Path) -> Result<CheckReport, OpenError> {
@@ -143,43 +150,97 @@ fn is_superseded(path: &Path) -> bool {
     number.is_some_and(|number| !current.starts_with(&number.to_le_bytes()))
 }
 
+/// Sorted files never change, so they are linked instead of copied.
+fn link_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            link_folder(&path, &target);
+        } else if from.ends_with("tables") {
+            fs::hard_link(&path, &target).unwrap();
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// Each read must return the correct entity or an error.
+async fn read_all(engine: &Embedded, stored: &[Entity], what: &str) -> bool {
+    let table = table("Entities");
+    let mut has_error = false;
+    for Entity { key, record } in stored {
+        match engine.get(&table, key).await {
+            Ok(found) => assert_eq!(found.as_ref(), Some(record), "{key:?} is silently wrong after {what}"),
+            Err(ReadError::Fault(_)) => has_error = true,
+            Err(error) => panic!("after {what}: {error}"),
+        }
+    }
+    match engine.scan(&table, scan_all(), CollectingSink::default()).await {
+        Ok((kept, _)) => assert!(kept.entities == stored, "a page is silently wrong after {what}"),
+        Err(_) => has_error = true,
+    }
+    has_error
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    refused: u64,
+    reported: u64,
+    unharmed: u64,
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn every_flipped_bit_is_found_and_its_file_named() {
+async fn a_flipped_bit_is_found_by_the_check_and_never_read_as_data() {
     let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
     println!("ROWHOUSE_FLIPS={flips}");
     let mut random = Random::from_environment(SEED);
     let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("data");
-    let engine = fill_folder(&folder, &mut random).await;
+    let (good, damaged) = (place.path().join("good"), place.path().join("damaged"));
+    let engine = fill_folder(&good, &mut random).await;
+    let stored = all(&engine, &table("Entities")).await;
     engine.close().await.unwrap();
     drop(engine);
-    let files: Vec<_> = files(&folder).into_iter().filter(|(path, _)| !is_superseded(path)).collect();
+    let (files, mut tally) = (files(&good), Tally::default());
     for _ in 0..flips {
         // Small files are damaged as often as large ones.
         let (path, length) = &files[random.index(files.len())];
         let (at, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
-        let good = fs::read(path).unwrap();
-        let mut bytes = good.clone();
-        bytes[at] ^= 1 << bit;
-        fs::write(path, &bytes).unwrap();
-        if is_meaningless(path, &good, at) {
-            assert_well(&check(&folder).unwrap());
-            fs::write(path, &good).unwrap();
-            continue;
+        let name = path.strip_prefix(&good).unwrap();
+        let what = format!("bit {bit} of byte {at} of {} flipped", name.display());
+        link_folder(&good, &damaged);
+        let (target, bytes) = (damaged.join(name), fs::read(path).unwrap());
+        fs::remove_file(&target).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << bit;
+        fs::write(&target, &flipped).unwrap();
+        if is_meaningless(path, &bytes, at) {
+            assert_well(&check(&damaged).unwrap());
+        } else if !is_superseded(path) {
+            let found = match check(&damaged) {
+                Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+                // A marker may turn into one of a newer version.
+                Err(error @ OpenError::Newer { .. }) => error.to_string(),
+                Err(error) => panic!("{what}: {error}"),
+            };
+            let parent = target.parent().unwrap();
+            let is_named = [target.as_path(), parent].iter().any(|path| found.contains(path.to_str().unwrap()));
+            assert!(is_named, "{what}, which is not detected: {found}");
         }
-        let name = path.strip_prefix(&folder).unwrap().display();
-        let found = match check(&folder) {
-            Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-            // A marker may turn into one of a newer version.
-            Err(error @ OpenError::Newer { .. }) => error.to_string(),
-            Err(error) => panic!("bit {bit} of byte {at} of {name}: {error}"),
-        };
-        let is_named =
-            found.contains(path.to_str().unwrap()) || found.contains(path.parent().unwrap().to_str().unwrap());
-        assert!(is_named, "bit {bit} of byte {at} of {name} of {length} is not detected: {found}");
-        fs::write(path, &good).unwrap();
+        match try_open(&damaged) {
+            Err(error) => {
+                assert!(error.to_string().contains(target.to_str().unwrap()), "{error} does not name the file: {what}");
+                tally.refused += 1;
+            }
+            Ok(engine) if read_all(&engine, &stored, &what).await => tally.reported += 1,
+            Ok(_) => tally.unharmed += 1,
+        }
+        fs::remove_dir_all(&damaged).unwrap();
     }
-    assert_well(&check(&folder).unwrap());
+    println!("{} files: {tally:?}", files.len());
+    assert!(tally.refused > 0 && tally.reported > 0, "{tally:?}");
+    assert_well(&check(&good).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,8 +301,7 @@ async fn a_log_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
 fn assert_refused(folder: &Path, damaged: &Path, what: &str) -> String {
     let before = content(folder);
     let problems = check(folder).unwrap().problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let opened = Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS));
-    let refusal = opened.err().unwrap_or_else(|| panic!("{what}: the folder was opened")).to_string();
+    let refusal = try_open(folder).err().unwrap_or_else(|| panic!("{what}: the folder was opened")).to_string();
     for text in [&problems, &refusal] {
         assert!(text.contains(damaged.to_str().unwrap()), "{what}: {text}");
     }

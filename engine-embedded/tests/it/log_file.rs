@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 4096;
-const SEGMENT_FIELDS: Range<usize> = 0..72;
 const SEGMENT_CHECKSUM: Range<usize> = 72..80;
 const GROUP_MAGIC: &[u8] = b"RGrp";
 const GROUP_HEADER_BYTES: usize = 64;
@@ -17,7 +16,6 @@ const RECORD_HEADER_BYTES: usize = 32;
 const ALIGNMENT: usize = 64;
 
 /// The fields of headers.
-pub(crate) const SEGMENT_FIRST: Range<usize> = 40..48;
 pub(crate) const GROUP_FIRST: Range<usize> = 24..32;
 const SEGMENT_SALT: Range<usize> = 24..32;
 const GROUP_SYNCED_THROUGH: Range<usize> = 40..48;
@@ -85,13 +83,6 @@ pub(crate) fn is_covered(segment: &[u8], at: usize) -> bool {
 
 pub(crate) fn number(bytes: &[u8], field: &Range<usize>) -> u64 {
     u64::from_be_bytes(bytes[field.clone()].try_into().unwrap())
-}
-
-/// Changes a number in the header of a segment, and its checksum.
-pub(crate) fn forge_segment_header(segment: &mut [u8], field: &Range<usize>, value: u64) {
-    segment[field.clone()].copy_from_slice(&value.to_be_bytes());
-    let checksum = xxh3_64_with_seed(&segment[SEGMENT_FIELDS], number(segment, &SEGMENT_SALT));
-    segment[SEGMENT_CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Changes a number in the header of a group, and its hash.

@@ -11,7 +11,6 @@
 mod check;
 mod contract;
 mod data_folder;
-mod flipped_bits;
 mod log_file;
 mod replication;
 mod snapshot;

@@ -3,6 +3,7 @@
 
 use super::disk::{Contents, Crash, SimulatedDisk};
 use super::workload::options;
+use crate::log::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::group::{EncodedTransaction, Group};
 use crate::log::options::Durability;
 use crate::log::recovery::{self, Known};
@@ -107,10 +108,25 @@ fn a_log_opens_if_it_continues_what_is_persisted() {
     assert_eq!(recover(&Contents::new(1), 12), Err("the log is damaged: there is no segment".to_owned()));
 }
 
+fn exchange(log: &mut Contents, one: u64, other: u64) {
+    log.rename(&name(one), "away");
+    log.rename(&name(other), &name(one));
+    log.rename("away", &name(other));
+}
+
+/// Changes the first transaction in the header of a segment.
+fn begin_with(log: &mut Contents, id: u64, first: u64) {
+    log.damage(&name(id), |bytes| {
+        let header = SegmentHeader::decode(bytes).unwrap();
+        let forged = SegmentHeader { first: Sequence::new(first), ..header };
+        bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&forged.encode());
+    });
+}
+
 #[test]
 fn any_loss_before_the_end_of_a_closed_log_is_refused() {
     type Change = fn(&mut Contents);
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 10] = [
         (|log| log.lose(&name(3)), "0000000000000003.log is damaged: it is missing"),
         (
             |log| log.damage(&name(2), |bytes| bytes[20] ^= 1),
@@ -123,6 +139,10 @@ fn any_loss_before_the_end_of_a_closed_log_is_refused() {
         ),
         (|log| log.damage(&name(5), |bytes| bytes.fill(0)), "it does not begin with the header of a log segment"),
         (|log| log.rename(&name(5), &name(6)), "0000000000000005.log is damaged: it is missing"),
+        (|log| exchange(log, 2, 3), "0000000000000002.log is damaged"),
+        (|log| begin_with(log, 3, 4), "are not those that the next segment continues"),
+        (|log| begin_with(log, 3, 9), "are not those that the next segment continues"),
+        (|log| begin_with(log, 3, 1), "0000000000000003.log is damaged: it begins with transaction 1"),
     ];
     for (change, expected) in changes {
         let mut contents = closed();
