@@ -16,8 +16,6 @@ mod feed;
 mod figures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-#[cfg(test)]
-mod golden;
 mod hashed_key;
 mod log;
 mod reading;

@@ -1,3 +1,4 @@
+mod golden;
 mod indexes;
 mod scans;
 
@@ -12,7 +13,7 @@ use crate::upkeep::background::purge_marks;
 use engine::figures::Refusal;
 use engine::{EngineExt, EntitySink, SinkDecision};
 use engine_contract::support::scan_all;
-use model::{Condition, DateTime, EdmValue, EntityView, KeyText, Mutation, MutationError, RecordBuilder};
+use model::{Condition, DateTime, EdmValue, EntityView, KeyText, Mutation, RecordBuilder};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -394,74 +395,6 @@ async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
     let record = engine.get(&table(), &key(number)).await.unwrap()?;
     let properties = record.view().unwrap().properties();
     Some(properties.map(|property| property.unwrap().name().unwrap().to_owned()).collect())
-}
-
-/// The change may come in an earlier group or in the same one.
-#[tokio::test]
-async fn what_was_prepared_gives_way_to_what_was_written_since() {
-    type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
-    let refused = |answer: Result<Vec<MutationResult>, CommitError>| match answer {
-        Ok(_) => None,
-        Err(CommitError::Refused(0, error)) => Some(error),
-        Err(error) => panic!("{error:?}"),
-    };
-    let exists = Some(MutationError::AlreadyExists);
-    let missing = Some(MutationError::NotFound);
-    // Entity 1 exists, but entity 2 does not. The second mutation is prepared before the first is committed.
-    let cases: [Case<'_>; 7] = [
-        ("insert, inserted since", [|| upsert(2), || insert(2)], exists, Some(&["value"])),
-        ("insert, deleted since", [|| delete(1), || insert(1)], None, Some(&[])),
-        ("merge, merged since", [|| merge_of(1, "a"), || merge_of(1, "b")], None, Some(&["a", "b", "value"])),
-        ("merge, deleted since", [|| delete(1), || merge_of(1, "b")], missing, None),
-        ("merge, inserted since", [|| insert(2), || merge_of(2, "b")], None, Some(&["b"])),
-        ("delete, deleted since", [|| delete(1), || delete(1)], missing, None),
-        ("merge, another written since", [|| upsert(2), || merge_of(1, "b")], None, Some(&["b", "value"])),
-    ];
-    for (name, [first, second], error, expected) in cases {
-        for is_same_group in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let engine = open(&folder);
-            engine.create_table(&table()).await.unwrap();
-            commit(&engine, upsert(1)).await.unwrap();
-            let number = second().key().row.as_str().parse().unwrap();
-            let (first, second) = (prepare(&engine, first()), prepare(&engine, second()));
-            let (written, answer) = if is_same_group {
-                // The committer waits for the catalog with the blocker until both are in its queue.
-                let blocker = prepare(&engine, upsert(9));
-                let (holder, release) = hold_catalog(&engine);
-                let blocker = send(&engine, blocker).await;
-                let (first, second) = (send(&engine, first).await, send(&engine, second).await);
-                release.send(()).unwrap();
-                assert!(holder.join().unwrap());
-                blocker.await.unwrap().unwrap();
-                (first.await.unwrap(), second.await.unwrap())
-            } else {
-                let written = send(&engine, first).await.await.unwrap();
-                (written, send(&engine, second).await.await.unwrap())
-            };
-            written.unwrap();
-            assert_eq!(refused(answer), error, "{name}, same group: {is_same_group}");
-            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-            assert_eq!(names(&engine, number).await, expected, "{name}, same group: {is_same_group}");
-        }
-    }
-}
-
-/// A table that was deleted and created again has a different ID and different entities.
-#[tokio::test]
-async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = open(&folder);
-    fill(&engine, 10).await;
-    let (replaced, merged, kept) =
-        (prepare(&engine, upsert(3)), prepare(&engine, merge(4)), prepare(&engine, merge(5)));
-    engine.delete_table(&table()).await.unwrap();
-    assert!(matches!(send(&engine, kept).await.await.unwrap(), Err(CommitError::TableNotFound)));
-    engine.create_table(&table()).await.unwrap();
-    send(&engine, replaced).await.await.unwrap().unwrap();
-    let answer = send(&engine, merged).await.await.unwrap();
-    assert!(matches!(answer, Err(CommitError::Refused(0, MutationError::NotFound))), "{answer:?}");
-    assert_eq!(count(&engine).await.unwrap(), 1);
 }
 
 /// Merging a few bytes into a large entity creates a large value.
