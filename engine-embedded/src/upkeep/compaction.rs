@@ -196,7 +196,7 @@ mod tests {
     use crate::disk::storage::{OpenSettings, Storage};
     use crate::log::options::Durability;
     use crate::tests::{key, table};
-    use crate::tree::{Merge, Snapshot};
+    use crate::tree::Snapshot;
     use crate::{Embedded, EmbeddedOptions};
     use engine::Engine;
     use model::clock::SystemClock;
@@ -204,7 +204,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
     use std::time::{Duration, Instant};
-    use test_support::{Random, TIMEOUT};
+    use test_support::TIMEOUT;
 
     fn open(folder: &Path) -> Embedded {
         Embedded::open(folder, &EmbeddedOptions::default(), SystemClock).unwrap()
@@ -245,67 +245,6 @@ mod tests {
         compactor.pause_until = None;
         compactor.run_due_work(&storage, &disk(0), &merges);
         assert!(storage.tree.wait_for_room());
-    }
-
-    /// Snapshots stay open across merges. The compactor works at the same time.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn merges_change_nothing_that_a_snapshot_shows() {
-        let mut random = Random::from_environment("ROWHOUSE_COMPACTION_SEED");
-        let folder = tempfile::tempdir().unwrap();
-        let engine = open(folder.path());
-        engine.create_table(&table()).await.unwrap();
-        let storage = &engine.shared.storage;
-        let tree = &storage.tree;
-        let mut open_snapshots: Vec<(Snapshot, Contents)> = Vec::new();
-        for _ in 0..60 {
-            for _ in 0..random.below(40) {
-                let number = random.index(60);
-                let mutation = if random.below(3) == 0 {
-                    Mutation::Delete { key: key(number), condition: Condition::Any }
-                } else {
-                    upsert(number, i64::try_from(random.below(1000)).unwrap())
-                };
-                let _refused = engine.commit(&table(), Transaction::single(mutation)).await;
-            }
-            if random.below(3) == 0 {
-                let snapshot = tree.snapshot();
-                let shown = contents(&snapshot);
-                open_snapshots.push((snapshot, shown));
-            }
-            let before = contents(&tree.snapshot());
-            let fullest = tree.shape().levels.iter().skip(1).rposition(|level| level.entries > 0);
-            match random.below(6) {
-                0 => drop(tree.release().unwrap()),
-                1 => {
-                    tree.rotate();
-                    storage.flush().unwrap();
-                }
-                2 => drop(tree.merge(Merge::Uppermost).unwrap()),
-                3 => drop(tree.merge(Merge::Files).unwrap()),
-                4 => drop(tree.merge(Merge::RewriteLowest).unwrap()),
-                _ => match fullest {
-                    // Index 0 stands for level 1.
-                    Some(index) if index < 5 => {
-                        tree.merge(Merge::Level(u8::try_from(index).unwrap() + 1)).unwrap();
-                    }
-                    _ => {}
-                },
-            }
-            assert_eq!(contents(&tree.snapshot()), before);
-            for (snapshot, shown) in &open_snapshots {
-                assert_eq!(&contents(snapshot), shown);
-            }
-            if random.below(4) == 0 && !open_snapshots.is_empty() {
-                let index = random.index(open_snapshots.len());
-                open_snapshots.swap_remove(index);
-            }
-        }
-        let last = contents(&tree.snapshot());
-        drop(open_snapshots);
-        engine.close().await.unwrap();
-        drop(engine);
-        let engine = open(folder.path());
-        assert_eq!(contents(&engine.shared.storage.tree.snapshot()), last);
     }
 
     async fn wait_until(what: &str, is_done: impl Fn() -> bool, state: impl Fn() -> String) {

@@ -1,10 +1,11 @@
 //! Tests that the embedded engine rejects folders that it must not open: it reports the reason and changes nothing.
 
 use crate::log_file::*;
-use engine::Engine;
+use engine::{Engine, Restore};
+use engine_contract::cases::snapshots::fill_with;
 use engine_contract::support::*;
-use model::{EdmValue, Mutation, RecordBuilder, Transaction};
-use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions, OpenError, check_folder};
+use model::{EdmValue, Mutation, RecordBuilder};
+use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions, OpenError, RestoredFolder, check_folder};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -627,4 +628,32 @@ async fn a_moved_folder_is_opened() {
     let moved = parent.path().join("moved");
     fs::rename(folder.path(), &moved).unwrap();
     assert_eq!(found(&open(&moved).unwrap()).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_restore_that_was_not_finished_is_refused_and_done_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (old, new) = (filled().await, place.path().join("new"));
+    let engine = open(old.path()).unwrap();
+    let snapshot = engine.snapshots().take().unwrap();
+    let mut restored = RestoredFolder::begin(&new).unwrap();
+    restored.table(&snapshot.contents().tables[0]).unwrap();
+    assert!(matches!(RestoredFolder::begin(&new), Err(OpenError::Locked { .. })));
+    drop(restored);
+    assert!(matches!(refusal(open(&new)), OpenError::Restoring { .. }));
+    fill_with(RestoredFolder::begin(&new).unwrap(), &*snapshot);
+    assert_eq!(found(&open(&new).unwrap()).await.len(), 3);
+    assert!(matches!(RestoredFolder::begin(&new), Err(OpenError::InUse { .. })));
+}
+
+#[tokio::test]
+async fn a_folder_stays_locked_while_a_snapshot_reads_its_files() {
+    let folder = filled().await;
+    let engine = open(folder.path()).unwrap();
+    let snapshot = engine.snapshots().take().unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+    assert!(matches!(refusal(open(folder.path())), OpenError::Locked { .. }));
+    drop(snapshot);
+    open(folder.path()).unwrap();
 }

@@ -13,4 +13,3 @@ mod contract;
 mod data_folder;
 mod log_file;
 mod replication;
-mod snapshot;
