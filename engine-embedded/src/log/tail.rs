@@ -25,17 +25,17 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub(crate) struct Tail<F> {
     file: Arc<F>,
-    header: SegmentHeader,
+    pub(crate) header: SegmentHeader,
     /// Whether the file grows with each write. Otherwise, its blocks were written before.
-    is_growing: bool,
-    appended: Position,
+    pub(crate) is_growing: bool,
+    pub(crate) appended: Position,
     /// Everything before it is on disk.
-    synced: Position,
+    pub(crate) synced: Position,
     /// Acknowledged groups between `synced` and `appended`, from which they can be written again.
     unsynced: VecDeque<Group>,
-    unsynced_bytes: usize,
+    pub(crate) unsynced_bytes: usize,
     /// Whether a write or sync failed. The file is then never written or synced again.
-    has_failed: bool,
+    pub(crate) has_failed: bool,
 }
 
 impl<F> Tail<F> {
@@ -51,40 +51,6 @@ impl<F> Tail<F> {
             unsynced_bytes: 0,
             has_failed: false,
         }
-    }
-
-    /// Continues in the given segment.
-    pub(crate) fn replace(&mut self, begun: BegunSegment<F>) {
-        *self = Self::new(begun);
-    }
-
-    pub(crate) fn header(&self) -> &SegmentHeader {
-        &self.header
-    }
-
-    pub(crate) fn is_growing(&self) -> bool {
-        self.is_growing
-    }
-
-    pub(crate) fn appended(&self) -> Position {
-        self.appended
-    }
-
-    pub(crate) fn synced(&self) -> Position {
-        self.synced
-    }
-
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed
-    }
-
-    pub(crate) fn fail(&mut self) {
-        self.has_failed = true;
-    }
-
-    /// Returns the total size of the groups that a failed sync would not lose, in bytes.
-    pub(crate) fn unsynced_bytes(&self) -> usize {
-        self.unsynced_bytes
     }
 
     /// Whether the segment contains no group.

@@ -58,7 +58,7 @@ impl<D: Disk> Upkeep<D> {
     /// Keeps segments for readers from now on, in a folder that contains nothing else.
     pub(crate) fn keep_in(&self, folder: D) -> Result<(), DiskError> {
         let (next, oldest) = {
-            let next = self.shared.tail.state.lock().appended().last.next();
+            let next = self.shared.tail.state.lock().appended.last.next();
             let files = self.shared.segments.files.lock();
             (next, files.live.front().map_or((0, next), |segment| (segment.id, segment.first)))
         };
@@ -74,12 +74,12 @@ impl<D: Disk> Upkeep<D> {
 
     /// Returns the last transaction that is on disk.
     pub(crate) fn synced_through(&self) -> Sequence {
-        self.shared.tail.state.lock().synced().last
+        self.shared.tail.state.lock().synced.last
     }
 
     /// Returns whether writes are refused because a write or a sync failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.shared.tail.state.lock().has_failed()
+        self.shared.tail.state.lock().has_failed
     }
 
     /// Returns the number of live segments, and their size in bytes, with the files that wait for reuse.
@@ -213,7 +213,7 @@ impl<D: Disk> Upkeep<D> {
     /// returns false, the preparation stops.
     pub(crate) fn prepare_next(&self, pause: &mut dyn FnMut(Duration) -> bool) -> Result<Preparation, DiskError> {
         let segments = &self.shared.segments;
-        if self.shared.tail.state.lock().appended().end.offset < segments.options.prepare_after_bytes {
+        if self.shared.tail.state.lock().appended.end.offset < segments.options.prepare_after_bytes {
             return Ok(Preparation::NotNeeded);
         }
         let retirements = {

@@ -6,6 +6,7 @@ use crate::log::format::GROUP_BYTES_MAX;
 use crate::log::group::Group;
 use crate::log::options::{Durability, Options};
 use crate::log::segments::{BegunSegment, NextSegment, SegmentFile, Segments};
+use crate::log::tail::Tail;
 use crate::log::upkeep::{Shared, Upkeep};
 use crate::sequence::Sequence;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl<D: Disk> Writer<D> {
 
     /// Returns the number with which the next group must begin.
     pub(crate) fn next_sequence(&self) -> Sequence {
-        self.shared.tail.state.lock().appended().last.next()
+        self.shared.tail.state.lock().appended.last.next()
     }
 
     /// Writes a group with one write, and empties it. An empty group is ignored.
@@ -54,7 +55,7 @@ impl<D: Disk> Writer<D> {
             self.rotate(SegmentFile::SpareOrNew)?;
         }
         let Options { durability, unsynced_bytes_max, .. } = self.shared.segments.options;
-        let unsynced_bytes = self.shared.tail.state.lock().unsynced_bytes();
+        let unsynced_bytes = self.shared.tail.state.lock().unsynced_bytes;
         if durability == Durability::Interval
             && unsynced_bytes > 0
             && unsynced_bytes + group.bytes() > unsynced_bytes_max
@@ -71,12 +72,12 @@ impl<D: Disk> Writer<D> {
 
     /// Refuses writes until [`Self::recover_after_failure`] succeeds, as after a failed write.
     pub(crate) fn fail(&mut self) {
-        self.shared.tail.state.lock().fail();
+        self.shared.tail.state.lock().has_failed = true;
     }
 
     /// Returns the epoch of the current segment.
     fn epoch(&self) -> u64 {
-        self.shared.tail.state.lock().header().epoch
+        self.shared.tail.state.lock().header.epoch
     }
 
     /// Begins a segment with a higher epoch, if the current one has a lower one.
@@ -96,20 +97,20 @@ impl<D: Disk> Writer<D> {
     #[cfg(test)]
     pub(crate) fn place(&self) -> (u64, u64) {
         let tail = self.shared.tail.state.lock();
-        (tail.header().id, tail.appended().end.offset)
+        (tail.header.id, tail.appended.end.offset)
     }
 
     fn must_rotate(&self, group_bytes: usize) -> Result<bool, WriteError> {
         let options = &self.shared.segments.options;
         let (is_growing, end) = {
             let tail = self.shared.tail.state.lock();
-            if tail.has_failed() {
+            if tail.has_failed {
                 return Err(WriteError::Refused);
             }
             if tail.is_empty() {
                 return Ok(false);
             }
-            (tail.is_growing(), tail.appended().end.offset)
+            (tail.is_growing, tail.appended.end.offset)
         };
         // A prepared file has faster syncs than one that grows.
         let is_faster_ready = || is_growing && !self.shared.segments.files.lock().spares.is_empty();
@@ -130,12 +131,12 @@ impl<D: Disk> Writer<D> {
         let mut tail = self.shared.tail.state.lock();
         match begun {
             Ok(begun) => {
-                tail.replace(begun);
+                *tail = Tail::new(begun);
                 Ok(())
             }
             Err(error) => {
                 // The next segment may be live after a crash, and then nothing counts that follows the end it names.
-                tail.fail();
+                tail.has_failed = true;
                 Err(error.into())
             }
         }
@@ -152,7 +153,7 @@ impl<D: Disk> Writer<D> {
     ) -> Result<BegunSegment<D::File>, DiskError> {
         let (header, certain) = {
             let tail = self.shared.tail.state.lock();
-            (*tail.header(), tail.synced())
+            (tail.header, tail.synced)
         };
         let (id, next) = (header.id.saturating_add(1), certain.last.next());
         let first = first.max(next);
@@ -170,8 +171,8 @@ impl<D: Disk> Writer<D> {
         let _no_sync = shared.tail.syncing.lock();
         let mut groups = {
             let mut tail = shared.tail.state.lock();
-            if !tail.has_failed() {
-                return Ok(tail.appended().last);
+            if !tail.has_failed {
+                return Ok(tail.appended.last);
             }
             tail.take_unsynced()
         };
@@ -181,7 +182,7 @@ impl<D: Disk> Writer<D> {
         match begun {
             Ok(begun) => {
                 let last = begun.last;
-                tail.replace(begun);
+                *tail = Tail::new(begun);
                 Ok(last)
             }
             Err(error) => {
@@ -196,7 +197,7 @@ impl<D: Disk> Writer<D> {
     pub(crate) fn retire(&mut self, persisted: Sequence) -> Result<bool, WriteError> {
         let (is_empty, last) = {
             let tail = self.shared.tail.state.lock();
-            (tail.is_empty(), tail.appended().last)
+            (tail.is_empty(), tail.appended.last)
         };
         if last > persisted {
             return Ok(false);

@@ -45,8 +45,8 @@ const MISTAKES: [Mistake; 19] = [
         "Sync",
         &[(
             "writer.rs",
-            "tail.fail();\n                Err(error.into())",
-            "if !PLANTED { tail.fail(); }\n                Err(error.into())",
+            "tail.has_failed = true;\n                Err(error.into())",
+            "if !PLANTED { tail.has_failed = true; }\n                Err(error.into())",
         )],
     ),
     // The header of the next segment names everything written as the end, although a sync of it failed.
@@ -55,8 +55,8 @@ const MISTAKES: [Mistake; 19] = [
         "Sync",
         &[(
             "writer.rs",
-            "(*tail.header(), tail.synced())",
-            "(*tail.header(), if PLANTED { tail.appended() } else { tail.synced() })",
+            "(tail.header, tail.synced)",
+            "(tail.header, if PLANTED { tail.appended } else { tail.synced })",
         )],
     ),
     // After a failure, acknowledged groups that were not synced are not written again.
@@ -71,7 +71,7 @@ const MISTAKES: [Mistake; 19] = [
         "Interval",
         &[
             ("writer.rs", "self.sync()?;\n        let epoch", "if !PLANTED { self.sync()?; }\n        let epoch"),
-            ("writer.rs", "else { tail.synced() })", "else if PLANTED { tail.appended() } else { tail.synced() })"),
+            ("writer.rs", "else { tail.synced })", "else if PLANTED { tail.appended } else { tail.synced })"),
         ],
     ),
     // A segment becomes live before its header is synced.
