@@ -1,15 +1,14 @@
-//! Tests of slots, schema upgrades, connections, and the plans of the statements. Plans must use the primary key,
-//! whatever the size of a table.
+//! Tests of slots, connections, and the plans of the statements. Plans must use the primary key, whatever the size of a
+//! table.
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings};
 use crate::connections::attempt::AttemptError;
 use crate::slot::INDEX_LEASE;
-use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
+use crate::{Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
-use model::{AccountName, Clock, Condition, DateTime, EntityKey, IndexedProperty, KeyText, Mutation};
-use model::{MutationResult, RecordBuilder, TableName, TableSettingsUpdate, Transaction};
-use std::fmt::Write;
+use model::{AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation};
+use model::{RecordBuilder, TableName, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
@@ -112,58 +111,6 @@ async fn the_lease_for_indexes_outlives_a_long_step_but_not_its_holder() {
     };
     timeout(TIMEOUT, engine.shared.while_renewing(INDEX_LEASE, long_step)).await.expect("the lease is renewed");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_first_schema_is_upgraded_with_what_is_in_it() {
-    let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions::new(cluster.database(), 2);
-    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Kept").unwrap() };
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
-    engine.create_table(&table).await.unwrap();
-    engine.close().await.unwrap();
-    cluster.sql(&options.url, TO_THE_FIRST_SCHEMA);
-    // A table that has not been written to since schema 1 has entities, but no upper bound on their Timestamps.
-    let far = DateTime::parse("2130-01-02T03:04:05Z").unwrap();
-    let record = RecordBuilder::default().finish(far);
-    let mut hex = String::new();
-    record.as_bytes().iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
-    cluster.sql(
-        &options.url,
-        &format!(
-            "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables) || convert_to('p', 'UTF8'), \
-             convert_to(lpad(n::text, 6, '0'), 'UTF8'), decode('{hex}', 'hex') FROM generate_series(1, 12000) n"
-        ),
-    );
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
-    assert!(matches!(engine.create_table(&table).await, Err(CatalogError::AlreadyExists)));
-    let key = EntityKey { partition: KeyText::new("q").unwrap(), row: KeyText::new("r").unwrap() };
-    let insert = Mutation::Insert { key, properties: RecordBuilder::default() };
-    let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
-    let [MutationResult::Stored(stamp)] = written[..] else { panic!("{written:?}") };
-    assert!(stamp > far, "{stamp:?}");
-    // The function of an older server would ignore the settings and write no entries.
-    let functions = cluster.sql(&options.url, "SELECT count(*) FROM pg_proc WHERE proname = 'rowhouse_commit'");
-    assert_eq!(functions.trim(), "1");
-    let indexes = Some(vec![IndexedProperty::new("Total").unwrap()]);
-    engine.update_settings(&table, TableSettingsUpdate { indexes, ..TableSettingsUpdate::default() }).await.unwrap();
-    let began = Instant::now();
-    while !engine.indexes(&table).await.unwrap()[0].is_ready {
-        assert!(began.elapsed() < TIMEOUT, "the index is not built");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    engine.delete_table(&table).await.unwrap();
-    engine.create_table(&table).await.unwrap();
-}
-
-/// Reverts the changes since the first version of the schema, except that there is the function of the third version.
-const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases, rowhouse_indexes, rowhouse_index_entries; \
-    DROP FUNCTION rowhouse_commit, rowhouse_add_entries; \
-    CREATE FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]) RETURNS bytea LANGUAGE sql AS 'SELECT $1'; \
-    ALTER TABLE rowhouse_tables DROP COLUMN settings, DROP COLUMN generation; \
-    ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \
-    CREATE TABLE rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, stamp bigint NOT NULL, \
-    PRIMARY KEY (partition, bucket)); \
-    UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'";
 
 const PARTITION: &str = r"'\x000000000000000170'::bytea";
 

@@ -35,10 +35,6 @@ const EXISTS: &str = "SELECT to_regclass('rowhouse_change_log') IS NOT NULL";
 const IS_DISTRIBUTED: &str =
     "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_change_log'))";
 
-/// Returns whether the decoder of Citus would have to convert the catalog; see `migration`.
-const HAS_DROPPED_COLUMNS: &str = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attisdropped \
-     AND attrelid IN ('rowhouse_tables'::regclass, 'rowhouse_service_properties'::regclass, 'rowhouse_entities'::regclass))";
-
 /// Creates the tables of the log. They are not part of the schema of servers that keep no log.
 const TABLES: &str = "CREATE TABLE rowhouse_changes (position bigint PRIMARY KEY, time bigint NOT NULL, \
        account text NOT NULL, name text, changes bytea NOT NULL); \
@@ -233,14 +229,6 @@ impl Beginning<'_> {
             return Ok(None);
         }
         let error = |error| StoreError::from_postgres(&self.settings.place, &error);
-        if self.client.query_one(HAS_DROPPED_COLUMNS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)? {
-            return Err(StoreError::new(format!(
-                "--keep-log is not supported in the database {}: an earlier version of Rowhouse distributed a catalog \
-                 with dropped columns, with which Citus's decoder does not work; copy the data into a new database \
-                 (rowhouse copy), or omit --keep-log",
-                self.settings.place
-            )));
-        }
         let rows = self.client.query(PLACEMENTS, &[&0_i64]).await.map_err(error)?;
         match placements_from_rows(&rows).map_err(error)? {
             Some((placements, _)) if !placements.has(COORDINATOR) => Ok(Some(placements)),

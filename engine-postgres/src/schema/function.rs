@@ -50,9 +50,6 @@ impl Expectation {
 /// The `SQLSTATE` of a call whose table has been deleted or has another generation.
 pub(crate) const TABLE_CHANGED: &str = "RH001";
 
-/// The function of schema 3. Without it, a server of that version, if it is still running, cannot write.
-pub(crate) const DROP_THIRD: &str = "DROP FUNCTION IF EXISTS rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
-
 /// The signatures. The parameters are the partition, the table ID, the generation of the table's settings, and the
 /// rows. They are followed by the expectations, and the records, which are null for deletions; or by the stamps that
 /// the entities had when they were read. The last three contain the row, the index and the value of each entry. They

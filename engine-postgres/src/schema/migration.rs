@@ -8,28 +8,37 @@ use crate::connections::attempt::jittered;
 use crate::connections::dialect::Dialect;
 use crate::schema::function;
 use crate::schema::names::Names;
-use crate::schema::upgrade;
-use crate::slot::{INDEX_LEASE, PURGE_LEASE};
+use crate::slot::INDEX_LEASE;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-pub(crate) const SCHEMA_VERSION: i64 = 4;
 /// The maximum number of attempts to create the tables while other servers also create them.
 const ATTEMPTS_MAX: u32 = 40;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
 const META: &str = "CREATE TABLE IF NOT EXISTS rowhouse_meta (name text PRIMARY KEY, value bigint NOT NULL)";
-const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'schema-version'";
+const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'version'";
+/// Returns a row if a version before the first release created the tables. The first release has other names for its
+/// versions, so that no schema is taken for another one.
+const IS_UNRELEASED: &str = "SELECT 1 FROM rowhouse_meta WHERE name = 'schema-version'";
 
-/// Returns the statements of the first version. `rowhouse_tables` keeps a deleted table until its last entity has been
-/// removed. Names are unique among the tables that are not deleted.
+/// The steps to the current version. A step that was released is never changed; a change of the schema adds a step.
+const STEPS: [Step; 1] = [first];
+
+type Step = fn(Dialect) -> Vec<String>;
+
+/// Returns the statements of the first version.
+///
+/// `rowhouse_tables` keeps a deleted table until its last entity has been removed. Names are unique among the tables
+/// that are not deleted. The default settings have no bytes, and `generation` counts their changes. An index is kept
+/// until its last entry has been removed.
 fn first(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
         "CREATE TABLE IF NOT EXISTS rowhouse_tables (id bigint PRIMARY KEY, account bytea NOT NULL, \
-         folded bytea NOT NULL, name text NOT NULL, policies bytea NOT NULL, created bigint NOT NULL, \
-         is_deleted boolean NOT NULL)"
+         folded bytea NOT NULL, name text NOT NULL, policies bytea NOT NULL, is_deleted boolean NOT NULL, \
+         settings bytea NOT NULL DEFAULT '', generation bigint NOT NULL DEFAULT 0)"
             .to_owned(),
         format!(
             "CREATE UNIQUE INDEX IF NOT EXISTS rowhouse_tables_by_name ON rowhouse_tables \
@@ -42,62 +51,14 @@ fn first(dialect: Dialect) -> Vec<String> {
             "CREATE TABLE IF NOT EXISTS rowhouse_entities (partition bytea NOT NULL, row bytea NOT NULL, \
              record bytea NOT NULL, PRIMARY KEY (partition{ascending}, row{ascending}))"
         ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, \
-             stamp bigint NOT NULL, PRIMARY KEY (partition{ascending}, bucket{ascending}))"
-        ),
-        "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0), ('last-sweep', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
-    ]
-}
-
-/// Returns the statements of the second version: every stamp of a table is at least its `stamp_floor` and below its
-/// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with the same name.
-/// Stamps that a table issued before it had an upper bound may exceed that bound until the table is written to again.
-fn second(dialect: Dialect) -> Vec<String> {
-    let ascending = dialect.ascending();
-    vec![
-        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS stamp_floor bigint NOT NULL DEFAULT 0".to_owned(),
-        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS stamp_ceiling bigint NOT NULL DEFAULT 0".to_owned(),
-        format!(
-            "CREATE TABLE IF NOT EXISTS rowhouse_floors (account bytea NOT NULL, folded bytea NOT NULL, \
-             stamp bigint NOT NULL, PRIMARY KEY (account{ascending}, folded{ascending}))"
-        ),
-    ]
-}
-
-/// Returns the statements of the third version: the leases of servers replace the mechanisms that previously kept
-/// stamps unique. Every slot starts after all stamps of earlier versions.
-fn third(dialect: Dialect) -> Vec<String> {
-    // The lock waits for operations that a server of an older version has begun, and prevents such a server, if it is
-    // still running, from writing again. YugabyteDB has no such lock.
-    let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
-    vec![
-        if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
+        "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
         "CREATE TABLE IF NOT EXISTS rowhouse_leases (number smallint PRIMARY KEY, holder bigint, \
          renewed timestamptz, reserved bigint NOT NULL)"
             .to_owned(),
         format!(
-            "INSERT INTO rowhouse_leases (number, reserved) SELECT n, GREATEST(0, \
-             (SELECT max(stamp_ceiling) FROM rowhouse_tables), (SELECT max(stamp) FROM rowhouse_floors), \
-             (SELECT max(stamp) + 1 FROM rowhouse_graves)) FROM generate_series(0, {PURGE_LEASE}) AS n \
+            "INSERT INTO rowhouse_leases (number, reserved) SELECT n, 0 FROM generate_series(0, {INDEX_LEASE}) AS n \
              ON CONFLICT DO NOTHING"
         ),
-        "DROP TABLE IF EXISTS rowhouse_graves, rowhouse_floors".to_owned(),
-        "ALTER TABLE rowhouse_tables DROP COLUMN IF EXISTS created, DROP COLUMN IF EXISTS stamp_floor, \
-         DROP COLUMN IF EXISTS stamp_ceiling"
-            .to_owned(),
-        "DELETE FROM rowhouse_meta WHERE name = 'last-sweep'".to_owned(),
-    ]
-}
-
-/// Returns the statements of the fourth version: the settings of each table, which a commit has to take into account,
-/// and indexes. The default settings have no bytes. `generation` counts their changes. An index is kept until its last
-/// entry has been removed.
-fn fourth(dialect: Dialect) -> Vec<String> {
-    let ascending = dialect.ascending();
-    vec![
-        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS settings bytea NOT NULL DEFAULT ''".to_owned(),
-        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS generation bigint NOT NULL DEFAULT 0".to_owned(),
         "CREATE TABLE IF NOT EXISTS rowhouse_indexes (id bigint PRIMARY KEY, table_id bigint NOT NULL, \
          property text NOT NULL, is_ready boolean NOT NULL, built_before bytea NOT NULL, removed timestamptz)"
             .to_owned(),
@@ -111,8 +72,6 @@ fn fourth(dialect: Dialect) -> Vec<String> {
             "CREATE INDEX IF NOT EXISTS rowhouse_index_entries_by_value ON rowhouse_index_entries \
              (index_id{ascending}, value{ascending}, partition{ascending}, row{ascending})"
         ),
-        format!("INSERT INTO rowhouse_leases (number, reserved) VALUES ({INDEX_LEASE}, 0) ON CONFLICT DO NOTHING"),
-        function::DROP_THIRD.to_owned(),
     ]
 }
 
@@ -124,9 +83,13 @@ const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE lo
           WHERE strpos(prosrc, $2::text) > 0)";
 
 pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
+    migrate_to(&STEPS, client, dialect, place).await
+}
+
+async fn migrate_to(steps: &[Step], client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
-        match try_migrate(client, dialect, place).await {
+        match try_migrate(steps, client, dialect, place).await {
             Ok(result) => return result,
             Err(error) => {
                 // Another server is creating the same tables, or has just created them.
@@ -141,44 +104,45 @@ pub(crate) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> R
     }
 }
 
-async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<Result<(), StoreError>, Error> {
+async fn try_migrate(
+    steps: &[Step],
+    client: &Client,
+    dialect: Dialect,
+    place: &str,
+) -> Result<Result<(), StoreError>, Error> {
+    let current = version_after(steps);
     let newer = |found: i64| {
         StoreError::new(format!(
-            "the database {place} has schema {found}, but this version of Rowhouse supports schemas up to \
-             {SCHEMA_VERSION}; nothing was changed; use the newer version of Rowhouse that upgraded the schema"
+            "the database {place} has schema {found}, but this version of Rowhouse supports schemas up to {current}; \
+             nothing was changed; use the newer version of Rowhouse that upgraded the schema"
         ))
     };
     match client.query_opt(READ_VERSION, &[]).await {
         Ok(Some(row)) => match row.try_get(0)? {
-            SCHEMA_VERSION => return Ok(Ok(())),
-            found if found > SCHEMA_VERSION => return Ok(Err(newer(found))),
+            found if found == current => return Ok(Ok(())),
+            found if found > current => return Ok(Err(newer(found))),
             _older => {}
         },
+        Ok(None) if client.query_opt(IS_UNRELEASED, &[]).await?.is_some() => {
+            return Ok(Err(StoreError::new(format!(
+                "a development version of Rowhouse created the tables in the database {place}, which no released \
+                 version can read; nothing was changed; start the development version on it again, and copy its tables \
+                 into another database with rowhouse copy"
+            ))));
+        }
         Ok(None) => {}
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => client.batch_execute(META).await?,
         Err(error) => return Err(error),
     }
     client
-        .batch_execute(
-            "INSERT INTO rowhouse_meta (name, value) VALUES ('schema-version', 0) ON CONFLICT (name) DO NOTHING",
-        )
+        .batch_execute("INSERT INTO rowhouse_meta (name, value) VALUES ('version', 0) ON CONFLICT (name) DO NOTHING")
         .await?;
-    let found: i64 = client.query_one(READ_VERSION, &[]).await?.try_get(0)?;
-    if found == 1 {
-        for statement in second(dialect) {
-            client.batch_execute(&statement).await?;
-        }
-    }
-    if found == 1 || found == 2 {
-        upgrade::bound_stamps(client).await?;
-    }
     client.batch_execute(begin(dialect)).await?;
     let found: i64 = client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await?.try_get(0)?;
-    if found > SCHEMA_VERSION {
+    if found > current {
         client.batch_execute("ROLLBACK").await?;
         return Ok(Err(newer(found)));
     }
-    let steps: [fn(Dialect) -> Vec<String>; 4] = [first, second, third, fourth];
     for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         for statement in step(dialect) {
             client.batch_execute(&statement).await?;
@@ -187,11 +151,14 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
     for definition in function::definitions(&Names::undistributed(client).await?) {
         client.batch_execute(&definition).await?;
     }
-    let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
-    client.execute(done, &[&SCHEMA_VERSION]).await?;
+    client.execute("UPDATE rowhouse_meta SET value = $1 WHERE name = 'version'", &[&current]).await?;
     client.batch_execute("COMMIT").await?;
-    tracing::info!(version = SCHEMA_VERSION, "the schema was created or upgraded");
+    tracing::info!(version = current, "the schema was created or upgraded");
     Ok(Ok(()))
+}
+
+fn version_after(steps: &[Step]) -> i64 {
+    i64::try_from(steps.len()).unwrap_or(i64::MAX)
 }
 
 /// Begins a transaction that changes tables. By default, Citus would use several connections to a node, which do not
@@ -227,25 +194,16 @@ pub(crate) async fn is_current(client: &Client) -> Result<bool, Error> {
         return Ok(false);
     }
     let version = client.query_opt(READ_VERSION, &[]).await?;
-    Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
+    Ok(version.map(|row| row.try_get(0)).transpose()? == Some(version_after(&STEPS)))
 }
 
-/// Returns whether the tables must be distributed but are not: either the option requests distribution, or an earlier
-/// version distributed the tables.
+/// Returns whether the tables must be distributed but are not: either the option requests distribution, or the schema
+/// of distributed tables was upgraded.
 pub(crate) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[&function::SIGNATURES.as_slice(), &function::STAY_CONDITION]).await?;
     let (entities, entries): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     Ok((is_asked_for || entities) && !entries)
 }
-
-/// Replicates the catalog to every node, after it was created again without the columns that were dropped. The shards
-/// of a table have no dropped columns, and while Citus's decoder converts between the two forms, it miscounts its
-/// memory until it never returns.
-const REPLICATE_CATALOG: &str = "CREATE TABLE rowhouse_tables_rebuilt (LIKE rowhouse_tables INCLUDING ALL); \
-     INSERT INTO rowhouse_tables_rebuilt SELECT * FROM rowhouse_tables; \
-     DROP TABLE rowhouse_tables; \
-     ALTER TABLE rowhouse_tables_rebuilt RENAME TO rowhouse_tables; \
-     SELECT create_reference_table('rowhouse_tables')";
 
 /// Distributes the entities and the entries of indexes over the Citus workers by their partition, and the leases by
 /// their number, so that none of them depends on the coordinator. The small tables are replicated to every node. Tables
@@ -254,7 +212,7 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
     let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [
-        ("rowhouse_tables", REPLICATE_CATALOG),
+        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
         ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),
         ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
         ("rowhouse_indexes", "SELECT create_reference_table('rowhouse_indexes')"),
@@ -285,4 +243,49 @@ pub(crate) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         client.batch_execute(&distributed).await.map_err(error)?;
     }
     client.batch_execute("COMMIT").await.map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::settings::Settings;
+    use crate::schema::opening::Session;
+    use test_support::cluster::Cluster;
+
+    /// A step that fails if it is performed twice.
+    const NEXT: [Step; 2] = [first, |_| vec!["ALTER TABLE rowhouse_meta ADD COLUMN next text".to_owned()]];
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_step_is_performed_once_and_no_other_schema_is_taken_for_a_known_one() {
+        let Some(cluster) = Cluster::shared() else { return };
+        let url = cluster.database();
+        let settings = Settings::new(&url, None).unwrap();
+        let migrate = async |steps: &[Step]| {
+            let session = Session::open(&settings, &settings.login).await.unwrap();
+            let done = migrate_to(steps, &session.client, Dialect::PostgreSql, "here").await;
+            session.close().await;
+            done.map_err(|error| error.to_string())
+        };
+        for steps in [&STEPS[..], &NEXT[..]] {
+            // Servers start at the same time.
+            let (one, other) = tokio::join!(migrate(steps), migrate(steps));
+            assert_eq!((one, other), (Ok(()), Ok(())));
+            let version = cluster.sql(&url, "SELECT value FROM rowhouse_meta WHERE name = 'version'");
+            assert_eq!(version.trim(), steps.len().to_string());
+        }
+        let newer = migrate(&STEPS).await.unwrap_err();
+        assert!(newer.contains("schema 2") && newer.contains("use the newer version"), "{newer}");
+        for version in 1..=4 {
+            cluster.sql(
+                &url,
+                &format!(
+                    "UPDATE rowhouse_meta SET name = 'schema-version', value = {version} WHERE name LIKE '%version'"
+                ),
+            );
+            let before = cluster.sql(&url, "SELECT * FROM rowhouse_meta ORDER BY name");
+            let unreleased = migrate(&STEPS).await.unwrap_err();
+            assert!(unreleased.contains("development version") && unreleased.contains("rowhouse copy"), "{unreleased}");
+            assert_eq!(cluster.sql(&url, "SELECT * FROM rowhouse_meta ORDER BY name"), before);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The tables and the function in the database: their names, their creation, and upgrades.
+//! The tables and the function in the database: their names, and their creation and upgrades.
 //!
 //! This folder must not know the requests of the engine.
 
@@ -6,4 +6,3 @@ pub(crate) mod function;
 pub(crate) mod migration;
 pub(crate) mod names;
 pub(crate) mod opening;
-pub(crate) mod upgrade;

@@ -59,7 +59,7 @@ fn an_unusable_database_is_refused_with_advice() {
     let (status, log) = server.stop();
     assert!(status.success() && !log.iter().any(|line| line.contains("right") || line.contains("later")), "{log:?}");
 
-    cluster.sql(name, "UPDATE rowhouse_meta SET value = 99 WHERE name = 'schema-version'");
+    cluster.sql(name, "UPDATE rowhouse_meta SET value = 99 WHERE name = 'version'");
     let newer = refusal(&["--store", &database], "");
     assert!(newer.contains("schema 99") && newer.contains("use the newer version"), "{newer}");
 }

@@ -165,6 +165,6 @@ fn this_release_opens_what_it_leaves_itself() {
     restore_and_compare(&release);
     if let Some(cluster) = Cluster::shared() {
         leave::database(cluster, &release);
-        database::open_and_compare(cluster, &release, "SELECT");
+        database::open_and_compare(cluster, &release);
     }
 }
