@@ -42,8 +42,8 @@ crashes() {
 }
 
 schedules() {
-    ROWHOUSE_LARGE_MODEL=1 cargo test --quiet --release --locked --package rowhouse-engine-embedded \
-        --lib replication::tests -- --nocapture
+    ROWHOUSE_LARGE_MODEL=1 cargo test --quiet --release --locked --package rowhouse-replication \
+        --lib tests::takeovers -- --nocapture
     ROWHOUSE_SCHEDULES=$(amount 100000) cargo test --quiet --release --locked --package rowhouse-engine-embedded-schedules
 }
 

@@ -5,7 +5,7 @@ use super::state::EmbeddedState;
 use crate::disk::space::Disk;
 use crate::feed::EmbeddedFeed;
 use crate::reading::Scans;
-use crate::replication::FENCED;
+use crate::shipping::FENCED;
 use crate::tree::TreeState;
 use crate::upkeep::background::purge_marks;
 use crate::writing::committer::Request;

@@ -3,7 +3,7 @@
 //! Hashes protect what is read, so random bytes would never get past them. The entry points therefore set the hashes
 //! first, as if the bytes had been written that way.
 
-pub use crate::replication::fuzzing::{receive_chunk, receive_records};
+pub use crate::shipping::fuzzing::receive_records;
 
 use crate::disk::layout;
 use crate::disk::lineage::Lineage;
@@ -15,8 +15,8 @@ use crate::log::options::{Durability, Options};
 use crate::log::recovery::inspect;
 use crate::log::recovery::{Known, open};
 use crate::log::segments::Name;
-use crate::replication::fuzzing::set_record_hashes;
 use crate::sequence::Sequence;
+use crate::shipping::fuzzing::set_record_hashes;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;

@@ -20,8 +20,8 @@ mod hashed_key;
 mod log;
 mod reading;
 mod recent_reads;
-mod replication;
 mod sequence;
+mod shipping;
 mod state;
 mod sync;
 #[cfg(test)]
@@ -30,13 +30,13 @@ mod tree;
 mod upkeep;
 mod writing;
 
+pub use disk::folder::lineage as lineage_of;
 pub use disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 pub use disk::open_error::OpenError;
 pub use disk::storage_error::StorageError;
-pub use replication::{
-    AppendError, BASE_COPY_BYTES, BaseCopy, FrameError, KeptForStandby, Promotion, RecordBatch, Refusal, Replication,
-    ReplicationError, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of, promote_folder,
-    promote_folder_despite_loss,
+pub use shipping::{
+    AppendError, BaseCopy, FrameError, KeptForStandby, PrimaryLog, PromotableFolder, ReadRecordsError, RecordBatch,
+    StandbyFolder, StandbyLog,
 };
 pub use upkeep::check::check_folder;
 pub use upkeep::restore::RestoredFolder;
@@ -308,9 +308,10 @@ impl Embedded {
         self.feed.clone().map(|feed| Arc::new(feed) as _)
     }
 
-    /// Returns what this engine offers to standbys. It is called at most once, because each handle has its own state.
-    pub fn replication(&self) -> Result<Replication, OpenError> {
-        Replication::new(Arc::clone(&self.shared), self.confirmations.clone())
+    /// Returns the log for standbys, and its lineage. It is called at most once, because only one caller may change the
+    /// lineage.
+    pub fn primary_log(&self) -> Result<(PrimaryLog, Lineage), OpenError> {
+        PrimaryLog::new(Arc::clone(&self.shared), self.confirmations.clone())
     }
 
     fn request(&self, request: Request) -> Result<(), Fault> {

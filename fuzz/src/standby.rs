@@ -1,12 +1,16 @@
 //! The protocol between a standby and its primary: requests, the heads of responses, and the data in them.
 
 use bytes::Bytes;
-use engine_embedded::fuzzing::{receive_chunk, receive_records};
+use engine_embedded::fuzzing::receive_records;
+use frames::{push_entry, take_entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use protocol::{Answer, Ask, identity, key};
 
+#[allow(dead_code, reason = "the size of a chunk is not used")]
+#[path = "../../replication/src/frames.rs"]
+mod frames;
 #[allow(dead_code, reason = "the client is not used")]
-#[path = "../../rowhouse/src/standby/protocol.rs"]
+#[path = "../../replication/src/protocol.rs"]
 mod protocol;
 
 pub(crate) fn protocol(data: &[u8]) {
@@ -54,4 +58,15 @@ pub(crate) fn data(input: &[u8]) {
     let Some((count, data)) = rest.split_first_chunk() else { return };
     receive_chunk(data);
     receive_records(u64::from_le_bytes(*first), u16::from_le_bytes(*count).into(), data);
+}
+
+/// Reads a chunk of a base copy. What is read is written as it was.
+fn receive_chunk(data: &[u8]) {
+    let mut rest = data;
+    let mut written = Vec::new();
+    while let Some((key, value)) = take_entry(&mut rest) {
+        push_entry(&mut written, key, value);
+    }
+    assert!(data.starts_with(&written));
+    assert_eq!(written.len() + rest.len(), data.len());
 }

@@ -4,12 +4,12 @@
 
 use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
-use crate::standby::{FollowerSettings, Token};
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
 use engine_postgres::{Balance, Password, PostgresOptions};
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
+use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
 use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
 use server::{RehearsalSettings, Secondary, Settings};

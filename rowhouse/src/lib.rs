@@ -11,6 +11,6 @@ pub mod config;
 mod health;
 pub mod log;
 mod process;
+mod promote;
 pub mod run;
 mod serve;
-mod standby;

@@ -5,7 +5,7 @@ use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
 use crate::log::LogFormat;
 use crate::process::memory;
-use crate::{accounts, certificate, health, serve, standby};
+use crate::{accounts, certificate, health, promote, serve};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
         Command::Standby(args) => Config::of_standby(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
         Command::Promote(args) => {
-            let (report, code) = standby::promote(args)?;
+            let (report, code) = promote::run(args)?;
             print(&report)?;
             Ok(code)
         }

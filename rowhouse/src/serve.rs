@@ -6,7 +6,6 @@ use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
-use crate::standby::{self, Follower, FollowerSettings, PrimaryService, Token};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
@@ -14,6 +13,7 @@ use engine_postgres::{Postgres, PostgresOptions};
 use model::clock::SystemClock;
 use platform::files::exposure_warning;
 use platform::signals::Hangups;
+use replication::{Follower, FollowerSettings, PrimaryService, Token, prepare_folder};
 use server::{LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -125,7 +125,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             let (engine, replication) = match config.process.primary.clone() {
                 None => open_primary(path, &options, config.process.standbys.clone())?,
                 Some(primary) => {
-                    let ready = standby::prepare_folder(path, &primary, *min_free_bytes);
+                    let ready = prepare_folder(path, &primary, *min_free_bytes);
                     or_input_ended(input.clone(), ready).await?;
                     open_standby(path, &options, primary)?
                 }
@@ -181,7 +181,7 @@ type Opened = (Embedded, Option<Arc<dyn Replicated>>);
 fn open_primary(path: &Path, options: &EmbeddedOptions, standbys: Option<Token>) -> anyhow::Result<Opened> {
     let engine = Embedded::open(path, options, SystemClock)?;
     let Some(token) = standbys else { return Ok((engine, None)) };
-    let service = PrimaryService::new(engine.replication()?, token);
+    let service = PrimaryService::new(&engine, token)?;
     Ok((engine, Some(Arc::new(service))))
 }
 

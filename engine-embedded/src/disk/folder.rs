@@ -313,7 +313,7 @@ impl Folder {
 
 /// Returns the lineage of a folder that another process may have open, if the folder takes part in replication. A
 /// folder with an incomplete base copy does not yet.
-pub(crate) fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
+pub fn lineage(path: &Path) -> Result<Option<Lineage>, OpenError> {
     if path.join(RESTORING).exists() {
         return Ok(None);
     }

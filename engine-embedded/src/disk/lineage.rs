@@ -6,7 +6,6 @@
 //! The file is text: a first line, `log` and the identity of the log, a line `epoch NUMBER FIRST IDENTITY` for each
 //! epoch, and a line with the role.
 
-use crate::sequence::Sequence;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
@@ -103,7 +102,7 @@ pub struct Lineage {
 
 impl Lineage {
     /// Returns the lineage of a log that has never been replicated. The identities are new.
-    pub(crate) fn new(log: Identity, epoch: Identity) -> Self {
+    pub fn new(log: Identity, epoch: Identity) -> Self {
         let first = Epoch { number: 1, first: 1, id: epoch };
         Self { log, epochs: vec![first], role: Role::Primary { confirming: None } }
     }
@@ -119,9 +118,9 @@ impl Lineage {
     }
 
     /// Returns whether a log in an epoch that ends with a transaction is the beginning of this log.
-    pub(crate) fn continues(&self, epoch: &Epoch, last: Sequence) -> bool {
+    pub fn continues(&self, epoch: &Epoch, last: u64) -> bool {
         let mut later = self.epochs.iter().filter(|known| known.number > epoch.number);
-        self.epochs.contains(epoch) && later.all(|later| last.get() < later.first)
+        self.epochs.contains(epoch) && later.all(|later| last < later.first)
     }
 
     pub(crate) fn encode(&self) -> String {
@@ -237,7 +236,7 @@ mod tests {
         assert_eq!(Lineage::decode(&lineage.encode()).as_ref(), Some(&lineage));
         for (epoch, last, expected) in [(FIRST, 19, true), (FIRST, 20, false), (SECOND, 19, true), (SECOND, 40, false)]
         {
-            assert_eq!(lineage.continues(&epoch, Sequence::new(last)), expected, "{epoch:?}, transaction {last}");
+            assert_eq!(lineage.continues(&epoch, last), expected, "{epoch:?}, transaction {last}");
         }
     }
 
@@ -256,7 +255,7 @@ mod tests {
             (other, 39, false),
             (named(4), 1, false),
         ] {
-            assert_eq!(lineage.continues(&epoch, Sequence::new(last)), expected, "{epoch:?}, transaction {last}");
+            assert_eq!(lineage.continues(&epoch, last), expected, "{epoch:?}, transaction {last}");
         }
     }
 }

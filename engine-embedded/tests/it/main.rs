@@ -12,4 +12,3 @@ mod check;
 mod contract;
 mod data_folder;
 mod log_file;
-mod replication;

@@ -15,7 +15,7 @@ use crate::accounts::{self, AccountsArgs};
 use crate::certificate::{self, CertificateArgs};
 use crate::health::{self, HealthArgs};
 use crate::log::LogFormat;
-use crate::standby::{PROMOTE_EXAMPLES, PromoteArgs};
+use crate::promote::{PROMOTE_EXAMPLES, PromoteArgs};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};

@@ -1,8 +1,9 @@
 //! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
 //! `engine`, `http-client` on no other crate, `client` on `wire`, `model` and `http-client`, `tools` on `client`,
 //! `object-storage` and engines, `object-storage` on `http-client`, `server` on `http-client` but neither on `client`
-//! nor on `tools`, the server also on the files of `explorer`, the program on all, and `testing` on the server and its
-//! dependencies. `platform` depends on no other crate; crates that use the operating system depend on it.
+//! nor on `tools`, the server also on the files of `explorer`, `replication` on the embedded engine, `http-client` and
+//! the server's interface for it, the program on all, and `testing` on the server and its dependencies. `platform`
+//! depends on no other crate; crates that use the operating system depend on it.
 
 use serde_json::Value;
 use std::process::Command;
@@ -19,7 +20,7 @@ const FOR_TESTS: [&str; 5] = ["client", "engine-contract", "history", "test-supp
 
 /// For each crate, those that it may use, and the libraries that would introduce something on which it must not depend.
 /// All names lack the prefix `rowhouse-`.
-const RULES: [(&str, &str, &[&str]); 20] = [
+const RULES: [(&str, &str, &[&str]); 21] = [
     ("model", "", &[IO, HTTP, PROGRAM, "httpdate serde serde_json quick-xml lsm-tree"]),
     // No storage, no configuration.
     ("wire", "model", &[IO, HTTP, PROGRAM, "lsm-tree toml"]),
@@ -56,9 +57,11 @@ const RULES: [(&str, &str, &[&str]); 20] = [
     ),
     // HTTP only through the project's own client, no configuration, no command line.
     ("object-storage", "http-client", &["hyper hyper-util reqwest clap toml anyhow"]),
+    // HTTP only through the project's own client and the server, no storage library, no command line.
+    ("replication", "model http-client engine engine-embedded server", &["hyper hyper-util lsm-tree clap toml"]),
     (
         "tables",
-        "model wire http-client engine engine-embedded engine-postgres platform server tools",
+        "model wire http-client engine engine-embedded engine-postgres platform replication server tools",
         &["lsm-tree tokio-postgres hyper-util"],
     ),
     // The protocol and the client only for its own tests. No command line, and no client except the test's own.

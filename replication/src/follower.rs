@@ -1,39 +1,39 @@
 //! The standby follows its primary.
 
-use super::protocol::{Answer, Ask, Content, Link, Token};
-use super::retry::Retry;
-use anyhow::{Context, bail, ensure};
+use crate::decisions::adoption;
+use crate::primary::respond_as_standby;
+use crate::protocol::{Ask, Content, Link, Token};
+use crate::waiting::{Retry, blocking};
+use anyhow::{bail, ensure};
 use bytes::Bytes;
 use engine::figures::ReplicationFigures;
-use engine_embedded::{Awaited, RecordBatch, Role, StandbyHello, StandbyLog, StandbyPosition};
+use engine_embedded::{AppendError, Awaited, Lineage, RecordBatch, Role, StandbyLog};
 use http::HeaderMap;
+use parking_lot::Mutex;
 use server::{Replicated, StandbyState};
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tracing::info;
+use tracing::{error, info, warn};
 
 /// The number of heartbeats whose transactions the standby does not have yet that are remembered.
 const HEARTBEATS_MAX: usize = 1024;
 
 /// How a standby reaches its primary.
 #[derive(Debug, Clone)]
-pub(crate) struct FollowerSettings {
-    pub(crate) primary: String,
-    pub(crate) token: Token,
-    pub(crate) replaces: bool,
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await.context("the work was interrupted")?
+pub struct FollowerSettings {
+    /// The address of the primary without an account.
+    pub primary: String,
+    /// The secret that both servers know.
+    pub token: Token,
+    /// Whether the standby takes over from the one that the primary waits for.
+    pub replaces: bool,
 }
 
 /// The state of a standby, for clients and operators.
-pub(crate) struct Follower {
+pub struct Follower {
     log: Arc<StandbyLog>,
     token: Token,
     progress: Mutex<Progress>,
@@ -71,16 +71,13 @@ impl fmt::Debug for Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(log: StandbyLog, token: Token) -> Self {
+    /// Does not follow yet.
+    pub fn new(log: StandbyLog, token: Token) -> Self {
         Self { log: Arc::new(log), token, progress: Mutex::default() }
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Follows the primary until the returned future is dropped.
-    pub(crate) async fn follow(&self, settings: FollowerSettings) -> anyhow::Result<()> {
+    pub async fn follow(&self, settings: FollowerSettings) -> anyhow::Result<()> {
         let link = Link::new(&settings.primary, settings.token.clone())?;
         let mut retry = Retry::new();
         let mut is_connected = false;
@@ -95,7 +92,7 @@ impl Follower {
                 }
                 Err(error) => {
                     is_connected = false;
-                    self.progress().last = None;
+                    self.progress.lock().last = None;
                     retry.failed(&format!("cannot follow {}", settings.primary), format!("{error:#}")).await;
                 }
             }
@@ -105,35 +102,56 @@ impl Follower {
     /// Asks for records and appends them. The request also confirms what was appended before.
     async fn step(&self, link: &Link, replaces: bool) -> anyhow::Result<()> {
         let lineage = self.log.lineage();
-        let has = StandbyPosition { log: lineage.log, epoch: lineage.newest(), last: self.log.synced() };
-        let hello = StandbyHello { standby: self.log.id(), has: Some(has), replaces };
-        let (answer, records) = link.ask(&Ask::records(&hello, has)).await?;
+        let ask = Ask::records(self.log.id(), &lineage, self.log.synced(), replaces);
+        let (answer, records) = link.ask(&ask).await?;
         let primary = answer.lineage()?;
         let log = Arc::clone(&self.log);
         let (first, count, waits) = match answer.content {
             Content::Records { first, count, waits } => (first, count, waits),
             Content::Refused { reason, waits } => {
                 if let Some(waits) = waits.filter(|_| primary.log == lineage.log) {
-                    blocking(move || Ok(log.set_awaited(waits.into())?)).await?;
+                    blocking(move || Ok(set_awaited(&log, waits.into())?)).await?;
                 }
                 bail!("the primary refuses: {reason}")
             }
             _ => bail!("the primary sent no records"),
         };
         ensure!(primary.log == lineage.log, "the server has a different log");
-        self.progress().heard(UNIX_EPOCH + Duration::from_millis(answer.time), answer.last);
+        self.progress.lock().heard(UNIX_EPOCH + Duration::from_millis(answer.time), answer.last);
         let append = move || {
-            log.set_awaited(waits.into())?;
-            log.adopt(&primary)?;
+            set_awaited(&log, waits.into())?;
+            adopt(&log, &primary)?;
             if count > 0 {
                 log.append(&RecordBatch { first, count, records: records.into() })?;
             }
             Ok(log.synced())
         };
         let synced = blocking(append).await?;
-        self.progress().has(synced);
+        self.progress.lock().has(synced);
         Ok(())
     }
+}
+
+/// Records durably whether the primary waits for this standby. It must be called before the next confirmation.
+pub(crate) fn set_awaited(log: &StandbyLog, awaited: Awaited) -> Result<(), AppendError> {
+    let (lineage, role) = (log.lineage(), Role::Standby { id: log.id(), awaited });
+    if lineage.role == role {
+        return Ok(());
+    }
+    match awaited {
+        Awaited::None => info!("the primary waits for no standby"),
+        Awaited::This => info!("the primary waits for this standby"),
+        Awaited::Other => warn!("the primary does not wait for this standby, so do not promote it"),
+        Awaited::CutOff => {
+            error!("this standby can never follow its primary again; stop it, and begin again with an empty folder");
+        }
+    }
+    log.set_lineage(Lineage { role, ..lineage })
+}
+
+/// Continues in the epochs of the primary. The primary has found that its log continues the standby's.
+pub(crate) fn adopt(log: &StandbyLog, primary: &Lineage) -> Result<(), AppendError> {
+    adoption(&log.lineage(), primary, log.synced())?.map_or(Ok(()), |adopted| log.set_lineage(adopted))
 }
 
 impl Replicated for Follower {
@@ -142,14 +160,12 @@ impl Replicated for Follower {
     }
 
     fn respond<'a>(&'a self, _: &'a HeaderMap) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
-        let reason = "the server is a standby itself".to_owned();
-        let answer = Answer::new(&self.log.lineage(), (0, 0), Content::Refused { reason, waits: None });
-        Box::pin(async move { (409, answer.encode(&[])) })
+        Box::pin(async { respond_as_standby(&self.log) })
     }
 
     fn figures(&self) -> ReplicationFigures {
         let (synced, lineage) = (self.log.synced(), self.log.lineage());
-        let progress = self.progress();
+        let progress = self.progress.lock();
         let age = progress.last_sync.and_then(|time| SystemTime::now().duration_since(time).ok());
         ReplicationFigures {
             epoch: lineage.epoch(),
@@ -162,7 +178,7 @@ impl Replicated for Follower {
     }
 
     fn standby(&self) -> Option<StandbyState> {
-        Some(StandbyState { last_sync: self.progress().last_sync })
+        Some(StandbyState { last_sync: self.progress.lock().last_sync })
     }
 }
 

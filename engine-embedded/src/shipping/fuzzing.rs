@@ -1,19 +1,8 @@
-//! Entry points for the fuzz targets of what a standby receives.
+//! Entry points for the fuzz target of the records that a standby receives.
 
-use super::frames::{RecordBatch, push_entry, take_entry};
+use super::records::RecordBatch;
 use super::standby::transaction;
 use crate::log::format::{self, RECORD_HEADER_BYTES, RecordHeader};
-
-/// Reads a chunk of a base copy. What is read is written as it was.
-pub fn receive_chunk(data: &[u8]) {
-    let mut rest = data;
-    let mut written = Vec::new();
-    while let Some((key, value)) = take_entry(&mut rest) {
-        push_entry(&mut written, key, value);
-    }
-    assert!(data.starts_with(&written));
-    assert_eq!(written.len() + rest.len(), data.len());
-}
 
 /// Reads a batch of records, and the transactions in it, with correct hashes.
 pub fn receive_records(first: u64, count: u32, data: &[u8]) {

@@ -1,26 +1,21 @@
-//! The bytes that a primary sends: chunks of a base copy, and batches of records.
+//! Batches of records: the records as they are in the log, without gaps.
 //!
-//! An entry of a base copy: the length of the key (2), the length of the value (4), the key, the value. A batch: the
-//! records as they are in the log, without gaps. Numbers are big-endian.
-//!
-//! The bytes come from the network, so decoding can fail, but never panics. The transport protects a chunk of a base
-//! copy; a record has a hash.
+//! A standby receives them from the network, so decoding can fail, but never panics. Each record has a hash.
 
 use crate::log::format::{self, Record};
 use crate::sequence::Sequence;
 use std::fmt;
-
-/// The size at which a chunk of a base copy is complete, in bytes. An entry may exceed it by its size.
-pub const BASE_COPY_BYTES: usize = 1024 * 1024;
 
 /// The reason why received bytes are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameError(&'static str);
 
 impl FrameError {
-    pub(super) const ENTRY: Self = Self("an entry of the base copy is damaged");
+    /// The entries of a base copy are malformed, or not in order.
+    pub const ENTRY: Self = Self("an entry of the base copy is damaged");
     pub(super) const RECORD: Self = Self("a record of the log is damaged");
-    pub(super) const ORDER: Self = Self("a record of the log does not follow the previous one");
+    /// What was received does not continue the log.
+    pub const ORDER: Self = Self("a record of the log does not follow the previous one");
     pub(super) const ORIGIN: Self =
         Self("a record of the log was written by a newer version; update the standby before the primary");
     pub(super) const TOO_MANY: Self = Self("the base copy is larger than its transactions could have written");
@@ -102,27 +97,4 @@ impl BatchBuilder {
         let Self { first, count, records } = self;
         Some(RecordBatch { first: first?.get(), count, records })
     }
-}
-
-pub(super) fn push_entry(chunk: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    let key_bytes = u16::try_from(key.len()).expect("keys are limited to 65,535 bytes");
-    let value_bytes = u32::try_from(value.len()).expect("values are limited to a few megabytes");
-    chunk.extend_from_slice(&key_bytes.to_be_bytes());
-    chunk.extend_from_slice(&value_bytes.to_be_bytes());
-    chunk.extend_from_slice(key);
-    chunk.extend_from_slice(value);
-}
-
-/// Reads the first entry of a chunk, and advances past it. Returns `None` and does not advance if it is damaged.
-pub(super) fn take_entry<'c>(chunk: &mut &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
-    let mut rest = *chunk;
-    let key_bytes = u16::from_be_bytes(format::take(&mut rest)?);
-    let value_bytes = u32::from_be_bytes(format::take(&mut rest)?);
-    let (key, rest) = rest.split_at_checked(key_bytes.into())?;
-    let (value, rest) = rest.split_at_checked(usize::try_from(value_bytes).ok()?)?;
-    if key.len() <= 1 {
-        return None;
-    }
-    *chunk = rest;
-    Some((key, value))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role, StandbyHello, StandbyPosition};
+use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_client::{
@@ -27,13 +27,13 @@ const BODY_BYTES_MAX: usize = 512 * 1024 * 1024;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The time for which a primary holds a request for records until there are some.
-pub(super) const HELD: Duration = Duration::from_secs(1);
+pub(crate) const HELD: Duration = Duration::from_secs(1);
 /// The size at which a batch of records is complete, in bytes.
-pub(super) const BATCH_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// The secret with which standbys prove their identity.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token(String);
+pub struct Token(String);
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +42,8 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads the token in a file.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let token = text.trim();
         let is_good = token.len() >= TOKEN_MIN && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -60,7 +61,7 @@ impl Token {
     }
 
     /// Compares in a time that does not depend on where the tokens differ.
-    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(AUTHORIZATION);
         given.is_some_and(|given| given.as_bytes().ct_eq(self.header().as_bytes()).into())
     }
@@ -69,7 +70,7 @@ impl Token {
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     /// Begins a base copy.
     Begin { standby: String, replaces: bool },
     /// Asks for the chunk of the base copy that follows a key, in Base64; for the first one without a key. It can be
@@ -83,7 +84,7 @@ pub(super) enum Ask {
 
 /// An epoch: its number, its first transaction, and its identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct NamedEpoch(u64, u64, String);
+pub(crate) struct NamedEpoch(u64, u64, String);
 
 impl From<&Epoch> for NamedEpoch {
     fn from(epoch: &Epoch) -> Self {
@@ -92,26 +93,26 @@ impl From<&Epoch> for NamedEpoch {
 }
 
 impl NamedEpoch {
-    pub(super) fn epoch(&self) -> anyhow::Result<Epoch> {
+    pub(crate) fn epoch(&self) -> anyhow::Result<Epoch> {
         Ok(Epoch { number: self.0, first: self.1, id: identity(&self.2)? })
     }
 }
 
 /// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Answer {
-    pub(super) log: String,
-    pub(super) epochs: Vec<NamedEpoch>,
+pub(crate) struct Answer {
+    pub(crate) log: String,
+    pub(crate) epochs: Vec<NamedEpoch>,
     /// The time of the primary, in milliseconds since 1970. It was read before `last`.
-    pub(super) time: u64,
+    pub(crate) time: u64,
     /// The last transaction that is on disk.
-    pub(super) last: u64,
-    pub(super) content: Content,
+    pub(crate) last: u64,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// The base copy contains the transactions up to this one.
     Copy { sequence: u64, waits: Waits },
     /// The body is a chunk of the base copy.
@@ -134,7 +135,7 @@ pub(super) enum Content {
 /// Whether the primary waits for the standby that asked, or cannot serve it any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Waits {
+pub(crate) enum Waits {
     No,
     ForThis,
     ForAnother,
@@ -164,25 +165,25 @@ impl From<Waits> for Awaited {
 }
 
 impl Answer {
-    pub(super) fn new(lineage: &Lineage, (time, last): (u64, u64), content: Content) -> Self {
+    pub(crate) fn new(lineage: &Lineage, (time, last): (u64, u64), content: Content) -> Self {
         let epochs = lineage.epochs.iter().map(NamedEpoch::from).collect();
         Self { log: lineage.log.to_string(), epochs, time, last, content }
     }
 
-    pub(super) fn lineage(&self) -> anyhow::Result<Lineage> {
+    pub(crate) fn lineage(&self) -> anyhow::Result<Lineage> {
         let log = identity(&self.log)?;
         let epochs = self.epochs.iter().map(NamedEpoch::epoch).collect::<anyhow::Result<Vec<_>>>()?;
         ensure!(!epochs.is_empty(), "the response names no epoch");
         Ok(Lineage { log, epochs, role: Role::Primary { confirming: None } })
     }
 
-    pub(super) fn encode(&self, body: &[u8]) -> Bytes {
+    pub(crate) fn encode(&self, body: &[u8]) -> Bytes {
         let head = serde_json::to_vec(self).expect("the head consists of texts and numbers");
         let bytes = u32::try_from(head.len()).expect("the head is short");
         [&bytes.to_be_bytes(), head.as_slice(), body].concat().into()
     }
 
-    pub(super) fn decode(bytes: &Bytes) -> anyhow::Result<(Self, Bytes)> {
+    pub(crate) fn decode(bytes: &Bytes) -> anyhow::Result<(Self, Bytes)> {
         let (length, rest) = bytes.split_first_chunk().context("the response is too short")?;
         let length = usize::try_from(u32::from_be_bytes(*length))?;
         let head = rest.get(..length).context("the response is too short")?;
@@ -190,33 +191,29 @@ impl Answer {
     }
 }
 
-pub(super) fn identity(text: &str) -> anyhow::Result<Identity> {
+pub(crate) fn identity(text: &str) -> anyhow::Result<Identity> {
     Identity::parse(text).context("an identity is malformed")
 }
 
 impl Ask {
-    pub(super) fn chunk(standby: Identity, sequence: u64, after: Option<&[u8]>) -> Self {
+    pub(crate) fn chunk(standby: Identity, sequence: u64, after: Option<&[u8]>) -> Self {
         Self::Chunk { standby: standby.to_string(), sequence, after: after.map(|key| STANDARD.encode(key)) }
     }
 
-    pub(super) fn records(hello: &StandbyHello, has: StandbyPosition) -> Self {
-        Self::Records {
-            standby: hello.standby.to_string(),
-            replaces: hello.replaces,
-            log: has.log.to_string(),
-            epoch: NamedEpoch::from(&has.epoch),
-            last: has.last,
-        }
+    /// Asks for what follows the last transaction of a standby with this lineage.
+    pub(crate) fn records(standby: Identity, lineage: &Lineage, last: u64, replaces: bool) -> Self {
+        let epoch = NamedEpoch::from(&lineage.newest());
+        Self::Records { standby: standby.to_string(), replaces, log: lineage.log.to_string(), epoch, last }
     }
 
-    pub(super) fn read(headers: &HeaderMap) -> anyhow::Result<Self> {
+    pub(crate) fn read(headers: &HeaderMap) -> anyhow::Result<Self> {
         let ask = headers.get(ASK).context("the request asks for nothing")?;
         serde_json::from_slice(ask.as_bytes()).context("the request is malformed")
     }
 }
 
 /// Reads the key in a request for a chunk.
-pub(super) fn key(text: &str) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn key(text: &str) -> anyhow::Result<Vec<u8>> {
     STANDARD.decode(text).context("a key is malformed")
 }
 
@@ -233,14 +230,14 @@ impl fmt::Display for Unavailable {
 impl std::error::Error for Unavailable {}
 
 /// Returns whether the same request may succeed later without a change of any setting.
-pub(super) fn is_transient(error: &anyhow::Error) -> bool {
+pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     let response = error.downcast_ref::<HttpError>();
     error.is::<Unavailable>() || response.is_some_and(|error| !is_permanent(error))
 }
 
 /// Sends requests to a primary.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(crate) struct Link {
     http: HttpClient,
     url: Uri,
     token: Token,
@@ -248,7 +245,7 @@ pub(super) struct Link {
 
 impl Link {
     /// `primary` is the address of the primary without an account, for example `https://tables.example.org`.
-    pub(super) fn new(primary: &str, token: Token) -> anyhow::Result<Self> {
+    pub(crate) fn new(primary: &str, token: Token) -> anyhow::Result<Self> {
         let url = format!("{}{}", primary.trim_end_matches('/'), server::REPLICATION_PATH);
         let uri: Uri = url.parse().with_context(|| format!("'{primary}' is not the address of a server"))?;
         let is_server = uri.scheme_str().is_some_and(|scheme| scheme == "http" || scheme == "https");
@@ -268,7 +265,7 @@ impl Link {
         Ok(Self { http: HttpClient::with_proxies(options, tls, &proxies), url: uri, token })
     }
 
-    pub(super) async fn ask(&self, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
+    pub(crate) async fn ask(&self, ask: &Ask) -> anyhow::Result<(Answer, Bytes)> {
         let json = serde_json::to_string(ask).context("writing the request")?;
         let request = Request::get(self.url.clone()).header(ASK, json).header(AUTHORIZATION, self.token.header());
         let mut response = self.http.send(request.body(Bytes::new())?).await?;

@@ -1,5 +1,6 @@
-//! Pauses between requests that fail.
+//! Waits for the disk, and pauses between requests that fail.
 
+use anyhow::Context;
 use std::time::Duration;
 use tracing::warn;
 
@@ -7,23 +8,30 @@ use tracing::warn;
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
+/// Runs work on a thread that may wait for the disk.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(work).await.context("the work was interrupted")?
+}
+
 /// The failures since the last success.
-pub(super) struct Retry {
+pub(crate) struct Retry {
     pause: Duration,
     last_error: String,
 }
 
 impl Retry {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { pause: PAUSE, last_error: String::new() }
     }
 
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         *self = Self::new();
     }
 
     /// Logs a reason unless it is the same as before, and waits.
-    pub(super) async fn failed(&mut self, what: &str, error: String) {
+    pub(crate) async fn failed(&mut self, what: &str, error: String) {
         if error != self.last_error {
             warn!(error, "{what}; it will be retried");
             self.last_error = error;

@@ -4,21 +4,18 @@
 //! the last key that the standby has, so a request can be repeated, also by the next process. If the primary does not
 //! have the copy any more, the standby begins again.
 
-use super::follower::{FollowerSettings, blocking};
-use super::protocol::{Ask, Content, Link, is_transient};
-use super::retry::Retry;
+use crate::follower::FollowerSettings;
+use crate::frames::take_entry;
+use crate::protocol::{Ask, Content, Link, is_transient};
+use crate::waiting::{Retry, blocking};
 use anyhow::{Context, bail};
-use engine_embedded::{Identity, OpenError, Role, StandbyFolder, lineage_of};
+use engine_embedded::{AppendError, FrameError, Identity, OpenError, Role, StandbyFolder, lineage_of};
 use std::path::Path;
 use tracing::{info, warn};
 
 /// Fills the folder from a base copy unless it is a standby already. The copy pauses while the disk has less free
 /// space.
-pub(crate) async fn prepare_folder(
-    path: &Path,
-    settings: &FollowerSettings,
-    min_free_bytes: u64,
-) -> anyhow::Result<()> {
+pub async fn prepare_folder(path: &Path, settings: &FollowerSettings, min_free_bytes: u64) -> anyhow::Result<()> {
     match lineage_of(path)?.map(|lineage| lineage.role) {
         Some(Role::Standby { .. }) => return Ok(()),
         Some(Role::Primary { .. }) => return Err(OpenError::NotStandby { folder: path.to_owned() }.into()),
@@ -115,7 +112,7 @@ async fn receive(
                     retry.succeeded();
                     bytes += chunk.len();
                     copy = blocking(move || {
-                        copy.add(&chunk)?;
+                        add_chunk(&mut copy, &chunk)?;
                         Ok(copy)
                     })
                     .await?;
@@ -133,4 +130,13 @@ async fn receive(
         };
         retry.failed(&what, failure).await;
     }
+}
+
+/// Adds the chunk that follows the last key of the copy.
+pub(crate) fn add_chunk(copy: &mut StandbyFolder, mut chunk: &[u8]) -> Result<(), AppendError> {
+    while !chunk.is_empty() {
+        let (key, value) = take_entry(&mut chunk).ok_or(FrameError::ENTRY)?;
+        copy.add(key, value)?;
+    }
+    Ok(())
 }

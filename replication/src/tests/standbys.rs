@@ -1,15 +1,21 @@
 //! A standby holds what its primary holds, and takes over from it.
 
+use crate::copying::add_chunk;
+use crate::decisions::{Refusal, StandbyHello, StandbyPosition};
+use crate::follower::{adopt, set_awaited};
+use crate::frames::push_entry;
+use crate::primary::{Replication, chunk_after};
+use crate::promotion::promote_folder;
 use engine::changes::{ChangeSelection, ChangedTransaction};
 use engine::{ChangesError, CommitError, Engine, Fault, KeepChanges};
 use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
-use model::{StoredAccessPolicies, StoredAccessPolicy};
-use rowhouse_engine_embedded::{
-    AppendError, Awaited, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Refusal,
-    Replication, ReplicationError, Role, StandbyFolder, StandbyHello, StandbyLog, StandbyPosition, lineage_of,
-    promote_folder, promote_folder_despite_loss,
+use engine_embedded::{
+    AppendError, Awaited, Embedded, EmbeddedOptions, Epoch, Identity, KeptLog, OpenError, RecordBatch, Role,
+    StandbyFolder, StandbyLog, lineage_of,
 };
+use model::{StoredAccessPolicies, StoredAccessPolicy};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -25,31 +31,32 @@ fn options() -> EmbeddedOptions {
     EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() }
 }
 
-fn waiting_options(timeout: Duration) -> EmbeddedOptions {
-    EmbeddedOptions { confirmation_timeout: Some(timeout), ..options() }
-}
-
 struct Primary {
     engine: Embedded,
     replication: Replication,
 }
 
-fn primary_with(folder: &Path, options: &EmbeddedOptions) -> Primary {
-    open_primary(folder, options, START_TICKS)
-}
-
-fn primary_at(folder: &Path, ticks: i64) -> Primary {
-    open_primary(folder, &options(), ticks)
-}
-
 fn open_primary(folder: &Path, options: &EmbeddedOptions, ticks: i64) -> Primary {
     let engine = Embedded::open(folder, options, ManualClock::at(ticks)).unwrap();
-    let replication = engine.replication().unwrap();
+    let replication = Replication::new(&engine).unwrap();
     Primary { engine, replication }
 }
 
 fn primary(folder: &Path) -> Primary {
-    primary_with(folder, &options())
+    open_primary(folder, &options(), START_TICKS)
+}
+
+fn waiting_primary(folder: &Path, timeout: Duration) -> Primary {
+    open_primary(folder, &EmbeddedOptions { confirmation_timeout: Some(timeout), ..options() }, START_TICKS)
+}
+
+async fn create_cars(primary: &Primary) {
+    primary.engine.create_table(&table("Cars")).await.unwrap();
+}
+
+/// Inserts an entity into the table, and returns its Timestamp.
+async fn write(primary: &Primary, row: &str) -> model::DateTime {
+    stamp(commit_one(&primary.engine, &table("Cars"), insert("p", row, 1)).await.unwrap())
 }
 
 struct Standby {
@@ -72,26 +79,37 @@ fn new_hello(replaces: bool) -> StandbyHello {
     StandbyHello { standby: Identity::random(), has: None, replaces }
 }
 
+fn refusal<T>(answer: anyhow::Result<T>) -> Refusal {
+    *answer.map(drop).unwrap_err().downcast_ref().unwrap()
+}
+
 /// Fills a new folder from a base copy, and opens it.
 fn begin_standby(primary: &Primary, folder: &Path) -> Standby {
     let hello = new_hello(false);
     let lineage = primary.replication.admit(&hello).unwrap();
-    let copy = primary.replication.base_copy().unwrap();
+    let copy = primary.replication.log.base_copy().unwrap();
     let mut filled = StandbyFolder::begin(folder, (hello.standby, Awaited::None), &lineage, copy.sequence()).unwrap();
-    while let Some(chunk) = copy.chunk(filled.last_key()).unwrap() {
-        filled.add(&chunk).unwrap();
+    while let Some(chunk) = chunk_after(&copy, filled.last_key()).unwrap() {
+        add_chunk(&mut filled, &chunk).unwrap();
     }
     filled.finish().unwrap();
     standby(folder)
 }
 
+async fn place_with_cars() -> (Place, Primary) {
+    let place = Place::new();
+    let first = primary(&place.at("first"));
+    create_cars(&first).await;
+    (place, first)
+}
+
 /// Returns a primary, a standby with everything, and one that lacks the last transaction.
 async fn primary_with_standbys(place: &Place) -> (Primary, Standby, Standby) {
     let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    create_cars(&first).await;
     let second = begin_standby(&first, &place.at("second"));
     let behind = begin_standby(&first, &place.at("behind"));
-    commit_one(&first.engine, &table("Cars"), insert("p", "both", 1)).await.unwrap();
+    write(&first, "both").await;
     catch_up(&first, &second);
     (first, second, behind)
 }
@@ -99,7 +117,7 @@ async fn primary_with_standbys(place: &Place) -> (Primary, Standby, Standby) {
 /// Sends at most about `bytes` bytes. Returns false if there is nothing to send.
 fn send(primary: &Primary, standby: &Standby, bytes: usize) -> bool {
     let lineage = primary.replication.admit(&hello(&standby.log)).unwrap();
-    standby.log.adopt(&lineage).unwrap();
+    adopt(&standby.log, &lineage).unwrap();
     let Some(batch) = primary.replication.read(standby.log.synced() + 1, bytes).unwrap() else { return false };
     let synced = standby.log.append(&batch).unwrap();
     assert_eq!(synced, batch.last());
@@ -111,26 +129,15 @@ fn catch_up(primary: &Primary, standby: &Standby) {
     while send(primary, standby, 10_000) {}
 }
 
-/// Returns the last key in a chunk of a base copy.
-fn last_key(mut chunk: &[u8]) -> Option<Vec<u8>> {
-    let mut last = None;
-    while let Some((lengths, rest)) = chunk.split_first_chunk::<6>() {
-        let [k1, k0, v3, v2, v1, v0] = *lengths;
-        let (key, rest) = rest.split_at(u16::from_be_bytes([k1, k0]).into());
-        last = Some(key.to_vec());
-        chunk = &rest[u32::from_be_bytes([v3, v2, v1, v0]) as usize..];
-    }
-    last
-}
-
 /// Returns all keys and values, including the keys of the engine itself, and the last transaction.
 fn contents(replication: &Replication) -> (u64, Vec<u8>) {
-    let copy = replication.base_copy().unwrap();
-    let (mut bytes, mut last) = (Vec::new(), None);
-    while let Some(chunk) = copy.chunk(last.as_deref()).unwrap() {
-        last = last_key(&chunk);
-        bytes.extend(chunk);
-    }
+    let copy = replication.log.base_copy().unwrap();
+    let mut bytes = Vec::new();
+    let push = |key: &[u8], value: &[u8]| {
+        push_entry(&mut bytes, key, value);
+        ControlFlow::Continue(())
+    };
+    copy.read(None, push).unwrap();
     (copy.sequence(), bytes)
 }
 
@@ -147,7 +154,7 @@ async fn changes(engine: &Embedded, from: u64) -> Result<Vec<ChangedTransaction>
 }
 
 async fn assert_same(primary: &Primary, standby: &Standby) {
-    let seen = standby.engine.replication().unwrap();
+    let seen = Replication::new(&standby.engine).unwrap();
     assert_eq!(contents(&seen), contents(&primary.replication));
     let from = primary.engine.change_log().unwrap().kept().first.max(standby.engine.change_log().unwrap().kept().first);
     let (mine, theirs) = (changes(&primary.engine, from).await, changes(&standby.engine, from).await);
@@ -191,17 +198,15 @@ async fn change(engine: &Embedded, random: &mut Random) {
     }
 }
 
-struct Place {
-    folder: TempDir,
-}
+struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.0.path().join(name)
     }
 }
 
@@ -234,7 +239,7 @@ async fn a_standby_follows_a_random_workload() {
         }
         if step % 100 == 99 {
             catch_up(&first, &second);
-            assert_eq!(second.log.synced(), first.replication.synced());
+            assert_eq!(second.log.synced(), first.replication.log.synced());
         }
     }
     for name in TABLES {
@@ -247,7 +252,7 @@ async fn a_standby_follows_a_random_workload() {
     loop {
         let is_idle = first.engine.figures().purge_backlog == Some(0);
         catch_up(&first, &second);
-        if is_idle && first.replication.synced() == second.log.synced() {
+        if is_idle && first.replication.log.synced() == second.log.synced() {
             break;
         }
         assert!(began.elapsed() < TIMEOUT, "the primary never becomes idle");
@@ -255,13 +260,13 @@ async fn a_standby_follows_a_random_workload() {
     }
     assert_same(&first, &second).await;
     // The former primary stops, and the standby takes over.
-    let position = first.replication.synced();
+    let position = first.replication.log.synced();
     let before = changes(&first.engine, position.saturating_sub(50)).await.unwrap();
     let ids = contents(&first.replication).1;
     first.engine.close().await.unwrap();
     second.engine.close().await.unwrap();
     drop((first, second));
-    let promotion = promote_folder(&place.at("second")).unwrap();
+    let promotion = promote_folder(&place.at("second"), false).unwrap();
     assert_eq!(promotion.last, position);
     assert_eq!(promotion.lineage.epoch(), 2);
     let second = primary(&place.at("second"));
@@ -280,13 +285,11 @@ async fn a_standby_follows_a_random_workload() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_base_copy_larger_than_memtables_is_received() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
-    fill_memtables(&first).await;
+    let (place, first) = place_with_cars().await;
+    fill(&first, (40, 40), false).await;
     let second = begin_standby(&first, &place.at("second"));
-    assert_eq!(contents(&second.engine.replication().unwrap()), contents(&first.replication));
-    commit_one(&first.engine, &table("Cars"), insert("p", "later", 1)).await.unwrap();
+    assert_eq!(contents(&Replication::new(&second.engine).unwrap()), contents(&first.replication));
+    write(&first, "later").await;
     catch_up(&first, &second);
     second.engine.close().await.unwrap();
     drop(second);
@@ -299,23 +302,23 @@ async fn an_interrupted_base_copy_continues() {
     let mut random = Random::from_environment(SEED);
     let place = Place::new();
     let (first, folder) = (primary(&place.at("first")), place.at("second"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
-    fill_memtables(&first).await;
+    create_cars(&first).await;
+    fill(&first, (40, 40), false).await;
     assert!(StandbyFolder::resume(&folder).unwrap().is_none());
     assert!(!folder.exists());
     let hello = new_hello(false);
     let lineage = first.replication.admit(&hello).unwrap();
-    let copy = first.replication.base_copy().unwrap();
-    let kept = first.replication.keep_after(copy.sequence());
+    let copy = first.replication.log.base_copy().unwrap();
+    let kept = first.replication.log.keep_after(copy.sequence());
     let expected = contents(&first.replication);
     let standby_id = (hello.standby, Awaited::Other);
     let mut filled = StandbyFolder::begin(&folder, standby_id, &lineage, copy.sequence()).unwrap();
     let (mut received, mut whole, mut left) = (0, 0, random.index(10));
     let (mut longest, mut interruptions) = (None, 0);
-    while let Some(chunk) = copy.chunk(filled.last_key()).unwrap() {
-        assert_eq!(copy.chunk(filled.last_key()).unwrap().as_ref(), Some(&chunk), "it can be asked for again");
-        filled.add(&chunk).unwrap();
-        let repeated = filled.add(&chunk);
+    while let Some(chunk) = chunk_after(&copy, filled.last_key()).unwrap() {
+        assert_eq!(chunk_after(&copy, filled.last_key()).unwrap().as_ref(), Some(&chunk), "it can be asked for again");
+        add_chunk(&mut filled, &chunk).unwrap();
+        let repeated = add_chunk(&mut filled, &chunk);
         assert!(matches!(repeated, Err(AppendError::Frame(_))), "{repeated:?}");
         received += 1;
         if filled.last_key() > longest.as_deref() {
@@ -340,13 +343,13 @@ async fn an_interrupted_base_copy_continues() {
     filled.finish().unwrap();
     std::fs::write(folder.join("rowhouse.restoring"), state).unwrap();
     let filled = StandbyFolder::resume(&folder).unwrap().unwrap();
-    assert_eq!(copy.chunk(filled.last_key()).unwrap(), None);
+    assert_eq!(chunk_after(&copy, filled.last_key()).unwrap(), None);
     filled.finish().unwrap();
     assert!(matches!(StandbyFolder::resume(&folder).map(drop), Err(OpenError::InUse { .. })));
 
     let second = standby(&folder);
     assert_eq!(second.log.lineage().role, Role::Standby { id: hello.standby, awaited: Awaited::Other });
-    assert_eq!(contents(&second.engine.replication().unwrap()), expected);
+    assert_eq!(contents(&Replication::new(&second.engine).unwrap()), expected);
     catch_up(&first, &second);
     kept.advance(second.log.synced());
     assert_same(&first, &second).await;
@@ -373,31 +376,29 @@ async fn a_damaged_state_of_a_base_copy_begins_again() {
     assert!(StandbyFolder::resume(&folder).unwrap().is_none());
     begin();
     std::fs::write(place.at("file"), "").unwrap();
-    let foreign = StandbyFolder::resume(place.folder.path()).map(drop);
+    let foreign = StandbyFolder::resume(place.0.path()).map(drop);
     assert!(matches!(foreign, Err(OpenError::Foreign { .. })), "{foreign:?}");
 }
 
 #[tokio::test]
 async fn a_folder_is_opened_only_in_its_role() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let (place, first) = place_with_cars().await;
     // A copy that is not finished is no data folder yet.
     let hello = new_hello(false);
     let lineage = first.replication.admit(&hello).unwrap();
-    let copy = first.replication.base_copy().unwrap();
+    let copy = first.replication.log.base_copy().unwrap();
     drop(StandbyFolder::begin(&place.at("second"), (hello.standby, Awaited::None), &lineage, copy.sequence()).unwrap());
     let open = |name: &str| Embedded::open(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
     let open_standby =
         |name: &str| Embedded::open_standby(&place.at(name), &options(), ManualClock::at(START_TICKS)).map(drop);
     assert!(matches!(open("second"), Err(OpenError::Restoring { .. })));
     assert!(matches!(open_standby("second"), Err(OpenError::Restoring { .. })));
-    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::Restoring { .. })));
+    assert!(matches!(promote_folder(&place.at("second"), false), Err(OpenError::Restoring { .. })));
     let second = begin_standby(&first, &place.at("second"));
     let refused = commit_one(&second.engine, &table("Cars"), insert("p", "r", 1)).await;
     assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
     assert!(second.engine.create_table(&table("Bikes")).await.is_err());
-    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::Locked { .. })));
+    assert!(matches!(promote_folder(&place.at("second"), false), Err(OpenError::Locked { .. })));
     drop(second);
     assert!(matches!(open("second"), Err(OpenError::Standby { .. })));
     assert!(matches!(open_standby("first"), Err(OpenError::NotStandby { .. })));
@@ -405,33 +406,28 @@ async fn a_folder_is_opened_only_in_its_role() {
     assert!(!place.at("missing").exists());
     let in_use = StandbyFolder::begin(&place.at("first"), (hello.standby, Awaited::None), &lineage, 0).map(drop);
     assert!(matches!(in_use, Err(OpenError::InUse { .. })));
-    promote_folder(&place.at("second")).unwrap();
-    assert!(matches!(promote_folder(&place.at("second")), Err(OpenError::NotStandby { .. })));
+    promote_folder(&place.at("second"), false).unwrap();
+    assert!(matches!(promote_folder(&place.at("second"), false), Err(OpenError::NotStandby { .. })));
     assert!(matches!(open_standby("second"), Err(OpenError::NotStandby { .. })));
     open("second").unwrap();
 }
 
 #[tokio::test]
 async fn a_former_primary_that_is_told_refuses_writes_forever() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let (place, first) = place_with_cars().await;
     drop(begin_standby(&first, &place.at("second")));
-    let promotion = promote_folder(&place.at("second")).unwrap();
-    commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
+    let promotion = promote_folder(&place.at("second"), false).unwrap();
+    write(&first, "lost").await;
     let (log, later) = (promotion.lineage.log, promotion.lineage.newest());
-    assert!(matches!(
-        first.replication.fence(Identity::random(), &later),
-        Err(ReplicationError::Refused(Refusal::OtherLog))
-    ));
+    assert_eq!(refusal(first.replication.fence(Identity::random(), &later)), Refusal::OtherLog);
     let own = first.replication.lineage().newest();
     assert!(!first.replication.fence(log, &own).unwrap(), "its own epoch does not fence it");
-    commit_one(&first.engine, &table("Cars"), insert("p", "also lost", 1)).await.unwrap();
+    write(&first, "also lost").await;
     assert!(first.replication.fence(log, &later).unwrap());
     let refused = commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await;
     assert!(matches!(refused, Err(CommitError::Fault(Fault::ReadOnly(_)))), "{refused:?}");
     assert_eq!(all(&first.engine, &table("Cars")).await.len(), 2, "reads continue");
-    assert!(matches!(first.replication.admit(&new_hello(false)), Err(ReplicationError::Refused(Refusal::Fenced))));
+    assert_eq!(refusal(first.replication.admit(&new_hello(false))), Refusal::Fenced);
     drop(first);
     let again = Embedded::open(&place.at("first"), &options(), ManualClock::at(START_TICKS)).map(drop);
     assert!(matches!(again, Err(OpenError::Fenced { by: 2, .. })), "{again:?}");
@@ -444,16 +440,16 @@ async fn a_fence_can_be_ended_and_is_not_repeated() {
     let (first, second, behind) = primary_with_standbys(&place).await;
     let (log, own) = (first.replication.lineage().log, first.replication.lineage().newest());
     drop(second);
-    let promotion = promote_folder(&place.at("second")).unwrap();
+    let promotion = promote_folder(&place.at("second"), false).unwrap();
     let second = primary(&place.at("second"));
-    commit_one(&second.engine, &table("Cars"), insert("p", "there", 1)).await.unwrap();
-    commit_one(&first.engine, &table("Cars"), insert("p", "here", 1)).await.unwrap();
+    write(&second, "there").await;
+    write(&first, "here").await;
     let invented = Epoch { number: u64::MAX, ..promotion.lineage.newest() };
     assert!(!first.replication.fence(log, &invented).unwrap(), "no log has so many promotions");
     assert!(first.replication.fence(log, &promotion.lineage.newest()).unwrap());
     drop(first);
-    assert!(matches!(promote_folder(&place.at("first")), Err(OpenError::Fenced { by: 2, .. })));
-    let again = promote_folder_despite_loss(&place.at("first")).unwrap();
+    assert!(matches!(promote_folder(&place.at("first"), false), Err(OpenError::Fenced { by: 2, .. })));
+    let again = promote_folder(&place.at("first"), true).unwrap();
     assert_eq!((again.lineage.epoch(), again.last), (3, promotion.last + 1));
     let first = primary(&place.at("first"));
     // A delayed or repeated request does not fence it again, but it fences the server that had replaced it.
@@ -461,12 +457,14 @@ async fn a_fence_can_be_ended_and_is_not_repeated() {
     assert!(!first.replication.fence(log, &own).unwrap());
     assert!(second.replication.fence(log, &again.lineage.newest()).unwrap());
     // A standby of the former epoch follows, one of the other server does not.
-    commit_one(&first.engine, &table("Cars"), insert("p", "later", 1)).await.unwrap();
+    write(&first, "later").await;
     catch_up(&first, &behind);
     assert_eq!(names(&all(&behind.engine, &table("Cars")).await), ["p/both", "p/here", "p/later"]);
     let other = StandbyPosition { log, epoch: promotion.lineage.newest(), last: promotion.last };
-    let refused = first.replication.admit(&StandbyHello { has: Some(other), ..new_hello(false) });
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
+    assert_eq!(
+        refusal(first.replication.admit(&StandbyHello { has: Some(other), ..new_hello(false) })),
+        Refusal::Diverged
+    );
 }
 
 #[tokio::test]
@@ -474,11 +472,10 @@ async fn a_standby_of_a_later_epoch_fences_a_former_primary() {
     let place = Place::new();
     let first = primary(&place.at("first"));
     drop(begin_standby(&first, &place.at("second")));
-    promote_folder(&place.at("second")).unwrap();
+    promote_folder(&place.at("second"), false).unwrap();
     let second = primary(&place.at("second"));
     let third = begin_standby(&second, &place.at("third"));
-    let refused = first.replication.admit(&hello(&third.log));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Fenced))), "{:?}", refused.map(drop));
+    assert_eq!(refusal(first.replication.admit(&hello(&third.log))), Refusal::Fenced);
     assert!(first.engine.create_table(&table("Cars")).await.is_err());
 }
 
@@ -487,23 +484,21 @@ async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
     let place = Place::new();
     let (first, second, behind) = primary_with_standbys(&place).await;
     drop(second);
-    commit_one(&first.engine, &table("Cars"), insert("p", "lost", 1)).await.unwrap();
+    write(&first, "lost").await;
     let ahead = begin_standby(&first, &place.at("ahead"));
-    let promotion = promote_folder(&place.at("second")).unwrap();
+    let promotion = promote_folder(&place.at("second"), false).unwrap();
     let second = primary(&place.at("second"));
-    commit_one(&second.engine, &table("Cars"), insert("p", "new", 1)).await.unwrap();
-    commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
+    write(&second, "new").await;
+    write(&second, "newer").await;
     catch_up(&second, &behind);
     assert_eq!(names(&all(&behind.engine, &table("Cars")).await), ["p/both", "p/new", "p/newer"]);
     assert_eq!(behind.log.lineage().epochs, promotion.lineage.epochs);
     let begun = promotion.lineage.epochs.iter().map(|epoch| (epoch.number, epoch.first));
     assert!(begun.eq([(1, 1), (2, promotion.last + 1)]), "{promotion:?}");
-    let refused = second.replication.admit(&hello(&ahead.log));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
+    assert_eq!(refusal(second.replication.admit(&hello(&ahead.log))), Refusal::Diverged);
     // A standby of another log, and one that is ahead of a primary that was restored from a copy.
     let other = primary(&place.at("other"));
-    let refused = other.replication.admit(&hello(&behind.log));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherLog))), "{:?}", refused.map(drop));
+    assert_eq!(refusal(other.replication.admit(&hello(&behind.log))), Refusal::OtherLog);
     // After a restart, the standby is in the new epoch.
     drop(behind);
     assert_eq!(standby(&place.at("behind")).log.lineage().epoch(), 2);
@@ -511,37 +506,34 @@ async fn a_standby_follows_a_promoted_one_unless_it_has_more() {
 
 #[tokio::test]
 async fn two_promoted_standbys_of_a_primary_have_different_epochs() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let (place, first) = place_with_cars().await;
     drop([begin_standby(&first, &place.at("second")), begin_standby(&first, &place.at("other"))]);
-    let promotion = promote_folder(&place.at("second")).unwrap();
-    assert_eq!(promote_folder(&place.at("other")).unwrap().last, promotion.last);
+    let promotion = promote_folder(&place.at("second"), false).unwrap();
+    assert_eq!(promote_folder(&place.at("other"), false).unwrap().last, promotion.last);
     let (second, other) = (primary(&place.at("second")), primary(&place.at("other")));
     for promoted in [&second, &other] {
-        commit_one(&promoted.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+        write(promoted, "r").await;
     }
     let third = begin_standby(&second, &place.at("third"));
-    let refused = other.replication.admit(&hello(&third.log));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::Diverged))), "{:?}", refused.map(drop));
+    assert_eq!(refusal(other.replication.admit(&hello(&third.log))), Refusal::Diverged);
     // The server that is told is fenced.
-    commit_one(&other.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
+    write(&other, "newer").await;
     assert!(other.replication.fence(promotion.lineage.log, &promotion.lineage.newest()).unwrap());
-    commit_one(&second.engine, &table("Cars"), insert("p", "newer", 1)).await.unwrap();
+    write(&second, "newer").await;
 }
 
 /// The log of a new folder begins at a position that depends on the clock.
 #[tokio::test]
 async fn a_standby_begins_with_a_primary_without_data() {
     let place = Place::new();
-    let first = primary_at(&place.at("first"), YEAR_2027);
-    assert!(first.replication.synced() > 1_000_000);
+    let first = open_primary(&place.at("first"), &options(), YEAR_2027);
+    assert!(first.replication.log.synced() > 1_000_000);
     let second = begin_standby(&first, &place.at("second"));
-    assert_eq!(second.log.synced(), first.replication.synced());
+    assert_eq!(second.log.synced(), first.replication.log.synced());
     drop(second);
     let second = standby(&place.at("second"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
-    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    create_cars(&first).await;
+    write(&first, "r").await;
     catch_up(&first, &second);
     assert_same(&first, &second).await;
 }
@@ -555,23 +547,23 @@ async fn positions_of_lost_transactions_are_not_used_again() {
     catch_up(&first, &behind);
     drop(second);
     for row in ["lost", "also lost"] {
-        commit_one(&first.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+        write(&first, row).await;
     }
     let seen = first.engine.change_log().unwrap().kept().next;
     drop(first);
-    let last = promote_folder(&place.at("second")).unwrap().last;
+    let last = promote_folder(&place.at("second"), false).unwrap().last;
     assert_eq!(seen, last + 3);
     // Opening the folder twice before anything is written skips the positions once.
     for _ in 0..2 {
-        primary_at(&place.at("second"), YEAR_2027).engine.close().await.unwrap();
+        open_primary(&place.at("second"), &options(), YEAR_2027).engine.close().await.unwrap();
     }
-    let second = primary_at(&place.at("second"), YEAR_2027);
+    let second = open_primary(&place.at("second"), &options(), YEAR_2027);
     for row in ["new", "newer", "newest"] {
-        commit_one(&second.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+        write(&second, row).await;
     }
     catch_up(&second, &behind);
     let third = begin_standby(&second, &place.at("third"));
-    assert_eq!(behind.log.synced(), second.replication.synced());
+    assert_eq!(behind.log.synced(), second.replication.log.synced());
     assert_same(&second, &behind).await;
     assert_same(&second, &third).await;
     for engine in [&second.engine, &behind.engine] {
@@ -588,11 +580,11 @@ async fn positions_of_lost_transactions_are_not_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_is_acknowledged_after_the_standby_has_it() {
     let place = Place::new();
-    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
+    let first = waiting_primary(&place.at("first"), TIMEOUT);
     let second = begin_standby(&first, &place.at("second"));
     let cars = table("Cars");
     let created = first.engine.create_table(&cars);
-    let mut synced = first.replication.watch();
+    let mut synced = first.replication.log.watch();
     let confirm = async {
         synced.wait_for(|synced| *synced >= 1).await.unwrap();
         assert_eq!(first.engine.table(&table("Cars")).await.unwrap(), None, "it is not visible before");
@@ -605,14 +597,12 @@ async fn a_write_is_acknowledged_after_the_standby_has_it() {
     let (created, ()) = tokio::join!(created, confirm);
     created.unwrap();
     assert!(second.engine.table(&table("Cars")).await.unwrap().is_some());
-    let refused = first.replication.admit(&new_hello(false));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))));
+    assert_eq!(refusal(first.replication.admit(&new_hello(false))), Refusal::OtherStandby);
     // A new standby takes over when it has its copy.
     first.replication.admit(&new_hello(true)).unwrap();
     first.replication.admit(&hello(&second.log)).unwrap();
     first.replication.admit(&StandbyHello { has: hello(&second.log).has, ..new_hello(true) }).unwrap();
-    let refused = first.replication.admit(&hello(&second.log));
-    assert!(matches!(refused, Err(ReplicationError::Refused(Refusal::OtherStandby))), "it was replaced");
+    assert_eq!(refusal(first.replication.admit(&hello(&second.log))), Refusal::OtherStandby, "it was replaced");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -620,48 +610,54 @@ async fn a_primary_does_not_wait_for_a_standby_that_is_behind() {
     let place = Place::new();
     let first = primary(&place.at("first"));
     let behind = begin_standby(&first, &place.at("behind"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let awaited = |first: &Primary| first.replication.awaited(behind.log.id(), behind.log.synced());
+    create_cars(&first).await;
     drop(first);
-    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
+    let first = waiting_primary(&place.at("first"), TIMEOUT);
     first.replication.admit(&hello(&behind.log)).unwrap();
     assert_eq!(first.replication.lineage().role, Role::Primary { confirming: None });
-    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::Other);
+    assert_eq!(awaited(&first), Awaited::Other);
     catch_up(&first, &behind);
     assert_eq!(first.replication.lineage().role, Role::Primary { confirming: Some(behind.log.id()) });
-    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::This);
+    assert_eq!(awaited(&first), Awaited::This);
     assert_eq!(first.replication.awaited(Identity::random(), behind.log.synced()), Awaited::Other);
     // Without waiting, the primary acknowledges what the standby does not have.
     drop(first);
     let first = primary(&place.at("first"));
-    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::None);
-    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    assert_eq!(awaited(&first), Awaited::None);
+    write(&first, "r").await;
     drop(first);
-    let first = primary_with(&place.at("first"), &waiting_options(TIMEOUT));
-    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::Other);
+    let first = waiting_primary(&place.at("first"), TIMEOUT);
+    assert_eq!(awaited(&first), Awaited::Other);
     catch_up(&first, &behind);
-    assert_eq!(first.replication.awaited(behind.log.id(), behind.log.synced()), Awaited::This);
+    assert_eq!(awaited(&first), Awaited::This);
 }
 
 #[tokio::test]
 async fn a_standby_that_does_not_count_is_promoted_only_despite_loss() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    for awaited in [Awaited::Other, Awaited::This, Awaited::None, Awaited::CutOff, Awaited::Other] {
+    let (place, first) = place_with_cars().await;
+    let written = write(&first, "last").await;
+    // What the primary says last counts.
+    for awaited in [Awaited::CutOff, Awaited::Other, Awaited::This, Awaited::None] {
         let second = begin_standby(&first, &place.at("second"));
-        second.log.set_awaited(awaited).unwrap();
+        for said in [Awaited::Other, awaited] {
+            set_awaited(&second.log, said).unwrap();
+        }
         drop(second);
-        let promoted = promote_folder(&place.at("second"));
-        match awaited {
-            Awaited::Other | Awaited::CutOff => {
-                match promoted {
-                    Err(OpenError::NotAwaited { .. }) if awaited == Awaited::Other => {}
-                    Err(OpenError::CutOff { .. }) if awaited == Awaited::CutOff => {}
-                    other => panic!("{awaited:?}: {other:?}"),
-                }
-                assert_eq!(standby(&place.at("second")).log.lineage().epoch(), 1, "the folder is unchanged");
-                promote_folder_despite_loss(&place.at("second")).unwrap();
+        let promoted = promote_folder(&place.at("second"), false);
+        let is_refused = match &promoted {
+            Err(OpenError::NotAwaited { last_stamp, .. }) => awaited == Awaited::Other && *last_stamp == written,
+            Err(OpenError::CutOff { last_stamp, .. }) => awaited == Awaited::CutOff && *last_stamp == written,
+            Ok(promoted) => {
+                assert_eq!(promoted.last_stamp, written);
+                false
             }
-            Awaited::This | Awaited::None => drop(promoted.unwrap()),
+            other => panic!("{awaited:?}: {other:?}"),
+        };
+        assert_eq!(is_refused, matches!(awaited, Awaited::Other | Awaited::CutOff), "{awaited:?}: {promoted:?}");
+        if is_refused {
+            assert_eq!(standby(&place.at("second")).log.lineage().epoch(), 1, "the folder is unchanged");
+            promote_folder(&place.at("second"), true).unwrap();
         }
         std::fs::remove_dir_all(place.at("second")).unwrap();
     }
@@ -672,7 +668,7 @@ async fn without_a_standby_writes_are_refused_until_it_is_back() {
     let place = Place::new();
     // The standby confirms a write within this time, also on a busy machine.
     let timeout = Duration::from_secs(3);
-    let first = primary_with(&place.at("first"), &waiting_options(timeout));
+    let first = waiting_primary(&place.at("first"), timeout);
     let second = begin_standby(&first, &place.at("second"));
     let created = first.engine.create_table(&table("Cars")).await;
     assert!(created.is_err(), "no standby confirms");
@@ -698,19 +694,17 @@ async fn without_a_standby_writes_are_refused_until_it_is_back() {
         }
         second
     });
-    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    write(&first, "r").await;
     let second = follows.await.unwrap();
     assert_eq!(names(&all(&second.engine, &table("Cars")).await), ["p/r"]);
 }
 
 #[tokio::test]
 async fn damaged_batches_and_chunks_are_refused() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let (place, first) = place_with_cars().await;
     let second = begin_standby(&first, &place.at("second"));
     for row in ["a", "b", "c"] {
-        commit_one(&first.engine, &table("Cars"), insert("p", row, 1)).await.unwrap();
+        write(&first, row).await;
     }
     let from = second.log.synced() + 1;
     let good = first.replication.read(from, 1 << 20).unwrap().unwrap();
@@ -739,7 +733,7 @@ async fn damaged_batches_and_chunks_are_refused() {
         let lineage = first.replication.lineage();
         let mut filled =
             StandbyFolder::begin(&place.at("third"), (Identity::random(), Awaited::None), &lineage, from).unwrap();
-        let added = filled.add(&copy[..end]);
+        let added = add_chunk(&mut filled, &copy[..end]);
         assert!(matches!(added, Err(AppendError::Frame(_))) || added.is_ok());
     }
 }
@@ -748,28 +742,26 @@ async fn damaged_batches_and_chunks_are_refused() {
 async fn what_the_primary_dropped_needs_a_new_copy() {
     let place = Place::new();
     let options = EmbeddedOptions { kept_log: KeptLog::Nothing, ..options() };
-    let first = primary_with(&place.at("first"), &options);
+    let first = open_primary(&place.at("first"), &options, START_TICKS);
     let second = begin_standby(&first, &place.at("second"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    create_cars(&first).await;
     let began = Instant::now();
     loop {
         commit_one(&first.engine, &table("Cars"), upsert("p", "r", 1)).await.unwrap();
-        match first.replication.admit(&hello(&second.log)) {
-            Err(ReplicationError::Refused(Refusal::Dropped)) => break,
-            other => drop(other.unwrap()),
+        if let Err(error) = first.replication.admit(&hello(&second.log)) {
+            assert_eq!(error.downcast_ref(), Some(&Refusal::Dropped), "{error:#}");
+            break;
         }
         assert!(began.elapsed() < TIMEOUT, "the log is never released");
-        fill_log(&first).await;
+        fill(&first, (70, 30), true).await;
     }
 }
 
 #[tokio::test]
 async fn a_standby_appends_nothing_to_a_full_disk() {
-    let place = Place::new();
-    let first = primary(&place.at("first"));
-    first.engine.create_table(&table("Cars")).await.unwrap();
+    let (place, first) = place_with_cars().await;
     drop(begin_standby(&first, &place.at("second")));
-    commit_one(&first.engine, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+    write(&first, "r").await;
     let full = EmbeddedOptions { min_free_bytes: u64::MAX, ..options() };
     let (engine, log) = Embedded::open_standby(&place.at("second"), &full, ManualClock::at(START_TICKS)).unwrap();
     let synced = log.synced();
@@ -782,51 +774,19 @@ async fn a_standby_appends_nothing_to_a_full_disk() {
     drop((engine, log));
     let second = standby(&place.at("second"));
     catch_up(&first, &second);
-    assert_eq!(second.log.synced(), first.replication.synced());
+    assert_eq!(second.log.synced(), first.replication.log.synced());
 }
 
-#[tokio::test]
-async fn a_standby_that_is_cut_off_is_promoted_only_despite_the_loss() {
-    let place = Place::new();
-    let (first, second, _) = primary_with_standbys(&place).await;
-    let written = stamp(commit_one(&first.engine, &table("Cars"), insert("p", "last", 1)).await.unwrap());
-    catch_up(&first, &second);
-    second.log.set_awaited(Awaited::CutOff).unwrap();
-    drop(second);
-    let refused = promote_folder(&place.at("second"));
-    assert!(
-        matches!(&refused, Err(OpenError::CutOff { last_stamp, .. }) if *last_stamp == written),
-        "{refused:?}, {written}"
-    );
-    // A primary that serves it again ends that.
-    let second = standby(&place.at("second"));
-    second.log.set_awaited(Awaited::None).unwrap();
-    drop(second);
-    assert_eq!(promote_folder(&place.at("second")).unwrap().last_stamp, written);
-}
-
-/// Writes 1,600 entities, which are several times as large as a memtable.
-async fn fill_memtables(primary: &Primary) {
-    let text = "x".repeat(30_000);
-    for batch in 0..40 {
-        let mutations = (0..40).map(|row| {
+/// Writes entities with a large property: 40 batches with different keys are several times as large as a memtable, 70
+/// with the same keys as large as a segment of the log.
+async fn fill(primary: &Primary, (batches, rows): (i64, i64), keys_repeat: bool) {
+    let text = "x".repeat(32_000);
+    for batch in 0..batches {
+        let prefix = if keys_repeat { 0 } else { batch };
+        let mutations = (0..rows).map(|row| {
             let mut properties = properties(&[("value", row)]);
             properties.push("text", model::EdmValue::String(&text));
-            model::Mutation::Insert { key: key("p", &format!("{batch:03}-{row:03}")), properties }
-        });
-        let transaction = model::Transaction::new(mutations.collect()).unwrap();
-        primary.engine.commit(&table("Cars"), transaction).await.unwrap();
-    }
-}
-
-/// Writes as much as a segment of the log contains.
-async fn fill_log(primary: &Primary) {
-    let text = "x".repeat(32_000);
-    for _ in 0..70 {
-        let mutations = (0..30).map(|row| {
-            let mut properties = properties(&[]);
-            properties.push("text", model::EdmValue::String(&text));
-            model::Mutation::InsertOrReplace { key: key("p", &format!("{row:03}")), properties }
+            model::Mutation::InsertOrReplace { key: key("p", &format!("{prefix:03}-{row:03}")), properties }
         });
         let transaction = model::Transaction::new(mutations.collect()).unwrap();
         primary.engine.commit(&table("Cars"), transaction).await.unwrap();

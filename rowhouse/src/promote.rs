@@ -1,10 +1,9 @@
 //! `rowhouse promote`: makes a standby's folder the folder of a primary, and tells the former primary.
 
-use super::protocol::{Ask, Content, Link, NamedEpoch, Token};
-use anyhow::{Context, bail};
 use clap::Args;
-use engine_embedded::{Awaited, Lineage, Promotion, Role, lineage_of, promote_folder, promote_folder_despite_loss};
+use engine_embedded::{Awaited, Role, lineage_of};
 use model::DateTime;
+use replication::{FormerPrimary, Promotion, Token, promote_folder};
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,8 +57,8 @@ pub struct PromoteArgs {
 /// Returns the report and the exit code.
 pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<(String, ExitCode)> {
     let PromoteArgs { data, former, token_file, despite_loss } = args;
-    let link = match (&former, &token_file) {
-        (Some(former), Some(file)) => Some(Link::new(former, Token::read(file)?)?),
+    let told = match (&former, &token_file) {
+        (Some(former), Some(file)) => Some(FormerPrimary::new(former, Token::read(file)?)?),
         _ => None,
     };
     let mut report = String::new();
@@ -69,17 +68,16 @@ pub(crate) fn run(args: PromoteArgs) -> anyhow::Result<(String, ExitCode)> {
             lineage
         }
         before => {
-            let promote = if despite_loss { promote_folder_despite_loss } else { promote_folder };
-            let promotion = promote(&data)?;
+            let promotion = promote_folder(&data, despite_loss)?;
             describe(&mut report, before.map(|before| before.role), &promotion)?;
             promotion.lineage
         }
     };
-    let Some((link, former)) = link.zip(former) else {
+    let Some((told, former)) = told.zip(former) else {
         writeln!(report, "the former primary was not told: make sure that it is stopped, or pass --former")?;
         return Ok((report, ExitCode::SUCCESS));
     };
-    match tell(&link, &lineage) {
+    match told.tell(&lineage) {
         Ok(()) => {
             writeln!(report, "the former primary {former} refuses writes from now on")?;
             Ok((report, ExitCode::SUCCESS))
@@ -119,17 +117,5 @@ fn describe(report: &mut String, before: Option<Role>, promotion: &Promotion) ->
             }
         }
         _ => writeln!(report, "the former primary did not wait for this standby: its last writes may be missing"),
-    }
-}
-
-fn tell(link: &Link, lineage: &Lineage) -> anyhow::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the async runtime")?;
-    let ask = Ask::Fence { log: lineage.log.to_string(), epoch: NamedEpoch::from(&lineage.newest()) };
-    let (answer, _) = runtime.block_on(link.ask(&ask))?;
-    match answer.content {
-        Content::Fenced { is_fenced: true } => Ok(()),
-        Content::Refused { reason, .. } => bail!("it refuses: {reason}"),
-        _ => bail!("it is not fenced; it may be the promoted server itself"),
     }
 }

@@ -1,10 +1,11 @@
 //! The side of the standby: it fills a new folder from a base copy, and appends the records that it receives.
 
-use super::frames::{FrameError, RecordBatch, take_entry};
-use super::{STANDBY, decisions};
+use super::STANDBY;
+use super::records::{FrameError, RecordBatch};
 use crate::disk::folder::Folder;
 use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
 use crate::disk::open_error::OpenError;
+use crate::disk::opening;
 use crate::disk::payload::{LoggedTransaction, Origin, encoded};
 use crate::disk::space::{Disk, free_bytes};
 use crate::disk::storage::{Items, OpenSettings, SMALL_CACHE_BYTES, Storage, decode, guarded_tree};
@@ -19,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tracing::{error, info, warn};
+use tracing::warn;
 
 /// The size at which entries of a base copy are applied, in bytes. It exceeds what a transaction can add, so that there
 /// are fewer batches than transactions.
@@ -117,21 +118,18 @@ impl StandbyFolder {
         self.last_key.as_deref()
     }
 
-    /// Adds the chunk that follows [`Self::last_key`].
-    pub fn add(&mut self, mut chunk: &[u8]) -> Result<(), AppendError> {
-        while !chunk.is_empty() {
-            let (key, value) = take_entry(&mut chunk).ok_or(FrameError::ENTRY)?;
-            if self.last_key().is_some_and(|last| key <= last) {
-                return Err(FrameError::ENTRY.into());
-            }
-            if self.item_bytes >= BATCH_BYTES {
-                self.apply(self.applied.next())?;
-            }
-            self.item_bytes += key.len() + value.len();
-            let key = Key::from(key);
-            self.last_key = Some(key.clone());
-            self.items.push((key, Some(Value::from(value))));
+    /// Adds an entry, which must follow [`Self::last_key`].
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), AppendError> {
+        if self.last_key().is_some_and(|last| key <= last) {
+            return Err(FrameError::ENTRY.into());
         }
+        if self.item_bytes >= BATCH_BYTES {
+            self.apply(self.applied.next())?;
+        }
+        self.item_bytes += key.len() + value.len();
+        let key = Key::from(key);
+        self.last_key = Some(key.clone());
+        self.items.push((key, Some(Value::from(value))));
         Ok(())
     }
 
@@ -274,35 +272,18 @@ impl StandbyLog {
         self.shared.storage.upkeep.synced_through().get()
     }
 
-    /// Continues in the epochs of the primary. The primary has found that its log continues the standby's.
-    pub fn adopt(&self, primary: &Lineage) -> Result<(), AppendError> {
+    /// Changes the lineage durably. What belongs to a new epoch is appended afterwards.
+    pub fn set_lineage(&self, changed: Lineage) -> Result<(), AppendError> {
         let mut lineage = self.lock();
-        if let Some(adopted) = decisions::adoption(&lineage, primary, Sequence::new(self.synced()))? {
+        let begins_epoch = changed.epochs != lineage.epochs;
+        if begins_epoch {
             self.recover()?;
-            self.shared.folder().write_lineage(&adopted)?;
-            self.shared.storage.begin_epoch(adopted.epoch())?;
-            *lineage = adopted;
         }
-        Ok(())
-    }
-
-    /// Records durably whether the primary waits for this standby. It must be called before the next confirmation.
-    pub fn set_awaited(&self, awaited: Awaited) -> Result<(), AppendError> {
-        let mut lineage = self.lock();
-        let role = Role::Standby { id: self.id, awaited };
-        if lineage.role != role {
-            match awaited {
-                Awaited::None => info!("the primary waits for no standby"),
-                Awaited::This => info!("the primary waits for this standby"),
-                Awaited::Other => warn!("the primary does not wait for this standby, so do not promote it"),
-                Awaited::CutOff => error!(
-                    "this standby can never follow its primary again; stop it, and begin again with an empty folder"
-                ),
-            }
-            let changed = Lineage { role, ..lineage.clone() };
-            self.shared.folder().write_lineage(&changed)?;
-            *lineage = changed;
+        self.shared.folder().write_lineage(&changed)?;
+        if begins_epoch {
+            self.shared.storage.begin_epoch(changed.epoch())?;
         }
+        *lineage = changed;
         Ok(())
     }
 
@@ -362,13 +343,59 @@ pub(super) fn transaction(record: &Record<'_>) -> Result<LoggedTransaction, Fram
     Ok(LoggedTransaction { encoded: encoded(record.payload.to_vec()), origin, stamp, items })
 }
 
+/// The folder of a standby, or of a former primary, that may become the folder of a primary.
+pub struct PromotableFolder {
+    lineage: Lineage,
+    last_stamp: DateTime,
+    storage: Storage,
+    // Dropped last, as in a folder that is filled.
+    folder: Folder,
+}
+
+impl PromotableFolder {
+    /// Opens the folder of a server that was stopped.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let (mut folder, lineage) = Folder::acquire_to_promote(path)?;
+        let settings = OpenSettings { cache_bytes: SMALL_CACHE_BYTES, durability: Durability::Sync };
+        let storage = opening::open(&mut folder, settings)?;
+        let last_stamp = storage.recover().map_err(|error| OpenError::storage(path, error))?.last_stamp;
+        Ok(Self { lineage, last_stamp, storage, folder })
+    }
+
+    /// Returns the log's identity and epochs, and the role of the folder.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
+    /// Returns the Timestamp of the last write.
+    pub fn last_stamp(&self) -> DateTime {
+        self.last_stamp
+    }
+
+    /// Returns the number of the next transaction.
+    pub fn next(&self) -> u64 {
+        self.storage.next_sequence().get()
+    }
+
+    /// Begins the epoch of a promotion. If the attempt is interrupted, the folder has its former role.
+    pub fn promote(self, promoted: &Lineage) -> Result<(), OpenError> {
+        let Self { storage, folder, .. } = self;
+        let storage_error = |error| OpenError::storage(folder.path(), error);
+        storage.begin_epoch(promoted.epoch()).map_err(storage_error)?;
+        storage.close().map_err(storage_error)?;
+        drop(storage);
+        folder.write_lineage(promoted)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replication::StandbyHello;
+    use crate::disk::lineage::Epoch;
     use crate::{Embedded, EmbeddedOptions, KeptLog};
     use engine::{Engine, KeepChanges};
     use engine_contract::support::{ManualClock, START_TICKS, table};
+    use std::ops::ControlFlow;
 
     #[tokio::test]
     async fn a_failed_write_does_not_come_back_in_a_later_epoch() {
@@ -377,21 +404,20 @@ mod tests {
         let kept_log = KeptLog::Within(KeepChanges { age: Duration::from_hours(1), bytes: 1 << 30 });
         let options = EmbeddedOptions { kept_log, min_free_bytes: 0, ..EmbeddedOptions::default() };
         let first = Embedded::open(&path("first"), &options, ManualClock::at(START_TICKS)).unwrap();
-        let replication = first.replication().unwrap();
-        let hello = StandbyHello { standby: Identity::random(), has: None, replaces: false };
-        let lineage = replication.admit(&hello).unwrap();
-        let sequence = replication.base_copy().unwrap().sequence();
-        let standby = (hello.standby, Awaited::None);
+        let (primary, lineage) = first.primary_log().unwrap();
+        let copied = primary.base_copy().unwrap();
+        let (sequence, standby) = (copied.sequence(), (Identity::random(), Awaited::None));
         let mut copy = StandbyFolder::begin(&path("second"), standby, &lineage, sequence).unwrap();
-        let chunks = replication.base_copy().unwrap();
-        while let Some(chunk) = chunks.chunk(copy.last_key()).unwrap() {
-            copy.add(&chunk).unwrap();
-        }
+        let add = |key: &[u8], value: &[u8]| {
+            copy.add(key, value).unwrap();
+            ControlFlow::Continue(())
+        };
+        copied.read(None, add).unwrap();
         copy.finish().unwrap();
         let open = || Embedded::open_standby(&path("second"), &options, ManualClock::at(START_TICKS)).unwrap();
         let (engine, log) = open();
         first.create_table(&table("Cars")).await.unwrap();
-        let batch = replication.read(sequence + 1, 1 << 20).unwrap().unwrap();
+        let batch = primary.read(sequence + 1, 1 << 20).unwrap().unwrap();
         let mut group = Vec::new();
         let decoded = batch.for_each(|record| {
             group.push(transaction(record)?);
@@ -401,9 +427,9 @@ mod tests {
         log.shared.storage.write_and_fail(&group);
         assert_eq!(log.synced(), sequence);
         // Another standby without the write was promoted.
-        let next = Sequence::new(sequence).next();
-        let promoted = decisions::promotion(&replication.lineage(), next, Identity::random());
-        log.adopt(&promoted).unwrap();
+        let mut promoted = log.lineage();
+        promoted.epochs.push(Epoch { number: 2, first: sequence + 1, id: Identity::random() });
+        log.set_lineage(promoted).unwrap();
         drop((engine, log));
         let (_engine, log) = open();
         assert_eq!((log.lineage().epoch(), log.synced()), (2, sequence));

@@ -1,20 +1,26 @@
-//! The steps of three servers that begin as a primary, a standby and an empty folder.
+//! A model of takeovers, all of whose states are visited. It decides with the functions of the product.
+//!
+//! An operator promotes the standby that counts for the newest primary, unless another one was started with
+//! `--replace`, and uses `--replace` only at the newest primary. Then nothing is lost, and only one server acknowledges
+//! writes. A careless operator promotes any standby. Even then, a standby follows only a log that begins with its own.
+//!
+//! There are three servers, which begin as a primary, a standby and an empty folder.
 //!
 //! A standby has one request in flight, and an abandoned one may arrive later. Requests and answers are lost, or arrive
 //! after any other steps. What a server has appended and not synced is synced at any later time, or lost in a crash. If
 //! a standby asks before its sync, the sync has failed. Servers that are paused or cut off take no steps.
 
-use super::super::decisions::{PrimaryLog, admission, adoption, counts, fencing, promotion};
-use super::super::{StandbyHello, StandbyPosition};
-use crate::disk::lineage::{Awaited, Identity, Lineage, Role};
-use crate::sequence::Sequence;
-use stateright::{Model, Property};
+use crate::decisions::{
+    LogState, Refusal, StandbyHello, StandbyPosition, admission, adoption, counts, fencing, promotion,
+};
+use engine_embedded::{Awaited, Identity, Lineage, Role};
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Property};
 
-pub(super) const SERVERS: usize = 3;
+const SERVERS: usize = 3;
 
 /// A mistake that the search must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mistake {
+enum Mistake {
     AcknowledgesUnconfirmed,
     ConfirmsUnsynced,
     SendsUnsynced,
@@ -41,39 +47,39 @@ pub(super) enum Mistake {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) writes: usize,
-    pub(super) promotions: usize,
-    pub(super) crashes: u8,
-    pub(super) copies: u8,
+struct Bounds {
+    writes: usize,
+    promotions: usize,
+    crashes: u8,
+    copies: u8,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Takeovers {
-    pub(super) bounds: Bounds,
-    pub(super) mistake: Option<Mistake>,
+struct Takeovers {
+    bounds: Bounds,
+    mistake: Option<Mistake>,
     /// Whether standbys are promoted that do not count, and replaced in spite of a promotion. Then writes may be lost,
     /// but the logs of standbys must still be correct.
-    pub(super) is_careless: bool,
+    is_careless: bool,
 }
 
 /// A transaction. Different ones at a position of the log differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Write {
+struct Write {
     writer: usize,
     epoch: u64,
     /// The number of crashes before it.
     crashes: u8,
     /// Whether a standby of the writer had been promoted.
-    pub(super) is_late: bool,
+    is_late: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Request {
-    pub(super) of: usize,
-    pub(super) hello: StandbyHello,
+struct Request {
+    of: usize,
+    hello: StandbyHello,
     /// Whether the primary has admitted the standby. It confirms as a separate step.
-    pub(super) is_admitted: bool,
+    is_admitted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -85,28 +91,28 @@ enum Exchange {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Server {
+struct Server {
     /// `None` for an empty folder.
-    pub(super) lineage: Option<Lineage>,
-    pub(super) log: Vec<Write>,
-    pub(super) synced: usize,
+    lineage: Option<Lineage>,
+    log: Vec<Write>,
+    synced: usize,
     /// The number of transactions that are visible, if it is a primary.
     published: usize,
     confirmed: usize,
     exchange: Exchange,
-    pub(super) was_fenced: bool,
+    was_fenced: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct State {
-    pub(super) servers: [Server; SERVERS],
+struct State {
+    servers: [Server; SERVERS],
     /// An abandoned request.
-    pub(super) stray: Option<Request>,
-    pub(super) acknowledged: Vec<Write>,
+    stray: Option<Request>,
+    acknowledged: Vec<Write>,
     /// Whether different transactions were acknowledged at a position.
-    pub(super) is_contradictory: bool,
+    is_contradictory: bool,
     /// The server that was promoted last.
-    pub(super) newest: usize,
+    newest: usize,
     promotions: usize,
     /// Standbys that were given up when another one was started with `--replace`.
     replaced: Vec<Identity>,
@@ -116,7 +122,7 @@ pub(super) struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+enum Step {
     Write(usize),
     Sync(usize),
     Acknowledge(usize),
@@ -153,20 +159,20 @@ fn identity(number: usize) -> Identity {
     Identity::parse(&format!("{number:032x}")).unwrap()
 }
 
-fn sequence(count: usize) -> Sequence {
-    Sequence::new(count as u64)
+fn sequence(count: usize) -> u64 {
+    count as u64
 }
 
 fn role(server: &Server) -> Option<Role> {
     server.lineage.as_ref().map(|lineage| lineage.role)
 }
 
-pub(super) fn is_primary(server: &Server) -> bool {
+fn is_primary(server: &Server) -> bool {
     matches!(role(server), Some(Role::Primary { .. }))
 }
 
 /// Returns the identity of a standby.
-pub(super) fn standby_id(server: &Server) -> Option<Identity> {
+fn standby_id(server: &Server) -> Option<Identity> {
     match role(server) {
         Some(Role::Standby { id, .. }) => Some(id),
         _ => None,
@@ -180,7 +186,7 @@ impl Server {
     }
 
     /// Introduces the server to a primary; `None` if it has nothing.
-    pub(super) fn hello(&self, replaces: bool) -> Option<StandbyHello> {
+    fn hello(&self, replaces: bool) -> Option<StandbyHello> {
         let lineage = self.lineage.as_ref()?;
         let has = StandbyPosition { log: lineage.log, epoch: lineage.newest(), last: self.synced as u64 };
         // A former primary would not introduce itself.
@@ -188,9 +194,9 @@ impl Server {
         Some(StandbyHello { standby, has: Some(has), replaces })
     }
 
-    pub(super) fn log_state(&self) -> PrimaryLog {
+    fn log_state(&self) -> LogState {
         let acknowledged = Some(sequence(self.published.max(self.confirmed)));
-        PrimaryLog { first: sequence(1), synced: sequence(self.synced), acknowledged }
+        LogState { first: sequence(1), synced: sequence(self.synced), acknowledged }
     }
 
     fn fence(&mut self, lineage: Lineage) {
@@ -221,7 +227,7 @@ impl State {
     }
 
     /// Whether the newest primary waits for a standby.
-    pub(super) fn counts(&self, standby: Identity) -> bool {
+    fn counts(&self, standby: Identity) -> bool {
         let newest = &self.servers[self.newest];
         newest.lineage.as_ref().is_some_and(|newest| counts(newest, standby))
     }
@@ -336,7 +342,7 @@ impl State {
         }
         let mut log = primary.log_state();
         if mistake == Some(Mistake::CountsEarly) {
-            log.acknowledged = Some(Sequence::ZERO);
+            log.acknowledged = Some(0);
         }
         match admission(lineage, &hello, log) {
             Ok(None) => {}
@@ -565,6 +571,150 @@ impl Model for Takeovers {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        super::properties()
+        properties()
+    }
+}
+
+/// The variable that enlarges the model.
+const LARGE: &str = "ROWHOUSE_LARGE_MODEL";
+
+/// Whether a primary would serve the folder of another server.
+fn would_serve(primary: &Server, other: &Server) -> Result<(), Refusal> {
+    let (Some(lineage), Some(hello)) = (&primary.lineage, other.hello(true)) else { return Err(Refusal::NotPrimary) };
+    // Whoever counts, as if writes waited for no standby.
+    admission(lineage, &hello, LogState { acknowledged: None, ..primary.log_state() }).map(drop)
+}
+
+fn pairs(state: &State) -> impl Iterator<Item = (&Server, &Server)> {
+    state.servers.iter().flat_map(|one| state.servers.iter().map(move |other| (one, other)))
+}
+
+fn newest(state: &State) -> &Server {
+    &state.servers[state.newest]
+}
+
+fn nothing_is_lost(model: &Takeovers, state: &State) -> bool {
+    let newest = newest(state);
+    model.is_careless || !is_primary(newest) || newest.log[..newest.synced].starts_with(&state.acknowledged)
+}
+
+fn one_server_acknowledges(model: &Takeovers, state: &State) -> bool {
+    model.is_careless || (!state.is_contradictory && state.acknowledged.iter().all(|write| !write.is_late))
+}
+
+fn logs_continue(_: &Takeovers, state: &State) -> bool {
+    pairs(state).all(|(primary, other)| {
+        would_serve(primary, other).is_err() || primary.log.starts_with(&other.log[..other.synced])
+    })
+}
+
+fn fenced_servers_stay_fenced(_: &Takeovers, state: &State) -> bool {
+    let is_fenced =
+        |server: &Server| matches!(&server.lineage, Some(lineage) if matches!(lineage.role, Role::Fenced { .. }));
+    state.servers.iter().all(|server| !server.was_fenced || is_fenced(server))
+}
+
+/// What must always hold, and what must be possible, because the model would show nothing otherwise.
+fn properties() -> Vec<Property<Takeovers>> {
+    vec![
+        Property::always("nothing acknowledged is lost", nothing_is_lost),
+        Property::always("one server acknowledges writes", one_server_acknowledges),
+        Property::always("a primary serves only those whose log its own log begins with", logs_continue),
+        Property::always("a fenced server stays fenced until it is promoted", fenced_servers_stay_fenced),
+        Property::sometimes("a promoted server acknowledges a write", |_, state: &State| {
+            state.newest != 0 && state.acknowledged.len() > 1
+        }),
+        Property::sometimes("a former primary returns as the standby that counts", |_, state: &State| {
+            state.newest == 1 && standby_id(&state.servers[0]).is_some_and(|id| state.counts(id))
+        }),
+        Property::sometimes("another standby replaces the one that counts", |_, state: &State| {
+            state.newest == 0 && standby_id(&state.servers[2]).is_some_and(|id| state.counts(id))
+        }),
+        Property::sometimes("a standby is refused because it has other transactions", |_, state: &State| {
+            pairs(state)
+                .any(|(one, other)| would_serve(one, other) == Err(Refusal::Diverged) && standby_id(other).is_some())
+        }),
+        Property::sometimes("a former primary has what the promoted server lacks", |_, state: &State| {
+            state.servers.iter().any(|server| server.was_fenced && !newest(state).log.starts_with(&server.log))
+        }),
+        Property::sometimes("a promoted server has what was not acknowledged", |_, state: &State| {
+            state.newest != 0 && newest(state).log.iter().any(|write| !state.acknowledged.contains(write))
+        }),
+        Property::sometimes("a request arrives after its sender was promoted", |_, state: &State| {
+            let is_late = |request: &Request| request.is_admitted && request.of == 0;
+            state.newest == 1 && is_primary(&state.servers[0]) && state.stray.as_ref().is_some_and(is_late)
+        }),
+    ]
+}
+
+const fn bounds(writes: usize, promotions: usize, crashes: u8, copies: u8) -> Bounds {
+    Bounds { writes, promotions, crashes, copies }
+}
+
+/// Visits all states, and checks what must always hold. Returns the possibilities without an example.
+fn visit(bounds: Bounds, is_careless: bool) -> Vec<&'static str> {
+    let model = Takeovers { bounds, mistake: None, is_careless };
+    let checker = model.checker().threads(2).spawn_dfs().join();
+    println!("{} states with {bounds:?}", checker.unique_state_count());
+    let (always, sometimes): (Vec<_>, Vec<_>) =
+        properties().into_iter().partition(|property| property.expectation == Expectation::Always);
+    for property in always {
+        checker.assert_no_discovery(property.name);
+    }
+    sometimes.iter().map(|property| property.name).filter(|name| checker.discovery(name).is_none()).collect()
+}
+
+/// Returns whether something is violated that must always hold.
+fn finds(mistake: Mistake, bounds: Bounds) -> bool {
+    let is_careless = mistake == Mistake::EpochsHaveNoIdentity;
+    let model = Takeovers { bounds, mistake: Some(mistake), is_careless };
+    // The shortest histories come first.
+    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let violated: Vec<_> = properties()
+        .iter()
+        .filter(|property| property.expectation == Expectation::Always)
+        .filter_map(|property| Some((property.name, checker.discovery(property.name)?.into_actions())))
+        .collect();
+    println!("{mistake:?}: {violated:?}, {} states", checker.unique_state_count());
+    !violated.is_empty()
+}
+
+#[test]
+fn no_promotion_loses_what_was_acknowledged() {
+    assert_eq!(visit(bounds(2, 2, 0, 1), false), [""; 0], "these are impossible");
+    if std::env::var_os(LARGE).is_some() {
+        visit(bounds(2, 2, 1, 1), false);
+        visit(bounds(3, 2, 0, 1), false);
+    }
+}
+
+#[test]
+fn logs_are_continued_only_by_logs_that_begin_with_them() {
+    visit(bounds(1, 2, 0, 0), true);
+    if std::env::var_os(LARGE).is_some() {
+        visit(bounds(2, 2, 0, 0), true);
+        visit(bounds(1, 2, 0, 1), true);
+    }
+}
+
+#[test]
+fn each_planted_mistake_is_found() {
+    for (mistake, bounds) in [
+        (Mistake::AcknowledgesUnconfirmed, bounds(1, 1, 0, 0)),
+        (Mistake::ConfirmsUnsynced, bounds(1, 1, 0, 0)),
+        (Mistake::SendsUnsynced, bounds(2, 0, 1, 0)),
+        (Mistake::AnyStandbyConfirms, bounds(1, 1, 0, 1)),
+        (Mistake::CountsEarly, bounds(1, 1, 0, 1)),
+        (Mistake::ForgetsWhoCounts, bounds(1, 1, 1, 1)),
+        (Mistake::FencesInMemory, bounds(0, 1, 1, 0)),
+        (Mistake::PromotesInSameEpoch, bounds(2, 1, 0, 0)),
+        (Mistake::EpochsHaveNoIdentity, bounds(2, 2, 0, 0)),
+        (Mistake::ResumesBySequence, bounds(2, 1, 0, 1)),
+        (Mistake::AdoptsWithFailedWrites, bounds(2, 1, 0, 1)),
+        (Mistake::PromotesAnyStandby, bounds(1, 1, 0, 1)),
+        (Mistake::PromotesReplaced, bounds(1, 1, 0, 1)),
+        (Mistake::ReplacesAtFormer, bounds(1, 1, 0, 1)),
+    ] {
+        assert!(finds(mistake, bounds), "{mistake:?} is not found");
     }
 }

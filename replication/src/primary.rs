@@ -1,18 +1,25 @@
-//! What a primary offers to its standbys.
+//! Everything that answers a standby: the token, the request, the decision whether the standby is served, and what is
+//! sent.
 
-use super::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, identity, key};
-use anyhow::Context;
+use crate::decisions::{LogState, Refusal, StandbyHello, StandbyPosition, admission, counts, fencing};
+use crate::frames::{CHUNK_BYTES, push_entry};
+use crate::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, identity, key};
+use crate::waiting::blocking;
 use bytes::Bytes;
+use engine::Fault;
 use engine::figures::ReplicationFigures;
 use engine_embedded::{
-    Awaited, BaseCopy, Identity, KeptForStandby, Refusal, Replication, ReplicationError, StandbyHello, StandbyPosition,
+    Awaited, BaseCopy, Embedded, Epoch, Identity, KeptForStandby, Lineage, OpenError, PrimaryLog, ReadRecordsError,
+    RecordBatch, Role, StandbyLog,
 };
 use http::HeaderMap;
+use parking_lot::Mutex;
 use server::{Replicated, StandbyState};
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -25,8 +32,9 @@ const COPY_IDLE_MAX: Duration = Duration::from_mins(10);
 /// The maximum number of base copies in progress. Abandoned ones count until they are given up.
 const COPIES_MAX: usize = 8;
 
-pub(crate) struct PrimaryService {
-    replication: Replication,
+/// What a primary offers to its standbys.
+pub struct PrimaryService {
+    replication: Arc<Replication>,
     token: Token,
     copies: Arc<Mutex<Copies>>,
     /// The standbys that are connected, and some that were.
@@ -55,29 +63,125 @@ impl fmt::Debug for PrimaryService {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The log of a primary, and its lineage. The methods block while they wait for the disk.
+pub(crate) struct Replication {
+    pub(crate) log: PrimaryLog,
+    lineage: Mutex<Lineage>,
+}
+
+impl Replication {
+    pub(crate) fn new(engine: &Embedded) -> Result<Self, OpenError> {
+        let (log, lineage) = engine.primary_log()?;
+        Ok(Self { log, lineage: Mutex::new(lineage) })
+    }
+
+    /// Returns the log's identity and epochs, and the role of the folder.
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.lineage.lock().clone()
+    }
+
+    /// Decides whether a standby is served. A standby with a higher epoch proves that this server was replaced, and
+    /// fences it.
+    pub(crate) fn admit(&self, hello: &StandbyHello) -> anyhow::Result<Lineage> {
+        let mut lineage = self.lineage.lock();
+        if let Some(has) = hello.has.filter(|has| has.log == lineage.log)
+            && let Some(fenced) = fencing(&lineage, &has.epoch, false)
+        {
+            self.fence_locked(&mut lineage, fenced, has.epoch.number)?;
+        }
+        // Nothing is confirmed while the lineage is locked, so nothing is acknowledged in the meantime.
+        let acknowledged = self.log.acknowledged();
+        let log = LogState { first: self.log.first(), synced: self.log.synced(), acknowledged };
+        if let Some(changed) = admission(&lineage, hello, log)? {
+            info!(standby = %hello.standby, "writes wait for this standby from now on");
+            self.log.set_lineage(&changed)?;
+            *lineage = changed;
+        }
+        Ok(lineage.clone())
+    }
+
+    /// Returns whether writes wait for a standby that has everything up to `last`.
+    pub(crate) fn awaited(&self, standby: Identity, last: u64) -> Awaited {
+        let lineage = self.lineage.lock();
+        let Some(acknowledged) = self.log.acknowledged() else { return Awaited::None };
+        // A primary that did not wait for a while may have acknowledged what the standby does not have yet.
+        if counts(&lineage, standby) && last >= acknowledged { Awaited::This } else { Awaited::Other }
+    }
+
+    /// Records what a standby has on disk. It counts if writes wait for this standby.
+    pub(crate) fn confirm(&self, standby: Identity, through: u64) {
+        let lineage = self.lineage.lock();
+        if counts(&lineage, standby) {
+            self.log.confirm(through);
+        }
+    }
+
+    /// Returns the transactions from `from` on, as [`PrimaryLog::read`] does.
+    pub(crate) fn read(&self, from: u64, bytes: usize) -> anyhow::Result<Option<RecordBatch>> {
+        self.log.read(from, bytes).map_err(|error| match error {
+            ReadRecordsError::Dropped => Refusal::Dropped.into(),
+            ReadRecordsError::Fault(fault) => fault.into(),
+        })
+    }
+
+    /// Refuses writes forever, because a standby of this log was promoted in an epoch. Does nothing if this log is in
+    /// that epoch or in a later one. Returns whether the folder is fenced.
+    pub(crate) fn fence(&self, log: Identity, epoch: &Epoch) -> anyhow::Result<bool> {
+        let mut lineage = self.lineage.lock();
+        if log != lineage.log {
+            return Err(Refusal::OtherLog.into());
+        }
+        if let Some(fenced) = fencing(&lineage, epoch, true) {
+            self.fence_locked(&mut lineage, fenced, epoch.number)?;
+        }
+        Ok(matches!(lineage.role, Role::Fenced { .. }))
+    }
+
+    fn fence_locked(&self, lineage: &mut Lineage, fenced: Lineage, epoch: u64) -> Result<(), OpenError> {
+        self.log.fence(&fenced, epoch)?;
+        *lineage = fenced;
+        Ok(())
+    }
+}
+
+/// Returns the chunk of a base copy that follows a key, or the first one without a key; `None` at the end. A chunk can
+/// be requested again.
+pub(crate) fn chunk_after(copy: &BaseCopy, after: Option<&[u8]>) -> Result<Option<Vec<u8>>, Fault> {
+    let mut chunk = Vec::new();
+    copy.read(after, |key, value| {
+        push_entry(&mut chunk, key, value);
+        if chunk.len() < CHUNK_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok((!chunk.is_empty()).then_some(chunk))
+}
+
+/// Responds as a standby to a request that only a primary serves.
+pub(crate) fn respond_as_standby(log: &StandbyLog) -> (u16, Bytes) {
+    let content = Content::Refused { reason: Refusal::NotPrimary.to_string(), waits: None };
+    (409, Answer::new(&log.lineage(), (0, 0), content).encode(&[]))
 }
 
 impl PrimaryService {
-    pub(crate) fn new(replication: Replication, token: Token) -> Self {
-        Self { replication, token, copies: Arc::default(), standbys: Mutex::default() }
+    /// Standbys prove with the token that they may have all data.
+    pub fn new(engine: &Embedded, token: Token) -> Result<Self, OpenError> {
+        let replication = Arc::new(Replication::new(engine)?);
+        Ok(Self { replication, token, copies: Arc::default(), standbys: Mutex::default() })
     }
 
     /// Runs a method of the replication on a thread that may wait for the disk.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Replication) -> T + Send + 'static,
+        work: impl FnOnce(&Replication) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
-        let replication = self.replication.clone();
-        tokio::task::spawn_blocking(move || work(&replication)).await.context("the request was interrupted")
+        let replication = Arc::clone(&self.replication);
+        blocking(move || work(&replication)).await
     }
 
     fn answer(&self, content: Content, body: &[u8]) -> Bytes {
         // The time first: everything that was written before it is counted.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let last = self.replication.synced();
+        let last = self.replication.log.synced();
         Answer::new(&self.replication.lineage(), (time, last), content).encode(body)
     }
 
@@ -99,7 +203,7 @@ impl PrimaryService {
             }
             Ask::Fence { log, epoch } => {
                 let (log, epoch) = (identity(&log)?, epoch.epoch()?);
-                let is_fenced = self.blocking(move |replication| replication.fence(log, &epoch)).await??;
+                let is_fenced = self.blocking(move |replication| replication.fence(log, &epoch)).await?;
                 Ok((Content::Fenced { is_fenced }, Bytes::new()))
             }
         }
@@ -110,13 +214,13 @@ impl PrimaryService {
         let standby = hello.standby;
         let copy = self.blocking(move |replication| {
             replication.admit(&hello)?;
-            replication.base_copy().map_err(ReplicationError::Fault)
+            Ok(replication.log.base_copy()?)
         });
-        let copy = copy.await??;
+        let copy = copy.await?;
         let sequence = copy.sequence();
-        let log = self.replication.keep_after(sequence);
+        let log = self.replication.log.keep_after(sequence);
         {
-            let mut copies = lock(&self.copies);
+            let mut copies = self.copies.lock();
             let others = copies.iter().filter(|(id, copy)| **id != standby && copy.copy.is_some()).count();
             if others >= COPIES_MAX {
                 return Ok((Content::TooManyCopies, Bytes::new()));
@@ -142,15 +246,15 @@ impl PrimaryService {
                 "the primary was restarted, or the standby did not continue the copy for {minutes} minutes"
             ));
         };
-        if !self.replication.is_kept_after(sequence) {
-            lock(&self.copies).remove(&standby);
+        if self.replication.log.first() > sequence.saturating_add(1) {
+            self.copies.lock().remove(&standby);
             warn!(%standby, "a base copy is given up, because what was written since it began is not kept any more");
             return no_copy(
                 "the primary does not keep what was written since the copy began any more; give the primary a larger \
                  --keep-log-mib, or more space",
             );
         }
-        let chunk = self.blocking(move |_| copy.chunk(after.as_deref())).await??;
+        let chunk = blocking(move || Ok(chunk_after(&copy, after.as_deref())?)).await?;
         Ok(match chunk {
             Some(chunk) => (Content::Chunk, chunk.into()),
             // The copy is kept until the standby follows, because this response may be lost.
@@ -159,7 +263,7 @@ impl PrimaryService {
     }
 
     fn copy(&self, standby: Identity, sequence: u64) -> Option<Arc<BaseCopy>> {
-        let mut copies = lock(&self.copies);
+        let mut copies = self.copies.lock();
         let progress = copies.get_mut(&standby)?;
         progress.used = Instant::now();
         progress.copy.as_ref().filter(|copy| copy.sequence() == sequence).map(Arc::clone)
@@ -177,8 +281,8 @@ impl PrimaryService {
 
     /// Keeps the log for a standby that has received a base copy until the standby has everything.
     fn keep_log(&self, standby: Identity, last: u64) {
-        let has_all = last >= self.replication.synced();
-        let mut copies = lock(&self.copies);
+        let has_all = last >= self.replication.log.synced();
+        let mut copies = self.copies.lock();
         if has_all {
             copies.remove(&standby);
         } else if let Some(progress) = copies.get_mut(&standby) {
@@ -190,25 +294,24 @@ impl PrimaryService {
 
     async fn records(&self, hello: StandbyHello, last: u64) -> anyhow::Result<(Content, Bytes)> {
         let standby = hello.standby;
-        let admitted = self.blocking(move |replication| replication.admit(&hello)).await?;
-        if let Err(error) = admitted {
-            lock(&self.standbys).remove(&standby);
-            return Err(error.into());
+        if let Err(error) = self.blocking(move |replication| replication.admit(&hello)).await {
+            self.standbys.lock().remove(&standby);
+            return Err(error);
         }
         self.keep_log(standby, last);
         self.replication.confirm(standby, last);
         let is_new = {
-            let mut standbys = lock(&self.standbys);
+            let mut standbys = self.standbys.lock();
             standbys.retain(|_, seen| seen.at.elapsed() < CONNECTED);
             standbys.insert(standby, Seen { last, at: Instant::now() }).is_none()
         };
         if is_new {
             info!(%standby, last, "a standby is connected");
         }
-        let mut synced = self.replication.watch();
+        let mut synced = self.replication.log.watch();
         // A heartbeat follows if there is nothing in time.
         drop(timeout(HELD, synced.wait_for(|synced| *synced > last)).await);
-        let read = self.blocking(move |replication| replication.read(last.saturating_add(1), BATCH_BYTES)).await??;
+        let read = self.blocking(move |replication| replication.read(last.saturating_add(1), BATCH_BYTES)).await?;
         let waits = self.replication.awaited(standby, last).into();
         Ok(match read {
             None => (Content::Records { first: last.saturating_add(1), count: 0, waits }, Bytes::new()),
@@ -220,7 +323,7 @@ impl PrimaryService {
 /// Gives up a base copy that was not continued for a time. Returns the rest of that time, or `None` if there is no
 /// copy.
 fn give_up_idle(copies: &Mutex<Copies>, standby: Identity, idle_max: Duration) -> Option<Duration> {
-    let mut copies = lock(copies);
+    let mut copies = copies.lock();
     let left = idle_max.saturating_sub(copies.get(&standby)?.used.elapsed());
     if left.is_zero() {
         let seconds = idle_max.as_secs();
@@ -250,9 +353,9 @@ impl Replicated for PrimaryService {
                 Err(error) => {
                     let reason = format!("{error:#}");
                     warn!(reason, "a request of a standby was refused");
-                    let waits = match error.downcast_ref() {
-                        Some(ReplicationError::Refused(Refusal::OtherStandby)) => Some(Waits::ForAnother),
-                        Some(ReplicationError::Refused(Refusal::Dropped | Refusal::Diverged)) => Some(Waits::CutOff),
+                    let waits = match error.downcast_ref::<Refusal>() {
+                        Some(Refusal::OtherStandby) => Some(Waits::ForAnother),
+                        Some(Refusal::Dropped | Refusal::Diverged) => Some(Waits::CutOff),
                         _ => None,
                     };
                     (409, self.answer(Content::Refused { reason, waits }, &[]))
@@ -262,8 +365,8 @@ impl Replicated for PrimaryService {
     }
 
     fn figures(&self) -> ReplicationFigures {
-        let synced = self.replication.synced();
-        let standbys = lock(&self.standbys);
+        let synced = self.replication.log.synced();
+        let standbys = self.standbys.lock();
         let connected = standbys.iter().filter(|(_, seen)| seen.at.elapsed() < CONNECTED);
         let lags: Vec<u64> = connected.clone().map(|(_, seen)| synced.saturating_sub(seen.last)).collect();
         let is_awaited = |(id, seen): (&Identity, &Seen)| self.replication.awaited(*id, seen.last) == Awaited::This;
@@ -286,7 +389,7 @@ impl Replicated for PrimaryService {
 mod tests {
     use super::*;
     use engine::KeepChanges;
-    use engine_embedded::{Embedded, EmbeddedOptions, KeptLog};
+    use engine_embedded::{EmbeddedOptions, KeptLog};
     use std::path::Path;
 
     fn service(folder: &Path) -> (Embedded, PrimaryService) {
@@ -295,7 +398,7 @@ mod tests {
         let engine = Embedded::open(&folder.join("data"), &options, model::clock::SystemClock).unwrap();
         std::fs::write(folder.join("token"), "0123456789abcdef").unwrap();
         let token = Token::read(&folder.join("token")).unwrap();
-        let service = PrimaryService::new(engine.replication().unwrap(), token);
+        let service = PrimaryService::new(&engine, token).unwrap();
         (engine, service)
     }
 
