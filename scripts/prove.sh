@@ -63,7 +63,7 @@ seeds() {
         cargo test --quiet --locked --package rowhouse-engine-embedded-schedules
         cargo test --quiet --locked --package rowhouse-engine-postgres --test it -- model_test::
         cargo test --quiet --locked --package rowhouse-tables --test it -- \
-            files:: copy:: backup:: consistency:: database:: failover:: crash::
+            files:: copy:: backup:: database:: crash::
     done
 }
 

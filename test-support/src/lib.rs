@@ -6,7 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failed test")]
 
-pub mod bank;
 pub mod cluster;
 pub mod command;
 pub mod content;

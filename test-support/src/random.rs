@@ -34,10 +34,6 @@ impl Random {
         self.number() % bound
     }
 
-    pub(crate) fn up_to(&mut self, greatest: i64) -> i64 {
-        i64::try_from(self.below(u64::try_from(greatest).unwrap() + 1)).unwrap()
-    }
-
     /// Returns an index into `count` elements.
     pub fn index(&mut self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap()

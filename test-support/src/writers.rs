@@ -424,15 +424,21 @@ impl Transactions {
         )
     }
 
-    /// Compares the stored entities with the acknowledged transactions, and determines whether the transaction in doubt
-    /// was committed.
-    pub fn check(&mut self, client: &mut Client, round: u64) {
+    /// Returns the number of the last stored transaction, after a check that it is stored as a whole.
+    pub fn last(client: &mut Client) -> u64 {
         let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'transactions'", &[], b"");
         let entities = answer.json()["value"].as_array().unwrap().clone();
         let numbers: Vec<_> = entities.iter().map(|entity| entity["Number"].as_u64().unwrap()).collect();
         let number = numbers.first().copied().unwrap_or(0);
         let rows = if number == 0 { 0 } else { Self::ROWS };
-        assert_eq!(numbers, vec![number; rows], "a partial transaction in round {round}");
+        assert_eq!(numbers, vec![number; rows], "a partial transaction");
+        number
+    }
+
+    /// Compares the stored entities with the acknowledged transactions, and determines whether the transaction in doubt
+    /// was committed.
+    pub fn check(&mut self, client: &mut Client, round: u64) {
+        let number = Self::last(client);
         let newest = self.number + u64::from(std::mem::take(&mut self.is_in_doubt));
         assert!((self.number..=newest).contains(&number), "{number} instead of {} in round {round}", self.number);
         self.number = number;

@@ -2,13 +2,14 @@
 //! database, and servers, connections or databases that die under load.
 
 use crate::PROGRAM;
+use crate::load::{Load, Watch};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::bank::{AUDITS, Clerk, Progress, audit, audit_through_faults, check_sums, open_bank, reconcile_all};
 use test_support::cluster::Cluster;
-use test_support::{Client, EndOnDrop, Random, Server, TIMEOUT, eventually};
+use test_support::writers::{EntityWriter, Until, Writer};
+use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
 const SEED: &str = "ROWHOUSE_DATABASE_SEED";
 
@@ -127,130 +128,70 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     assert_ne!(retried, "0", "statements must be retried");
 }
 
-/// The minimum number of transactions between two faults, on any machine.
-const TRANSACTIONS_MIN: u64 = 20;
-
-#[test]
-fn the_sum_holds_while_three_servers_are_killed_in_turn() {
-    const ROUNDS: usize = 4;
-    let Some(cluster) = Cluster::shared() else { return };
-    let database = cluster.database();
-    let mut random = Random::from_environment(SEED);
-    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
-    let mut servers = vec![start(), start(), start()];
-    open_bank(&mut servers[0].client());
-    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
-    let (progress, pages) = (Progress::of(&clerks), AtomicU64::new(0));
-    for round in 0..ROUNDS {
-        let (victim, is_over) = (round % servers.len(), AtomicBool::new(false));
-        let addresses: Vec<_> = servers.iter().map(|server| server.address.clone()).collect();
-        let killed = servers.remove(victim);
-        thread::scope(|scope| {
-            let _end = EndOnDrop(&is_over);
-            for (index, clerk) in clerks.iter_mut().enumerate() {
-                let (address, is_over, at) = (&addresses[index % 3], &is_over, index % 3);
-                scope.spawn(move || {
-                    if at == victim { clerk.work(address) } else { clerk.work_through_faults(address, is_over) }
-                });
-            }
-            for (index, address) in addresses.iter().enumerate() {
-                let (pages, is_over, path) = (&pages, &is_over, AUDITS[index % AUDITS.len()]);
-                let is_victim = index == victim;
-                scope.spawn(move || {
-                    if is_victim {
-                        audit(address, path, pages);
-                    } else {
-                        audit_through_faults(address, path, pages, is_over);
-                    }
-                });
-            }
-            thread::sleep(Duration::from_millis(500 + random.below(400)));
-            progress.wait(TRANSACTIONS_MIN);
-            killed.kill9();
-            // The other servers continue unaffected.
-            thread::sleep(Duration::from_millis(400));
-            progress.wait(TRANSACTIONS_MIN);
-        });
-        wait_until_quiet(cluster, &database);
-        servers.insert(victim, start());
-        for server in &servers {
-            check_sums(&mut server.client());
-        }
-        reconcile_all(&mut clerks, &mut servers[victim].client());
-    }
-    let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
-    let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
-    println!("{done} transactions, {refused} refused, {} pages", pages.load(Ordering::Relaxed));
-    assert!(done >= 2 * TRANSACTIONS_MIN * ROUNDS as u64, "the clerks made no progress");
-    let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
-    assert_eq!(faults, 0, "the death of a server must not affect the other servers");
-}
-
-fn wait_until_quiet(cluster: &Cluster, database: &str) {
-    let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                AND pid <> pg_backend_pid() AND state <> 'idle'";
-    eventually("quiet", || (cluster.sql(database, busy).trim() == "0").then_some(()));
+fn start(store: &str) -> Server {
+    PROGRAM.start(&["--store", store, "--store-connections", "6"])
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
+fn nothing_acknowledged_is_lost_when_servers_connections_and_the_database_die() {
     // A separate cluster, because the test damages it.
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);
-    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
-    let servers = [start(), start()];
-    open_bank(&mut servers[0].client());
-    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
-    let (progress, pages, is_over) = (Progress::of(&clerks), AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let _end = EndOnDrop(&is_over);
-        for (index, clerk) in clerks.iter_mut().enumerate() {
-            let (address, is_over) = (&servers[index % 2].address, &is_over);
-            scope.spawn(move || clerk.work_through_faults(address, is_over));
+    let servers = vec![start(&database), start(&database)];
+    let mut client = servers[0].client();
+    let mut load = Load::on(servers, &mut random);
+    let mut pause = |watch: &Watch<'_>| {
+        thread::sleep(Duration::from_millis(200 + random.below(300)));
+        watch.wait_for_all_writers();
+    };
+    load.work_during(|watch| {
+        for number in 0..3 {
+            let killed = start(&database);
+            let mut writer = EntityWriter::new(100 + number, number);
+            thread::scope(|scope| {
+                scope.spawn(|| writer.write(&killed.address, &channel().0, Until::Crash));
+                pause(watch);
+                killed.signal("KILL");
+            });
+            pause(watch);
+            writer.check(&mut client, number);
+            assert_eq!(watch.faults(), 0, "the death of a server must not affect the other servers");
         }
-        for (index, server) in servers.iter().enumerate() {
-            let (address, pages, is_over) = (&server.address, &pages, &is_over);
-            scope.spawn(move || audit_through_faults(address, AUDITS[index], pages, is_over));
-        }
-        let pause = |random: &mut Random| {
-            thread::sleep(Duration::from_millis(200 + random.below(300)));
-            progress.wait(TRANSACTIONS_MIN);
-        };
         for _ in 0..4 {
-            pause(&mut random);
             cluster.sql(
                 &database,
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                  WHERE datname = current_database() AND pid <> pg_backend_pid()",
             );
+            pause(watch);
         }
         for _ in 0..3 {
-            pause(&mut random);
+            // It starts again by itself.
             cluster.kill();
-            wait_for_database(&servers[0]);
+            pause(watch);
         }
-        pause(&mut random);
     });
-    for server in &servers {
-        check_sums(&mut server.client());
-    }
-    reconcile_all(&mut clerks, &mut servers[1].client());
-    let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
-    let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
-    println!("{done} transactions, {faults} faults, {} pages", pages.load(Ordering::Relaxed));
-    assert!(done > 20, "the clerks made no progress");
-    for server in servers {
-        let (status, log) = server.stop();
-        assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
-    }
+    load.stop();
 }
 
-fn wait_for_database(server: &Server) {
-    let mut client = Client::connect(&server.address).unwrap();
-    eventually("the return of the database", || {
-        (client.request("GET", "/Tables", &[], b"").status == 200).then_some(())
+/// The primary is lost, and its synchronous replica replaces it.
+#[test]
+fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itself() {
+    let Some(cluster) = Cluster::start_with_standby() else { return };
+    let mut random = Random::from_environment(SEED);
+    let store = cluster.either(&cluster.database());
+    let mut load = Load::on(vec![start(&store), start(&store)], &mut random);
+    load.work_during(|watch| {
+        thread::sleep(Duration::from_millis(1000 + random.below(1000)));
+        cluster.kill();
+        // It takes some time until the loss is noticed and the standby is promoted.
+        thread::sleep(Duration::from_millis(9000 + random.below(3000)));
+        cluster.promote();
+        watch.wait_for_all_writers();
+        assert!(watch.faults() > 0, "writes without a primary must fail with ServerBusy");
     });
+    load.stop();
 }
 
 /// A certificate of the kind that Citus generates for each node (X.509 version 1), and its key. Nothing else uses them.

@@ -7,14 +7,14 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::bank::{Clerk, check_sums, open_bank};
 use test_support::command::CommandResult;
 use test_support::content::create_table;
+use test_support::writers::{Transactions, Until, Writer as _};
 use test_support::{Client, Random, TIMEOUT};
 
-const CLERKS: u64 = 3;
 const WRITERS: u64 = 3;
 const BACKUPS: usize = 4;
 
@@ -77,9 +77,10 @@ fn a_backup_under_load_shows_one_instant() {
     let place = Place::new();
     let server = place.serve();
     let mut random = super::random();
-    open_bank(&mut server.client());
-    create_table(&mut server.client(), "log");
-    let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.number())).collect();
+    for table in ["crash", "log"] {
+        create_table(&mut server.client(), table);
+    }
+    let mut transactions = Transactions::new(random.number());
     let mut writers: Vec<_> = (0..WRITERS)
         .map(|number| Writer { partition: format!("w{number}"), random: Random::new(random.number()), log: Vec::new() })
         .collect();
@@ -87,9 +88,7 @@ fn a_backup_under_load_shows_one_instant() {
     let is_over = AtomicBool::new(false);
     let mut bounds = Vec::new();
     thread::scope(|scope| {
-        for clerk in &mut clerks {
-            scope.spawn(|| clerk.work_through_faults(&server.address, &is_over));
-        }
+        scope.spawn(|| transactions.write(&server.address, &channel().0, Until::Flag(&is_over)));
         for (writer, acknowledged) in writers.iter_mut().zip(&acknowledged) {
             let mut client = server.client();
             let is_over = &is_over;
@@ -112,7 +111,7 @@ fn a_backup_under_load_shows_one_instant() {
     });
     for (id, before, after) in bounds {
         let restored = place.restored(&id, &["--backup", &id]);
-        check_sums(&mut restored.client());
+        Transactions::last(&mut restored.client());
         for (writer, (before, after)) in writers.iter().zip(before.into_iter().zip(after)) {
             let found = writer.found(&mut restored.client());
             let after = after.min(writer.log.len());

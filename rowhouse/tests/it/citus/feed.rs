@@ -4,10 +4,10 @@
 //! order leads to an impossible change or to a different result. Counters show in addition that every acknowledged
 //! write is in the feed, even if a later one has overwritten it.
 
-use super::load::Load;
 use super::{SEED, cluster};
 use crate::PROGRAM;
 use crate::change_replay::{ChangeReplay, all};
+use crate::load::Load;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,12 +7,11 @@
 mod feed;
 mod guide;
 pub(crate) mod leftovers;
-mod load;
 mod shown;
 mod steps;
 
 use crate::PROGRAM;
-use load::{Load, start};
+use crate::load::{Load, start};
 use std::thread;
 use std::time::Duration;
 use test_support::cluster::CitusCluster;

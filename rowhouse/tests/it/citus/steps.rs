@@ -2,8 +2,8 @@
 
 use super::SEED;
 use super::leftovers::wait_until_nothing_is_left;
-use super::load::{Load, Watch};
 use crate::PROGRAM;
+use crate::load::{Load, Watch};
 use serde_json::Value;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use test_support::bank::{Clerk, Progress, check_sums, open_bank};
 use test_support::content::{exact_snapshot, set_properties};
+use test_support::{statuses, transact};
 
 pub(super) fn take(server: &Server) -> String {
     done(server, "POST", "snapshots", &json!({}))["snapshot"].as_str().unwrap().to_owned()
@@ -64,27 +64,62 @@ fn no_etag_from_before_a_return_comes_again() {
 }
 
 #[test]
-fn concurrent_transactions_are_kept_or_lost_as_a_whole() {
+fn concurrent_batches_are_kept_or_lost_as_a_whole() {
+    const ROWS: [&str; 5] = ["a", "b", "c", "d", "e"];
     let server = server();
-    let mut client = server.client();
-    open_bank(&mut client);
-    let (snapshot, before) = (take(&server), exact_snapshot(&server));
-    let mut clerks: Vec<_> = (0..3).map(|number| Clerk::new(number, number)).collect();
-    let (progress, is_over) = (Progress::of(&clerks), AtomicBool::new(false));
+    let upsert = |row: &str, round: u32| {
+        let body = json!({ "PartitionKey": "p", "RowKey": row, "Round": round }).to_string();
+        format!(
+            "PUT http://{}/devstoreaccount1/Trees(PartitionKey='p',RowKey='{row}') HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{body}",
+            server.address
+        )
+    };
+    create_table(&mut server.client(), "Trees");
+    let write = |client: &mut Client, round| {
+        let operations: Vec<_> = ROWS.iter().map(|row| upsert(row, round)).collect();
+        assert_eq!(statuses(&transact(client, &operations).unwrap()), [204; 5]);
+    };
+    write(&mut server.client(), 0);
+    let snapshot = take(&server);
+    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        for clerk in &mut clerks {
-            scope.spawn(|| clerk.work_through_faults(&server.address, &is_over));
-        }
-        for _ in 0..50 {
-            progress.wait(3);
-            check_sums(&mut client);
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (is_done, write, address) = (&is_done, &write, server.address.clone());
+                scope.spawn(move || {
+                    let mut client = Client::connect(&address).unwrap();
+                    let mut round = 1 + writer;
+                    while !is_done.load(Ordering::Relaxed) {
+                        write(&mut client, round);
+                        round += 3;
+                    }
+                    round
+                })
+            })
+            .collect();
+        let (mut client, mut seen) = (server.client(), 0);
+        let mut check = |client: &mut Client| {
+            let page = client.request("GET", "/Trees()", &[], b"").json();
+            let rounds: Vec<u64> =
+                page["value"].as_array().unwrap().iter().map(|entity| entity["Round"].as_u64().unwrap()).collect();
+            assert!(rounds.len() == 5 && rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
+            seen += usize::from(rounds[0] > 0);
+        };
+        for _ in 0..150 {
+            check(&mut client);
             restore(&server, &snapshot);
-            check_sums(&mut client);
+            check(&mut client);
         }
-        is_over.store(true, Ordering::SeqCst);
+        is_done.store(true, Ordering::Relaxed);
+        let rounds: Vec<u32> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        assert!(
+            seen > 0 && rounds.iter().all(|round| *round > 10),
+            "the writers must make progress in the meantime: {seen} {rounds:?}"
+        );
     });
     restore(&server, &snapshot);
-    assert_eq!(exact_snapshot(&server), before);
+    let page = server.client().request("GET", "/Trees()", &[], b"").json();
+    assert!(page["value"].as_array().unwrap().iter().all(|entity| entity["Round"] == 0), "{page}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Load on several servers that share a cluster: writers that remember every acknowledged write and its ETag, and
+//! Load on several servers that share a database: writers that remember every acknowledged write and its ETag, and
 //! readers of a whole table whose entities never change.
 
 use crate::PROGRAM;
@@ -20,18 +20,18 @@ const STILL_ROWS: usize = 5;
 type ETags = BTreeMap<(String, String), String>;
 
 #[derive(Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     servers: Vec<Server>,
     writers: Vec<EntityWriter>,
     still: ETags,
 }
 
 impl Load {
-    pub(super) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
+    pub(crate) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
         Self::on((0..servers).map(|_| start(store)).collect(), random)
     }
 
-    pub(super) fn on(servers: Vec<Server>, random: &mut Random) -> Self {
+    pub(crate) fn on(servers: Vec<Server>, random: &mut Random) -> Self {
         let mut client = servers[0].client();
         for table in ["crash", "still"] {
             let body = json!({ "TableName": table }).to_string();
@@ -54,7 +54,7 @@ impl Load {
 
     /// Runs the clients while `harm` causes faults, and then compares everything. No response may take longer than the
     /// request timeout.
-    pub(super) fn work_during(&mut self, harm: impl FnOnce(&Watch<'_>)) {
+    pub(crate) fn work_during(&mut self, harm: impl FnOnce(&Watch<'_>)) {
         let writers = self.writers.iter().map(|_| Tally::default()).collect::<Vec<_>>();
         let scans = self.servers.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let addresses = self.servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>();
@@ -93,12 +93,12 @@ impl Load {
         }
     }
 
-    pub(super) fn add_server(&mut self, store: &str) {
+    pub(crate) fn add_server(&mut self, store: &str) {
         self.servers.push(start(store));
     }
 
     /// No server may have logged a defect.
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         for server in self.servers {
             let (status, log) = server.stop();
             assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
@@ -106,12 +106,12 @@ impl Load {
     }
 }
 
-pub(super) fn start(store: &str) -> Server {
+pub(crate) fn start(store: &str) -> Server {
     PROGRAM.start(&["--store", store, "--distribute", "--store-connections", "8"])
 }
 
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     writers: &'a [Tally],
     scans: &'a [AtomicU64],
     tables: &'a TableChanges,
@@ -129,7 +129,7 @@ impl Watch<'_> {
     }
 
     /// Waits until every writer has completed a few more writes, and every server has completed another scan.
-    pub(super) fn wait_for_all_writers(&self) {
+    pub(crate) fn wait_for_all_writers(&self) {
         let began = Instant::now();
         let (writes, scans) = (self.acknowledged(), self.scans());
         eventually("service for every writer", || {
@@ -144,7 +144,7 @@ impl Watch<'_> {
 
     /// Waits until some writers have completed many writes, as the writers of the remaining workers do, while the
     /// others complete none.
-    pub(super) fn wait_for_some_writers(&self) {
+    pub(crate) fn wait_for_some_writers(&self) {
         let before = self.acknowledged();
         let served = || self.acknowledged().into_iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
         eventually("service for some writers", || served().iter().any(|&writes| writes >= 50).then_some(()));
@@ -160,11 +160,11 @@ impl Watch<'_> {
         self.scans.iter().map(|scans| scans.load(Ordering::SeqCst)).collect()
     }
 
-    pub(super) fn late_changes(&self) -> u64 {
+    pub(crate) fn late_changes(&self) -> u64 {
         self.tables.late.load(Ordering::SeqCst)
     }
 
-    pub(super) fn faults(&self) -> u64 {
+    pub(crate) fn faults(&self) -> u64 {
         self.writers.iter().map(Tally::faults).sum()
     }
 
