@@ -2,7 +2,8 @@
 
 use crate::load::LoadReport;
 use crate::parts::monotonic;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A report that has not been replaced for this long says nothing about the present.
@@ -17,12 +18,12 @@ type Dated = (Instant, Arc<LoadReport>);
 impl LoadMonitor {
     /// Replaces the report.
     pub fn publish(&self, report: LoadReport) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((monotonic::now(), Arc::new(report)));
+        *self.0.lock() = Some((monotonic::now(), Arc::new(report)));
     }
 
     /// Returns the report, or `None` if it is too old. Never waits for the database.
     pub fn latest(&self) -> Option<Arc<LoadReport>> {
-        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = self.0.lock();
         let (since, report) = latest.as_ref()?;
         (since.elapsed() <= AGE_MAX).then(|| Arc::clone(report))
     }
@@ -49,7 +50,7 @@ mod tests {
         assert_eq!(monitor.latest(), None);
         monitor.clone().publish(report.clone());
         assert_eq!(monitor.latest().as_deref(), Some(&report));
-        if let Some((since, _)) = &mut *monitor.0.lock().unwrap() {
+        if let Some((since, _)) = &mut *monitor.0.lock() {
             *since = since.checked_sub(AGE_MAX + Duration::from_secs(1)).unwrap();
         }
         assert_eq!(monitor.latest(), None);

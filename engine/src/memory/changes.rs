@@ -14,7 +14,6 @@ use crate::changes::{
 use crate::contract::TableKey;
 use model::{AccountName, DateTime};
 use std::collections::{HashMap, VecDeque};
-use std::sync::PoisonError;
 use tokio::sync::watch;
 
 /// The maximum number of transactions that one read visits.
@@ -159,7 +158,7 @@ fn deleted(changes: &[Change]) -> impl Iterator<Item = (AccountName, Box<str>)> 
 impl MemoryState {
     /// Only called if the engine keeps a change log.
     fn changes<R>(&self, read: impl FnOnce(&MemoryChanges) -> R) -> R {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         read(state.changes.as_ref().expect("the engine keeps a change log"))
     }
 }
@@ -200,7 +199,7 @@ impl DatedChangeLog for MemoryState {
     fn end(&self) -> ChangesFuture<'_, ChangesEnd> {
         Box::pin(async move {
             self.check_open().map_err(ChangesError::Fault)?;
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.write();
             let now = state.clock.now();
             let end = state.changes.as_mut().expect("the engine keeps a change log").end(now);
             state.stamps.skip_to(end.time);

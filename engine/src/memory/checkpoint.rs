@@ -15,7 +15,7 @@ use super::{Contents, MemoryState, Table};
 use crate::parts::catalog::Catalog;
 use crate::parts::properties::AccountProperties;
 use model::AccountName;
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// The engine's contents at one instant: tables, entities, policies, settings and service properties of all accounts.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl MemoryCheckpoints {
 
     /// Saves the current state.
     pub fn take(&self) -> MemoryCheckpoint {
-        let Contents { catalog, properties, stamps, .. } = &*self.read();
+        let Contents { catalog, properties, stamps, .. } = &*self.0.state.read();
         MemoryCheckpoint { catalog: catalog.clone(), properties: properties.clone(), stamps: stamps.clone() }
     }
 
@@ -64,7 +64,7 @@ impl MemoryCheckpoints {
 
     /// Removes all data of an account.
     pub fn clear_account(&self, account: &AccountName) {
-        let mut state = self.write();
+        let mut state = self.0.state.write();
         let removed = state.catalog.remove_account(account);
         state.properties.remove(account);
         state.stamps.forget(account);
@@ -78,7 +78,7 @@ impl MemoryCheckpoints {
 
     /// Returns the previous tables, so that they can be freed outside the lock.
     fn replace(&self, checkpoint: MemoryCheckpoint, with_stamps: bool) -> Catalog<Table> {
-        let mut state = self.write();
+        let mut state = self.0.state.write();
         state.properties.replace_all(checkpoint.properties);
         if with_stamps {
             state.stamps = checkpoint.stamps;
@@ -93,14 +93,6 @@ impl MemoryCheckpoints {
     }
 
     // The engine may be closed. In that case, no one sees the changes made here.
-
-    fn read(&self) -> RwLockReadGuard<'_, Contents> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -121,25 +113,25 @@ mod tests {
         }
         let checkpoints = engine.checkpoints();
         let created = model::DateTime::MIN;
-        checkpoints.write().catalog.insert(&table, Table { entities: entities.clone(), ..Table::new(created) });
+        checkpoints.0.state.write().catalog.insert(&table, Table { entities: entities.clone(), ..Table::new(created) });
         let is_shared =
             |catalog: &Catalog<Table>| catalog.get(&table).unwrap().table.entities.is_shared_with(&entities);
         let checkpoint = checkpoints.take();
-        assert!(is_shared(&checkpoint.catalog) && is_shared(&checkpoints.read().catalog));
+        assert!(is_shared(&checkpoint.catalog) && is_shared(&checkpoints.0.state.read().catalog));
         let change = |key: u32| {
-            let mut state = checkpoints.write();
+            let mut state = checkpoints.0.state.write();
             let entities = &mut state.catalog.get_mut(&table).unwrap().table.entities;
             entities.insert(key.to_be_bytes().to_vec(), Record::from_bytes(vec![2]));
         };
         for number in 0..3 {
             change(number);
-            assert!(is_shared(&checkpoint.catalog) && !is_shared(&checkpoints.read().catalog));
+            assert!(is_shared(&checkpoint.catalog) && !is_shared(&checkpoints.0.state.read().catalog));
             checkpoints.restore(&checkpoint);
-            assert!(is_shared(&checkpoints.read().catalog));
+            assert!(is_shared(&checkpoints.0.state.read().catalog));
         }
         checkpoints.clear_account(&table.account);
-        assert!(checkpoints.read().catalog.get(&table).is_none() && is_shared(&checkpoint.catalog));
+        assert!(checkpoints.0.state.read().catalog.get(&table).is_none() && is_shared(&checkpoint.catalog));
         checkpoints.reset_to(&checkpoint);
-        assert!(is_shared(&checkpoints.read().catalog));
+        assert!(is_shared(&checkpoints.0.state.read().catalog));
     }
 }

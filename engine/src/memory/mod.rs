@@ -34,8 +34,9 @@ use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Expiry, IndexedProperty, KeyRange, Record, Retention};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use model::{ServiceProperties, ServicePropertiesUpdate, Visibility};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use stamps::MemoryStamps;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use tokio::task::coop::consume_budget;
 
 /// An engine that loses all data when it is dropped.
@@ -137,12 +138,12 @@ impl Memory {
     /// Keeps a change log from now on that continues no other one ([`first_position`](crate::changes::first_position)).
     #[must_use]
     pub fn keep_new_changes(self, keep: KeepChanges) -> Self {
-        let now = self.shared.state.read().unwrap_or_else(PoisonError::into_inner).clock.now();
+        let now = self.shared.state.read().clock.now();
         self.keep_changes_from(keep, first_position(now))
     }
 
     fn keep_changes_from(self, keep: KeepChanges, first: u64) -> Self {
-        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.write();
         state.changes = Some(MemoryChanges::new(keep, first));
         drop(state);
         self
@@ -150,13 +151,13 @@ impl Memory {
 
     /// Returns the change log, or `None` if no changes are kept.
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
-        let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.state.read();
         state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
     }
 
     /// Returns the change log as a backup reads it, or `None` if no changes are kept.
     pub fn dated_change_log(&self) -> Option<Arc<dyn DatedChangeLog>> {
-        let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.state.read();
         state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
     }
 
@@ -211,13 +212,12 @@ impl MemoryState {
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, Contents>, Fault> {
-        // A panic cannot leave the maps half-changed, so the data behind a poisoned lock is valid.
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         self.check_open().map(|()| state)
     }
 
     fn write(&self) -> Result<RwLockWriteGuard<'_, Contents>, Fault> {
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.write();
         self.check_open().map(|()| state)
     }
 }
@@ -374,7 +374,7 @@ impl Engine for Memory {
     }
 
     fn set_default_properties(&self, defaults: ServiceProperties) {
-        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_defaults(Arc::new(defaults));
+        self.shared.state.write().properties.set_defaults(Arc::new(defaults));
     }
 
     async fn update_service_properties(

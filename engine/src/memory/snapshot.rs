@@ -8,7 +8,7 @@ use crate::parts::cancellation::Cancellation;
 use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
 use model::{AccountName, DateTime, Record, ServiceProperties, TableSettings};
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
@@ -91,7 +91,7 @@ impl Restore for RestoredMemory {
     }
 
     fn finish(self, last_stamp: DateTime) -> Result<(), Infallible> {
-        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.write();
         let Contents { catalog, properties, stamps, changes, .. } = &mut *state;
         for (account, set) in self.properties {
             properties.insert(&account, set);

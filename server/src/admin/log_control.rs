@@ -1,7 +1,7 @@
 //! Changes to the log filter while the server runs.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use tracing::info;
 
 /// The current log filter, and the means to replace it.
@@ -35,13 +35,13 @@ impl LogControl {
     }
 
     pub(crate) fn current(&self) -> String {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().clone()
     }
 
     /// Applies a filter, or the initial filter if `levels` is empty. Returns the new filter.
     pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
         let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         (self.replace)(levels)?;
         info!(from = *current, to = levels, "the log filter was changed");
         levels.clone_into(&mut current);

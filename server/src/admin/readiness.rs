@@ -168,9 +168,10 @@ mod tests {
     use crate::admin::log_control::LogControl;
     use crate::limits::LimitFigures;
     use crate::telemetry::metrics::Metrics;
+    use parking_lot::Mutex;
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex, mpsc};
+    use std::sync::{Arc, mpsc};
     use std::time::{Duration, SystemTime};
 
     /// A service that reads from memory, and whose disk hangs while the other end of the channel exists.
@@ -182,7 +183,7 @@ mod tests {
     impl ObservedService for HangingService {
         fn figures(&self) -> (Figures, LimitFigures) {
             self.asked.fetch_add(1, Ordering::Relaxed);
-            let _works_again = self.disk.lock().unwrap().recv();
+            let _works_again = self.disk.lock().recv();
             Default::default()
         }
 

@@ -12,10 +12,11 @@
 
 use crate::clock;
 use model::limits::{HEAD_BYTES_UNCOUNTED, HEADS_BYTES_MAX};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -97,7 +98,7 @@ impl ConnectionRegistry {
     /// `None` if the address already has the maximum number of connections.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<OpenConnection> {
         let address = counted_address(address);
-        let of_address = self.lock().by_address.get(&address).copied().unwrap_or_default();
+        let of_address = self.open.lock().by_address.get(&address).copied().unwrap_or_default();
         if self.per_address_max.is_some_and(|most| of_address >= most) {
             self.counters.refuse();
             return None;
@@ -124,7 +125,7 @@ impl ConnectionRegistry {
             head_bytes: AtomicUsize::new(0),
             task: Mutex::default(),
         });
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.next += 1;
         let number = open.next;
         open.states.insert(number, Arc::clone(&state));
@@ -140,14 +141,14 @@ impl ConnectionRegistry {
             let now = clock::instant();
             let new_since = now.checked_sub(first_request_time).map_or(0, |instant| self.milliseconds(instant));
             let waiting = {
-                let open = self.lock();
+                let open = self.open.lock();
                 let waiting = open.states.values().filter(|state| state.is_waiting() && is_meant(state));
                 waiting.min_by_key(|state| state.rank(new_since)).cloned()
             };
             let Some(state) = waiting.filter(|state| !state.is_new(new_since)) else { return false };
             // If this fails, a request has just begun on the connection.
             if state.requests.compare_exchange(0, CLOSING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                if let Some(task) = &*lock(&state.task) {
+                if let Some(task) = &*state.task.lock() {
                     task.abort();
                 }
                 self.release_head(&state);
@@ -186,10 +187,6 @@ impl ConnectionRegistry {
 
     fn milliseconds(&self, instant: Instant) -> u64 {
         u64::try_from(instant.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        lock(&self.open)
     }
 }
 
@@ -243,7 +240,7 @@ impl ConnectionState {
 
     /// Closing the connection aborts the task.
     pub(crate) fn set_task(&self, task: AbortHandle) {
-        let mut current = lock(&self.task);
+        let mut current = self.task.lock();
         if self.requests.load(Ordering::Acquire) & CLOSING != 0 {
             task.abort();
         }
@@ -276,7 +273,7 @@ impl Drop for OpenConnection {
         let registry = &self.state.registry;
         registry.release_head(&self.state);
         registry.counters.close();
-        let mut open = registry.lock();
+        let mut open = registry.open.lock();
         open.states.remove(&self.number);
         if let Some(count) = open.by_address.get_mut(&self.address) {
             *count -= 1;
@@ -342,10 +339,6 @@ fn counted_address(address: IpAddr) -> IpAddr {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address @ IpAddr::V4(_) => address,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

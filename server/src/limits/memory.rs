@@ -11,11 +11,12 @@
 use crate::failure::Failure;
 use model::AccountName;
 use model::limits::{PAGE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
@@ -109,7 +110,7 @@ impl BodyMemory {
     fn empty_permit(&self, account: &AccountName, credential: Option<&str>) -> MemoryPermit {
         let least = (REQUEST_MEMORY_BYTES_MAX / UNIT_BYTES).min(self.units);
         let (of_account, of_credential) = ((self.units / 2).max(least), (self.units / 4).max(least));
-        let mut holders = lock(&self.holders);
+        let mut holders = self.holders.lock();
         if holders.len() >= HOLDERS_BEFORE_SWEEP {
             // Every request that holds memory or waits for it also has a reference.
             holders.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
@@ -154,12 +155,12 @@ impl RequestMemory<'_> {
         }
         let units = permit.units() + bytes.div_ceil(UNIT_BYTES);
         let grown = self.memory.grow(&mut permit, units).await;
-        *lock(&self.permit) = permit;
+        *self.permit.lock() = permit;
         grown
     }
 
     pub(crate) fn take(&self) -> MemoryPermit {
-        mem::take(&mut *lock(&self.permit))
+        mem::take(&mut *self.permit.lock())
     }
 }
 
@@ -211,11 +212,6 @@ impl MemoryPermit {
 
 fn acquire_free(permit: &OwnedSemaphorePermit, units: usize) -> Option<OwnedSemaphorePermit> {
     Arc::clone(permit.semaphore()).try_acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).ok()
-}
-
-/// The data behind this lock is consistent at every moment, so a panic elsewhere does no harm.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -295,7 +291,7 @@ mod tests {
         for number in 0..3 * HOLDERS_BEFORE_SWEEP {
             memory.for_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
         }
-        let known = lock(&memory.holders);
+        let known = memory.holders.lock();
         assert!(known.len() <= HOLDERS_BEFORE_SWEEP + 2, "{} are known", known.len());
         assert!(
             known.values().any(|semaphore| semaphore.available_permits() == 15 * 1024),

@@ -7,8 +7,9 @@
 
 use crate::failure::Failure;
 use model::AccountName;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use wire::ErrorCode;
 
@@ -58,7 +59,7 @@ impl StreamRegistry {
     ) -> Result<StreamSlot, Failure> {
         // A plus sign in a signature may have arrived as a space.
         let credential = credential.map(|credential| credential.replace(' ', "+").into_boxed_str());
-        let mut slots = self.lock();
+        let mut slots = self.slots.lock();
         let of_account = || slots.iter().flatten().filter(|stream| stream.account == *account);
         let of_credential = || of_account().filter(|stream| stream.credential == credential);
         let free = slots.iter().position(Option::is_none);
@@ -90,13 +91,8 @@ impl StreamRegistry {
         let position = |(number, slot): (usize, &Option<Stream>)| {
             slot.as_ref().map(|stream| (number, stream.position.load(Ordering::Relaxed)))
         };
-        let positions = self.lock().iter().enumerate().filter_map(position).collect();
+        let positions = self.slots.lock().iter().enumerate().filter_map(position).collect();
         StreamFigures { positions, streams_max: self.streams_max, refused: self.refused.load(Ordering::Relaxed) }
-    }
-
-    /// The slots are consistent at every moment, so a panic elsewhere does no harm.
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Stream>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +110,7 @@ impl StreamSlot {
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        if let Some(slot) = self.registry.lock().get_mut(self.number) {
+        if let Some(slot) = self.registry.slots.lock().get_mut(self.number) {
             *slot = None;
         }
     }

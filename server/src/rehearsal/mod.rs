@@ -27,9 +27,10 @@ use crate::clock;
 use engine::TableKey;
 use fastrand::Rng;
 use model::{AccountName, Clock, ServiceProperties, StoredAccessPolicies};
+use parking_lot::Mutex;
 use pending::PendingChanges;
 use settings::Share;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use tracing::{debug, warn};
 
@@ -57,8 +58,7 @@ impl Chance {
     }
 
     fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
-        // No draw can panic halfway.
-        draw(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        draw(&mut self.0.lock())
     }
 }
 

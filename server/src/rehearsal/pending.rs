@@ -4,9 +4,9 @@
 
 use model::DateTime;
 use model::limits::REHEARSAL_CHANGES_MAX;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Each change takes effect after the same delay.
@@ -41,7 +41,7 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         if self.ticks == 0 {
             return;
         }
-        let mut changes = self.changes();
+        let mut changes = self.changes.lock();
         if changes.count >= REHEARSAL_CHANGES_MAX {
             changes.retain(|change| self.is_pending(change, now));
         }
@@ -55,19 +55,19 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         if self.ticks == 0 {
             return None;
         }
-        let changes = self.changes();
+        let changes = self.changes.lock();
         let pending = changes.by_key.get(key)?.iter().find(|change| self.is_pending(change, now))?;
         Some(pending.before.clone())
     }
 
     pub(super) fn forget(&self, key: &K) {
-        let mut changes = self.changes();
+        let mut changes = self.changes.lock();
         let gone = changes.by_key.remove(key).map_or(0, |gone| gone.len());
         changes.count -= gone;
     }
 
     pub(super) fn forget_where(&self, is_gone: impl Fn(&K) -> bool) {
-        let mut changes = self.changes();
+        let mut changes = self.changes.lock();
         changes.by_key.retain(|key, _| !is_gone(key));
         changes.count_again();
     }
@@ -76,11 +76,6 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
     /// was set back, and is in effect.
     fn is_pending(&self, change: &Change<V>, now: DateTime) -> bool {
         (0..self.ticks).contains(&(now.ticks() - change.made.ticks()))
-    }
-
-    fn changes(&self) -> MutexGuard<'_, Changes<K, V>> {
-        // No change to the map can panic halfway.
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,7 +121,7 @@ mod tests {
         let changes = PendingChanges::new(Duration::ZERO);
         changes.add("a", (), at(0));
         assert_eq!(changes.effective_before(&"a", at(0)), None);
-        assert_eq!(changes.changes().count, 0);
+        assert_eq!(changes.changes.lock().count, 0);
     }
 
     #[test]
@@ -137,7 +132,7 @@ mod tests {
         }
         changes.forget_where(|key| key.starts_with('a'));
         assert_eq!(["a1", "a2", "b1"].map(|key| changes.effective_before(&key, at(0))), [None, None, Some(())]);
-        assert_eq!(changes.changes().count, 1);
+        assert_eq!(changes.changes.lock().count, 1);
     }
 
     #[test]
@@ -146,10 +141,10 @@ mod tests {
         for key in 0..REHEARSAL_CHANGES_MAX + 5 {
             changes.add(key, (), at(0));
         }
-        assert_eq!(changes.changes().count, REHEARSAL_CHANGES_MAX);
+        assert_eq!(changes.changes.lock().count, REHEARSAL_CHANGES_MAX);
         assert_eq!(changes.effective_before(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect immediately");
         changes.add(0, (), at(5));
-        assert_eq!(changes.changes().count, 1, "changes in effect are removed");
+        assert_eq!(changes.changes.lock().count, 1, "changes in effect are removed");
         assert_eq!(changes.effective_before(&0, at(5)), Some(()));
     }
 }

@@ -8,8 +8,9 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::request::RequestContext;
 use model::limits::{DENIALS_LOGGED_AT_ONCE_MAX, DENIALS_LOGGED_PER_SECOND, DENIALS_SUMMARY_SECONDS};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 
@@ -44,7 +45,7 @@ impl FailureLog {
     }
 
     fn admits(&self, now: Instant) -> bool {
-        let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid_until = self.paid_until.lock();
         let start = paid_until.unwrap_or(now).max(now);
         if start.duration_since(now) > INTERVAL * (DENIALS_LOGGED_AT_ONCE_MAX - 1) {
             return false;

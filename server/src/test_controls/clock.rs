@@ -5,7 +5,8 @@
 use model::DateTime;
 use model::clock::{Clock, SystemClock};
 use model::limits::TEST_CLOCK_END_SECONDS;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
@@ -106,7 +107,7 @@ impl TestClock {
     /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
     /// ```
     pub fn now(&self) -> SystemTime {
-        self.state().now().to_system_time()
+        self.0.state.lock().now().to_system_time()
     }
 
     /// Moves the clock forward, but not beyond one day before the end of the year 9999. A running clock continues to
@@ -203,7 +204,7 @@ impl TestClock {
     /// assert!(clock.is_stopped());
     /// ```
     pub fn is_stopped(&self) -> bool {
-        matches!(*self.state(), State::Paused { .. })
+        matches!(*self.0.state.lock(), State::Paused { .. })
     }
 
     /// Returns a receiver that gets a message whenever a test has moved the clock.
@@ -213,21 +214,16 @@ impl TestClock {
 
     fn change(&self, change: impl FnOnce(&State) -> State) {
         {
-            let mut state = self.state();
+            let mut state = self.0.state.lock();
             *state = change(&state);
         }
         self.0.moves.send_replace(());
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No change to the state can panic halfway.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
-        self.state().now()
+        self.0.state.lock().now()
     }
 }
 

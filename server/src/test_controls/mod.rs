@@ -20,9 +20,10 @@ use crate::reload::Live;
 use engine::{MemoryCheckpoint, MemoryCheckpoints};
 use model::limits::{TEST_ACCOUNTS_MAX, TEST_SNAPSHOTS_MAX};
 use model::{AccountName, DateTime};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The parts of the program that the test controls need.
@@ -89,18 +90,13 @@ impl TestControls {
         Self { endpoint, data, accounts, initial, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, TestState> {
-        // No change to the value can panic halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn clock(&self) -> (DateTime, bool) {
         let clock = &self.data.clock;
         (DateTime::from_system_time(clock.now()), clock.is_stopped())
     }
 
     pub(crate) fn change_clock(&self, change: ClockChange) {
-        let _one_by_one = self.state();
+        let _one_by_one = self.state.lock();
         let clock = &self.data.clock;
         if change.is_system {
             clock.reset();
@@ -120,7 +116,7 @@ impl TestControls {
 
     /// Adds an account without data, with the given name or with a name that no account has had before.
     pub(crate) fn add_account(&self, name: Option<&str>) -> Result<TestAccount, ControlError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let accounts = self.accounts.current();
         if state.accounts.len() >= TEST_ACCOUNTS_MAX {
             let most = format!("there are {TEST_ACCOUNTS_MAX} test accounts, the maximum: delete some, or reset");
@@ -150,7 +146,7 @@ impl TestControls {
     }
 
     pub(crate) fn delete_account(&self, name: &str) -> Result<(), ControlError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let accounts = self.accounts.current();
         let missing = || ControlError::NotFound(format!("there is no account '{name}'"));
         let name = AccountName::new(name).filter(|name| accounts.keys(name).is_some()).ok_or_else(missing)?;
@@ -173,7 +169,7 @@ impl TestControls {
     }
 
     pub(crate) fn take_snapshot(&self) -> Result<String, ControlError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.snapshots.len() >= TEST_SNAPSHOTS_MAX {
             let most = format!("there are {TEST_SNAPSHOTS_MAX} snapshots, the maximum: delete some, or reset");
             return Err(ControlError::Conflict(most));
@@ -185,24 +181,24 @@ impl TestControls {
     }
 
     pub(crate) fn snapshots(&self) -> Vec<String> {
-        self.state().snapshots.keys().map(u64::to_string).collect()
+        self.state.lock().snapshots.keys().map(u64::to_string).collect()
     }
 
     /// Restores a snapshot, which is kept.
     pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
-        let state = self.state();
+        let state = self.state.lock();
         let kept = number_of(snapshot).and_then(|number| state.snapshots.get(&number));
         self.data.restore(kept.ok_or_else(|| no_snapshot(snapshot))?);
         Ok(())
     }
 
     pub(crate) fn delete_snapshot(&self, snapshot: &str) -> Result<(), ControlError> {
-        let removed = number_of(snapshot).and_then(|number| self.state().snapshots.remove(&number));
+        let removed = number_of(snapshot).and_then(|number| self.state.lock().snapshots.remove(&number));
         removed.map(drop).ok_or_else(|| no_snapshot(snapshot))
     }
 
     pub(crate) fn reset(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (checkpoint, accounts) = &self.initial;
         // The accounts are reset first, so that no request writes to an account that no longer exists.
         self.accounts.replace(Accounts::clone(accounts));

@@ -1,17 +1,14 @@
 //! The logs of the servers in this process. A server runs in its own thread, which identifies its log.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::panic;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::Once;
 use std::thread::{self, ThreadId};
 use tracing_subscriber::EnvFilter;
 
 static LOGS: Mutex<Option<HashMap<ThreadId, String>>> = Mutex::new(None);
-
-fn logs() -> MutexGuard<'static, Option<HashMap<ThreadId, String>>> {
-    LOGS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Begins to record what threads log, and that they panic. Only the first call has an effect.
 pub(crate) fn start() {
@@ -29,7 +26,7 @@ pub(crate) fn start() {
 
 /// Returns what a thread has logged so far.
 pub(crate) fn of(thread: ThreadId) -> String {
-    logs().as_ref().and_then(|logs| logs.get(&thread)).cloned().unwrap_or_default()
+    LOGS.lock().as_ref().and_then(|logs| logs.get(&thread)).cloned().unwrap_or_default()
 }
 
 /// Appends to the log of the current thread.
@@ -37,7 +34,7 @@ struct Writer;
 
 impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut logs = logs();
+        let mut logs = LOGS.lock();
         let log = logs.get_or_insert_default().entry(thread::current().id()).or_default();
         log.push_str(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())

@@ -14,11 +14,12 @@ use super::token_error::TokenError;
 use crate::clock;
 use bytes::Bytes;
 use http::Uri;
+use parking_lot::RwLock;
 use serde::Deserialize;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
@@ -201,7 +202,7 @@ impl KeySource {
     }
 
     fn replace(&self, keys: KeySet) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         if current.fetched.is_none() || *current.keys != keys {
             info!(issuer = self.name(), keys = keys.len(), "the issuer's keys are new or have changed");
             current.generation += 1;
@@ -211,7 +212,7 @@ impl KeySource {
     }
 
     fn current(&self) -> CurrentKeys {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 }
 

@@ -208,7 +208,7 @@ mod tests {
         quotas.set_failed(&account, count);
         assert!(!is_due(59) && is_due(60));
         let _first = quotas.set(&account, AccountUsage::default(), count);
-        assert!(quotas.failed().is_empty());
+        assert!(quotas.failed.lock().is_empty());
         quotas.set_failed(&account, count);
         assert!(quotas.retain_limited(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
@@ -268,7 +268,7 @@ mod tests {
         for count in running {
             count.await.unwrap();
         }
-        let counted = quotas.counted();
+        let counted = quotas.counted.lock();
         assert_eq!(counted[&large].usage.whole().entities, STEP_ENTITIES as u64 + 1);
         assert!(counted[&small].number < counted[&large].number, "the large account was counted first");
     }

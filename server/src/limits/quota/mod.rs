@@ -19,9 +19,10 @@ use crate::failure::Failure;
 use count::CountRecord;
 use engine::{CommitError, Engine, TableKey};
 use model::{AccountName, Mutation};
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::OwnedMutexGuard;
 use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
@@ -91,52 +92,39 @@ impl Quotas {
         (!quota.is_unlimited()).then_some(AccountQuota { quotas: self, quota })
     }
 
-    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
-        // No change to the map can panic halfway.
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, CountRecord>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn creation(&self) -> MutexGuard<'_, HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>> {
-        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn creation_lock(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.creation().entry(account.clone()).or_default())
+        Arc::clone(self.creation.lock().entry(account.clone()).or_default())
     }
 
     fn is_due(&self, account: &AccountName, now: Instant) -> bool {
-        if self.failed().get(account).is_some_and(|failed| !failed.is_due(false, now)) {
+        if self.failed.lock().get(account).is_some_and(|failed| !failed.is_due(false, now)) {
             return false;
         }
-        self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.needs_recount, now))
+        self.counted.lock().get(account).is_none_or(|counted| counted.count.is_due(counted.needs_recount, now))
     }
 
     /// Stores a count. Returns true if it is the account's first.
     fn set(&self, account: &AccountName, usage: AccountUsage, count: CountRecord) -> bool {
-        self.failed().remove(account);
+        self.failed.lock().remove(account);
         let counted = CountedUsage { number: self.next(), usage, count, needs_recount: false };
-        self.counted().insert(account.clone(), counted).is_none()
+        self.counted.lock().insert(account.clone(), counted).is_none()
     }
 
     fn set_failed(&self, account: &AccountName, count: CountRecord) {
-        self.failed().insert(account.clone(), count);
+        self.failed.lock().insert(account.clone(), count);
     }
 
     /// Returns the accounts whose entities or bytes are limited, and discards the usage of all other accounts.
     fn retain_limited(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
         let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).limits_content()).cloned().collect();
-        self.failed().retain(|account, _| bounded.contains(account));
-        self.counted().retain(|account, _| bounded.contains(account));
-        self.creation().retain(|account, _| accounts.keys(account).is_some());
+        self.failed.lock().retain(|account, _| bounded.contains(account));
+        self.counted.lock().retain(|account, _| bounded.contains(account));
+        self.creation.lock().retain(|account, _| accounts.keys(account).is_some());
         bounded
     }
 
@@ -148,7 +136,7 @@ impl Quotas {
         table: &'a TableKey,
         change: UsageChange,
     ) -> Result<ReservedUsage<'a>, Failure> {
-        let mut counted = self.counted();
+        let mut counted = self.counted.lock();
         let reserved = |from| ReservedUsage { quotas: self, table, change, from };
         let Some(CountedUsage { number, usage, needs_recount, .. }) = counted.get_mut(&table.account) else {
             return Ok(reserved(None));
@@ -168,12 +156,12 @@ impl Quotas {
     /// Discards the usage of one account or of all accounts. Nothing is refused until they have been counted again.
     pub(crate) fn forget_usage(&self, account: Option<&AccountName>) {
         let is_kept = |of: &AccountName| account.is_some_and(|account| account != of);
-        self.failed().retain(|of, _| is_kept(of));
-        self.counted().retain(|of, _| is_kept(of));
+        self.failed.lock().retain(|of, _| is_kept(of));
+        self.counted.lock().retain(|of, _| is_kept(of));
     }
 
     fn forget_table(&self, table: &TableKey) {
-        if let Some(counted) = self.counted().get_mut(&table.account) {
+        if let Some(counted) = self.counted.lock().get_mut(&table.account) {
             counted.usage.forget(table.name.folded());
             counted.number = self.next();
         }
@@ -240,7 +228,7 @@ impl Drop for QuotaReservation<'_> {
 impl ReservedUsage<'_> {
     fn settle(self, outcome: TransactionOutcome) {
         let Self { quotas, table, change, from } = self;
-        if let Some(counted) = quotas.counted().get_mut(&table.account) {
+        if let Some(counted) = quotas.counted.lock().get_mut(&table.account) {
             // If the account was counted in between, the count may or may not include the transaction.
             let outcome = if from == Some(counted.number) { outcome } else { TransactionOutcome::Unknown };
             counted.usage.settle(table.name.folded(), &change, outcome);
@@ -286,15 +274,15 @@ mod tests {
         Quota { account: ContentLimit { entities: Some(entities), bytes: None }, ..Quota::default() }
     }
 
+    fn count_again(quotas: &Quotas, entities: u64) {
+        let usage = AccountUsage::counted(vec![("harvest".into(), usage::ContentSize { entities, bytes: 0 })]);
+        quotas.set(&table("harvest").account, usage, CountRecord { at: Instant::now(), took: Duration::ZERO });
+    }
+
     fn counted(entities: u64) -> Quotas {
         let quotas = Quotas::new(Quota::default());
         count_again(&quotas, entities);
         quotas
-    }
-
-    fn count_again(quotas: &Quotas, entities: u64) {
-        let usage = AccountUsage::counted(vec![("harvest".into(), usage::ContentSize { entities, bytes: 0 })]);
-        quotas.set(&table("harvest").account, usage, CountRecord { at: Instant::now(), took: Duration::ZERO });
     }
 
     fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, change: UsageChange) -> Option<QuotaReservation<'a>> {

@@ -24,8 +24,9 @@ use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
 use engine::Engine;
 use model::service_properties::Metrics;
 use model::{AccountName, Clock, DateTime, MetricsTable, ServiceProperties};
+use parking_lot::Mutex;
 use request_totals::{CallerKind, RequestFigures, ResultKind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -55,13 +56,8 @@ impl Analytics {
         Self { accumulator: Mutex::new(accumulator), clock, clock_moves, has_secondary, stopping: Notify::new() }
     }
 
-    fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
-        // No change to the accumulator can panic halfway.
-        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn forget(&self, account: Option<&AccountName>) {
-        self.accumulator().forget(account);
+        self.accumulator.lock().forget(account);
     }
 
     pub(crate) fn record(&self, summary: &RequestSummary<'_>, properties: &ServiceProperties) {
@@ -74,7 +70,7 @@ impl Analytics {
             figures: RequestFigures::from_summary(summary),
         };
         let at = DateTime::from_system_time(summary.began_at + summary.duration);
-        self.accumulator().record(&sample, properties, at);
+        self.accumulator.lock().record(&sample, properties, at);
     }
 
     fn record_own(
@@ -94,7 +90,7 @@ impl Analytics {
             server_milliseconds: milliseconds,
         };
         let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, figures };
-        self.accumulator().record(&sample, properties, self.clock.now());
+        self.accumulator.lock().record(&sample, properties, self.clock.now());
     }
 }
 
@@ -146,13 +142,13 @@ async fn write_finished(writer: &AnalyticsWriter, now: DateTime) {
     let AnalyticsWriter { engine, accounts, analytics } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };
-        let mut accumulator = analytics.accumulator();
+        let mut accumulator = analytics.accumulator.lock();
         accumulator.open(account, &properties, false, now);
         if analytics.has_secondary {
             accumulator.open(account, &properties, true, now);
         }
     }
-    let finished = analytics.accumulator().take_finished(now);
+    let finished = analytics.accumulator.lock().take_finished(now);
     for (key, totals) in finished {
         write(&**engine, analytics, key, totals).await;
     }
@@ -173,7 +169,7 @@ pub(crate) async fn stop(writer: &AnalyticsWriter, running: JoinHandle<()>, time
 
 async fn write_all(writer: &AnalyticsWriter) {
     let AnalyticsWriter { engine, analytics, .. } = writer;
-    let all = analytics.accumulator().take_all();
+    let all = analytics.accumulator.lock().take_all();
     for (key, totals) in all {
         write(&**engine, analytics, key, totals).await;
     }
@@ -191,7 +187,7 @@ async fn write(engine: &dyn Engine, analytics: &Analytics, key: IntervalKey, tot
             }
         }
         Err(WriteError::NotYet(why)) => {
-            let is_kept = analytics.accumulator().put_back(key, &totals);
+            let is_kept = analytics.accumulator.lock().put_back(key, &totals);
             warn!(%account, partition, is_kept, "metrics could not be written: {why}");
         }
         Err(WriteError::Unknown(why)) => {

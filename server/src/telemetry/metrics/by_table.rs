@@ -11,10 +11,11 @@ use crate::request::OperationKind;
 use crate::telemetry::summary::{Outcome, RequestSummary};
 use model::AccountName;
 use model::limits::{METRICS_ACCOUNTS_MAX, METRICS_TABLE_IDLE_SECONDS_MAX, METRICS_TABLES_MAX};
+use parking_lot::RwLock;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::ErrorCode;
 
@@ -102,13 +103,13 @@ impl ByTable {
     fn count_slowly(&self, summary: &RequestSummary<'_>, account: &AccountName, table: &str, now: u64, slot: usize) {
         let folded = table.to_ascii_lowercase();
         let (mut found, has_room) = {
-            let known = self.read();
+            let known = self.known.read();
             (known.find(account, &folded), known.has_room(&folded))
         };
         // A name without counters may be made up; a success shows that the table exists.
         if found.is_none() && (table.is_empty() || is_success(summary.outcome)) {
             if has_room {
-                found = self.write().add(self.id, account, &folded, now);
+                found = self.known.write().add(self.id, account, &folded, now);
             }
             if found.is_none() {
                 self.other_tables.count(summary);
@@ -128,14 +129,14 @@ impl ByTable {
 
     fn forget(&self, account: &AccountName, table: &str) {
         let folded = table.to_ascii_lowercase();
-        if self.read().find(account, &folded).is_some() {
-            self.write().remove(account, &folded);
+        if self.known.read().find(account, &folded).is_some() {
+            self.known.write().remove(account, &folded);
         }
     }
 
     pub(super) fn evict_idle(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
-        let mut known = self.write();
+        let mut known = self.known.write();
         let idle: Vec<_> = known
             .entries
             .values()
@@ -150,28 +151,20 @@ impl ByTable {
 
     /// The last entry combines the accounts beyond the bound.
     pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
-        let known = self.read();
+        let known = self.known.read();
         let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
         let other = (OTHER.to_owned(), Arc::clone(&known.other_accounts));
         named.chain(Some(other).filter(|(_, counters)| !counters.are_zero())).collect()
     }
 
     pub(super) fn tables(&self) -> Vec<Arc<TableCounters>> {
-        let known = self.read();
+        let known = self.known.read();
         let entries = known.entries.values().flat_map(BTreeMap::values);
         entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
     }
 
     pub(super) fn other_tables(&self) -> Option<&RequestCounters> {
         Some(&self.other_tables).filter(|counters| !counters.are_zero())
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, CountersByName> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, CountersByName> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,12 +19,13 @@ use context::ClientSpan;
 use http::HeaderMap;
 use model::limits::TRACE_STEPS_MAX;
 use otlp::{Span, StepSpan};
+use parking_lot::Mutex;
 use settings::Sampler;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
@@ -101,7 +102,7 @@ impl Tracer {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        let steps = std::mem::take(&mut *trace.steps.lock());
         permit.send(Span::new(trace, steps, summary));
     }
 
@@ -111,12 +112,12 @@ impl Tracer {
 
     /// Exports what is still queued, but waits no longer than `timeout`.
     pub(crate) async fn stop(&self, timeout: Duration) {
-        let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = |stop: &Mutex<Option<_>>| stop.lock().take();
         if let Some(stop) = take(&self.stop) {
             // If the task has stopped, nothing is queued.
             let _ended = stop.send(());
         }
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = self.ended.lock().take();
         if let Some(ended) = ended {
             let _late_or_ended = tokio::time::timeout(timeout, ended).await;
         }
@@ -145,7 +146,7 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F:
     let Ok(trace) = CURRENT.try_with(Arc::clone) else { return work.await };
     let began = clock::instant();
     let done = work.await;
-    let mut steps = trace.steps.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut steps = trace.steps.lock();
     if steps.len() < TRACE_STEPS_MAX {
         steps.push(StepSpan {
             name,
