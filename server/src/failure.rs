@@ -29,11 +29,29 @@ pub(crate) struct Failure {
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
     /// The position after which a reader of the change feed can continue.
     pub(crate) position: Option<ChangePosition>,
+    /// The refused operation of a transaction, or `None` if the transaction failed for another reason.
+    pub(crate) refused: Option<RefusedOperation>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusedOperation {
+    pub(crate) index: usize,
+    pub(crate) by: Stage,
+}
+
+/// The stage in which an operation of a transaction is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The operation could not be decoded or has no table.
+    Decoding,
+    /// The operation was decoded and its table was found, but the transaction cannot contain it.
+    Transaction,
+    Storage,
 }
 
 impl Failure {
     pub(crate) fn at(layer: Layer, error: impl Into<ServiceError>) -> Self {
-        Self { error: error.into(), layer, source: None, position: None }
+        Self { error: error.into(), layer, source: None, position: None, refused: None }
     }
 
     pub(crate) fn query(error: impl Into<ServiceError>) -> Self {
@@ -59,6 +77,11 @@ impl Failure {
 
     pub(crate) fn with_reason(self, reason: impl Into<String>) -> Self {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }
+    }
+
+    /// Attributes the failure to an operation of a transaction.
+    pub(crate) fn of_operation(self, index: usize, by: Stage) -> Self {
+        Self { refused: Some(RefusedOperation { index, by }), ..self }
     }
 
     /// Converts a denial (08 §9).
@@ -192,16 +215,18 @@ impl From<CatalogError> for Failure {
 impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {
         match error {
-            CommitError::TableNotFound => Self::query(ErrorCode::TableNotFound),
+            CommitError::TableNotFound => Self::query(ErrorCode::TableNotFound).of_operation(0, Stage::Decoding),
             CommitError::Refused(_, MutationError::DamagedRecord) => DamagedRecord.into(),
-            CommitError::Refused(_, refusal) => Self::service(refusal_code(refusal)),
+            CommitError::Refused(index, refusal) => {
+                Self::service(refusal_code(refusal)).of_operation(index, Stage::Storage)
+            }
             CommitError::Fault(fault) => fault.into(),
         }
     }
 }
 
 /// Returns the error code for a refused mutation (06 §2).
-pub(crate) fn refusal_code(refusal: MutationError) -> ErrorCode {
+fn refusal_code(refusal: MutationError) -> ErrorCode {
     match refusal {
         MutationError::AlreadyExists => ErrorCode::EntityAlreadyExists,
         MutationError::NotFound => ErrorCode::ResourceNotFound,

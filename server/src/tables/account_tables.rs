@@ -2,7 +2,7 @@
 
 use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
 use crate::changes::ChangeFeed;
-use crate::failure::Failure;
+use crate::failure::{Failure, Stage};
 use crate::limits::quota::{AccountQuota, QuotaReservation};
 use crate::limits::throttle::Throttle;
 use crate::request::EntityCounts;
@@ -40,25 +40,6 @@ struct EntityCounters {
     examined: AtomicU64,
     returned: AtomicU64,
     written: AtomicU64,
-}
-
-#[derive(Debug)]
-pub(crate) enum CommitFailure {
-    Fault(Failure),
-    Refused {
-        index: usize,
-        failure: Failure,
-        /// Whether the refusal came from the engine, after the table was found.
-        was_executed: bool,
-    },
-}
-
-impl From<CommitFailure> for Failure {
-    fn from(failure: CommitFailure) -> Self {
-        match failure {
-            CommitFailure::Fault(failure) | CommitFailure::Refused { failure, .. } => failure,
-        }
-    }
 }
 
 impl<'a> AccountTables<'a> {
@@ -305,38 +286,24 @@ impl<'a> AccountTables<'a> {
 
     /// Applies a transaction to a table if throttling and the quota allow it. Returns the result of each mutation, in
     /// order.
-    pub(crate) async fn commit(
-        &self,
-        name: &str,
-        transaction: Transaction,
-    ) -> Result<Vec<MutationResult>, CommitFailure> {
-        let refused = |index, failure| CommitFailure::Refused { index, failure, was_executed: false };
+    pub(crate) async fn commit(&self, name: &str, transaction: Transaction) -> Result<Vec<MutationResult>, Failure> {
+        let refused = |failure: Failure| failure.of_operation(0, Stage::Decoding);
         let mutations = transaction.mutations();
-        let table = self.table_or_metrics(name).map_err(|failure| refused(0, failure))?;
+        let table = self.table_or_metrics(name).map_err(refused)?;
         let is_metrics_table = table.name.is_metrics_table();
         if is_metrics_table {
-            check_mutations(mutations).map_err(|(index, failure)| refused(index, failure))?;
+            check_mutations(mutations)?;
         }
         if let Some(throttle) = self.throttle {
-            throttle.admit_mutations(&table, mutations).map_err(CommitFailure::Fault)?;
+            throttle.admit_mutations(&table, mutations)?;
         }
-        let reservation = self.reserve(&table, mutations).map_err(|failure| refused(0, failure))?;
+        let reservation = self.reserve(&table, mutations).map_err(refused)?;
         let committed = step("commit", pin!(self.write(&table, transaction, reservation))).await;
-        committed.map_err(|error| match error {
+        Ok(committed.map_err(|error| match error {
             // To clients, the metrics tables always exist, so only the entity is missing.
-            CommitError::TableNotFound if is_metrics_table => CommitFailure::Refused {
-                index: 0,
-                failure: CommitError::Refused(0, MutationError::NotFound).into(),
-                was_executed: true,
-            },
-            CommitError::TableNotFound => refused(0, error.into()),
-            CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => {
-                CommitFailure::Fault(error.into())
-            }
-            CommitError::Refused(index, _) => {
-                CommitFailure::Refused { index, failure: error.into(), was_executed: true }
-            }
-        })
+            CommitError::TableNotFound if is_metrics_table => CommitError::Refused(0, MutationError::NotFound),
+            error => error,
+        })?)
     }
 
     /// Deletes entities of one partition. They are counted against throttling's targets, but not refused. Returns their

@@ -1,6 +1,6 @@
 //! The rules for metrics tables: clients can read them and delete entities from them (specification 10 §8).
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Stage};
 use model::{MetricsTable, Mutation, TableName};
 use wire::ErrorCode;
 
@@ -17,11 +17,11 @@ impl MetricsTables {
     }
 }
 
-/// Rejects mutations of a metrics table other than deletions, and returns the index of the first one.
-pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Failure)> {
+/// Rejects mutations of a metrics table other than deletions.
+pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), Failure> {
     match mutations.iter().position(|mutation| !matches!(mutation, Mutation::Delete { .. })) {
         None => Ok(()),
-        Some(index) => Err((index, read_only_failure())),
+        Some(index) => Err(read_only_failure().of_operation(index, Stage::Decoding)),
     }
 }
 

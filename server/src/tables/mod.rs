@@ -12,7 +12,7 @@ mod deletion;
 mod metrics_tables;
 mod sweep;
 
-pub(crate) use account_tables::{AccountTables, CommitFailure, EveryEntity};
+pub(crate) use account_tables::{AccountTables, EveryEntity};
 pub(crate) use changes::ChangesEnd;
 pub(crate) use deletion::Deletion;
 pub(crate) use sweep::run as sweep;

@@ -2,12 +2,12 @@
 
 use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
-use crate::failure::Failure;
+use crate::failure::{Failure, RefusedOperation, Stage};
 use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::{delete_entity, update_entity};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
-use crate::tables::{AccountTables, CommitFailure};
+use crate::tables::AccountTables;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
 use model::{Action, Mutation, MutationResult, Transaction};
@@ -15,38 +15,6 @@ use tracing::debug;
 use wire::batch::Changeset;
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, ServiceError};
-
-enum ChangesetFailure {
-    Refused(RefusedOperation),
-    Fault(Failure),
-}
-
-struct RefusedOperation {
-    index: usize,
-    failure: Failure,
-    refused_by: Stage,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The operation could not be decoded or has no table.
-    Decoding,
-    /// The operation was decoded and its table was found, but the transaction cannot contain it.
-    Transaction,
-    Storage,
-}
-
-impl RefusedOperation {
-    fn at_decoding(index: usize, failure: Failure) -> Self {
-        // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
-        let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
-        Self { index, failure, refused_by }
-    }
-
-    fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Self {
-        Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
-    }
-}
 
 /// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
 fn is_of_execution(code: ErrorCode) -> bool {
@@ -72,10 +40,11 @@ pub(super) async fn run<'a>(
     }
     response.start_changeset(changeset.operations.len());
     let parts: Vec<Part<'_>> = changeset.operations.iter().map(|request| Part::new(batch, request)).collect();
-    match execute(tables, batch, &parts, changeset.is_too_long, response).await {
-        Ok(()) => {}
-        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &parts, &refused, response),
-        Err(ChangesetFailure::Fault(failure)) => return Err(failure),
+    if let Err(failure) = execute(tables, batch, &parts, changeset.is_too_long, response).await {
+        match failure.refused {
+            Some(refused) => respond_refused(batch, &parts, &failure, refused, response),
+            None => return Err(failure),
+        }
     }
     response.end_changeset();
     Ok(())
@@ -84,17 +53,19 @@ pub(super) async fn run<'a>(
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[Part<'_>],
-    refused: &RefusedOperation,
+    failure: &Failure,
+    RefusedOperation { index, by }: RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
-    let RefusedOperation { index, failure, refused_by } = refused;
-    let was_executed = *refused_by != Stage::Decoding;
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
-    let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
-    let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
-    let form = parts.get(*index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
+    // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
+    let is_of_execution = is_of_execution(failure.error.code);
+    let was_executed = by != Stage::Decoding || is_of_execution;
+    let is_indexed = parts.len() > 1 || !is_of_execution;
+    let error = if is_indexed { failure.error.at_index(index) } else { failure.error.clone() };
+    let form = parts.get(index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
-    let content_id = match refused_by {
+    let content_id = match by {
         Stage::Decoding | Stage::Transaction => form.content_id,
         Stage::Storage => parts.last().and_then(|part| part.request.content_id),
     };
@@ -115,11 +86,10 @@ async fn execute<'a>(
     parts: &'a [Part<'a>],
     is_too_long: bool,
     response: &mut BatchResponse<'_>,
-) -> Result<(), ChangesetFailure> {
-    let refused = |refused| Err(ChangesetFailure::Refused(refused));
+) -> Result<(), Failure> {
     if is_too_long {
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
-        return refused(RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
+        return Err(in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
     if let Some(first) = parts.first() {
         first.note_table(tables, batch);
@@ -129,44 +99,36 @@ async fn execute<'a>(
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
-        Err(error) => return refused(broken_rule(error)),
+        Err(error) => return Err(broken_rule(error)),
     };
     if let Some(undecodable) = undecodable {
-        return refused(undecodable);
+        return Err(undecodable);
     }
     let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
     let response_bytes = operations.iter().map(DecodedOperation::response_bytes_max).sum();
-    batch.memory.acquire(response_bytes).await.map_err(ChangesetFailure::Fault)?;
-    let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
-        CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
-        CommitFailure::Refused { index, failure, was_executed: true } => {
-            ChangesetFailure::Refused(RefusedOperation { index, failure, refused_by: Stage::Storage })
-        }
-        CommitFailure::Refused { index, failure, was_executed: false } => {
-            ChangesetFailure::Refused(RefusedOperation::at_decoding(index, failure))
-        }
-    })?;
+    batch.memory.acquire(response_bytes).await?;
+    let written = tables.commit(first.context.table(), transaction).await?;
     for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
         let version = operation.context.data_service_version;
-        let response_part = operation.response(written).map_err(ChangesetFailure::Fault)?;
+        let response_part = operation.response(written)?;
         response.success(part.request.content_id, version, response_part);
     }
     Ok(())
 }
 
-fn broken_rule(error: TransactionError) -> RefusedOperation {
+fn broken_rule(error: TransactionError) -> Failure {
     match error {
-        TransactionError::Empty => RefusedOperation::in_transaction(0, ErrorCode::InvalidInput),
-        TransactionError::TooMany => {
-            RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput)
-        }
+        TransactionError::Empty => in_transaction(0, ErrorCode::InvalidInput),
+        TransactionError::TooMany => in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
         TransactionError::DifferentPartition(index) => {
-            RefusedOperation::in_transaction(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+            in_transaction(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
         }
-        TransactionError::DuplicateEntity(index) => {
-            RefusedOperation::in_transaction(index, ErrorCode::InvalidDuplicateRow)
-        }
+        TransactionError::DuplicateEntity(index) => in_transaction(index, ErrorCode::InvalidDuplicateRow),
     }
+}
+
+fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Failure {
+    Failure::service(error).of_operation(index, Stage::Transaction)
 }
 
 struct DecodedOperation<'a> {
@@ -198,7 +160,7 @@ struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
     /// The first operation that cannot be decoded, or that names a different table than the first operation.
-    refused: Option<RefusedOperation>,
+    refused: Option<Failure>,
 }
 
 /// UNVERIFIED (05 §5.2): the error code for operations on different tables.
@@ -215,14 +177,14 @@ fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> Decode
                     decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());
                 if !operation.context.table().eq_ignore_ascii_case(table) {
                     let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-                    decoded.refused = Some(RefusedOperation::in_transaction(index, code));
+                    decoded.refused = Some(in_transaction(index, code));
                     break;
                 }
                 decoded.operations.push(operation);
                 decoded.mutations.push(mutation);
             }
             Err(failure) => {
-                decoded.refused = Some(RefusedOperation::at_decoding(index, failure));
+                decoded.refused = Some(failure.of_operation(index, Stage::Decoding));
                 break;
             }
         }
