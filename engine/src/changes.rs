@@ -1,4 +1,4 @@
-//! The change log: the committed transactions of an engine, in the order of their commits, as far as they are kept.
+//! The log: the committed transactions of an engine, in the order of their commits, as far as they are kept.
 //!
 //! Invariants:
 //!
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 /// The estimated size of a change apart from its key and its record, in bytes.
 pub(crate) const CHANGE_BYTES: usize = 128;
 
-/// How much of the change log an engine keeps. Whichever bound is reached first applies.
+/// How much of the log an engine keeps. Whichever bound is reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepChanges {
     /// The age until which transactions are kept.
@@ -29,7 +29,7 @@ pub struct KeepChanges {
     pub bytes: u64,
 }
 
-/// Returns the position with which a change log begins that continues no other one.
+/// Returns the position with which a log begins that continues no other one.
 ///
 /// It is later than each position of an earlier log that was read at the same address, so a reader of that log gets an
 /// error: a data folder may be restored or replaced. This holds if the clock does not go back, and if a log does not
@@ -46,10 +46,10 @@ const POSITIONS_BEGIN_TICKS: i64 = 134_116_992_000_000_000;
 /// Reached in 2070. Leaves ten trillion transactions.
 const FIRST_POSITION_MAX: u64 = (1 << 47) - 10_000_000_000_000;
 
-/// The future that the methods of a change log return.
+/// The future that the methods of a log return.
 pub type ChangesFuture<'a, T> = BoxFuture<'a, Result<T, ChangesError>>;
 
-/// A change log that can be read while the engine is open.
+/// A log that can be read while the engine is open.
 pub trait ChangeLog: Send + Sync {
     /// Returns which transactions can be read now.
     fn kept(&self) -> KeptChanges;
@@ -76,13 +76,13 @@ pub trait ChangeLog: Send + Sync {
     fn watch(&self) -> watch::Receiver<u64>;
 }
 
-/// A change log of which it is known until when it is complete.
+/// A log of which it is known until when it is complete.
 pub trait DatedChangeLog: ChangeLog {
     /// Returns the end of the log. Transactions before it may not be readable yet.
     fn end(&self) -> ChangesFuture<'_, ChangesEnd>;
 }
 
-/// An end of a change log, after which transactions may have followed.
+/// An end of a log, after which transactions may have followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangesEnd {
     /// The position after the last transaction. Every transaction that was acknowledged before lies before it.
@@ -91,7 +91,7 @@ pub struct ChangesEnd {
     pub time: DateTime,
 }
 
-/// The part of a change log that can be read.
+/// The part of a log that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptChanges {
     /// The position of the oldest transaction that is kept, or `next` if there is none.
@@ -134,7 +134,7 @@ impl ChangeSelection {
     }
 }
 
-/// Successive transactions of a change log.
+/// Successive transactions of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangePage {
     /// The selected transactions, in order. Changes that are not selected are left out of them.
@@ -234,7 +234,7 @@ impl ChangeEffect {
     }
 }
 
-/// The reason why the change log could not be read.
+/// The reason why the log could not be read.
 #[derive(Debug)]
 pub enum ChangesError {
     /// The requested position is no longer kept. Contains the position of the oldest transaction that is.

@@ -25,7 +25,7 @@ pub struct Figures {
     pub tree: Option<TreeFigures>,
     /// The database, if the engine uses one.
     pub database: Option<DatabaseFigures>,
-    /// The change log, if the engine keeps one.
+    /// The log, if the engine keeps one.
     pub change_log: Option<ChangeLogFigures>,
     /// `None` without replication.
     pub replication: Option<ReplicationFigures>,
@@ -49,7 +49,7 @@ pub struct ReplicationFigures {
     pub is_cut_off: bool,
 }
 
-/// The change log.
+/// The log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeLogFigures {
     /// The size of what is kept only for readers, in bytes.

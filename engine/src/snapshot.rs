@@ -74,7 +74,7 @@ pub struct SnapshotContents {
     pub properties: Vec<(AccountName, ServiceProperties)>,
     /// All tables.
     pub tables: Vec<SnapshotTable>,
-    /// The position in the change log after the last transaction that the snapshot contains. `None` if the engine does
+    /// The position in the log after the last transaction that the snapshot contains. `None` if the engine does
     /// not number its transactions.
     pub position: Option<u64>,
 }

@@ -192,7 +192,7 @@ impl From<ChangesError> for Failure {
             ChangesError::Dropped(first) => {
                 let oldest = ChangePosition::start_of(first);
                 let message =
-                    format!("The change log no longer contains this position. The oldest position is {oldest}.");
+                    format!("The change feed no longer contains this position. The oldest position is {oldest}.");
                 let error = ServiceError::new(ErrorCode::PositionExpired, message);
                 Self { position: Some(oldest.previous()), ..Self::query(error) }
             }

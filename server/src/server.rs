@@ -126,7 +126,7 @@ pub struct Server {
 
 impl Server {
     /// Assembles a server. From then on the admin listener reports it as ready. `tests` is `None` outside tests.
-    /// `changes` is the change log of the engine; `None` if the engine keeps none, or if clients must not read it.
+    /// `changes` is the log of the engine; `None` if the engine keeps none, or if clients must not read it.
     pub fn start(
         settings: Settings,
         access: Access,
@@ -136,7 +136,7 @@ impl Server {
         changes: Option<Arc<dyn ChangeLog>>,
     ) -> BoxFuture<'static, anyhow::Result<Self>> {
         Box::pin(async move {
-            let changes = changes.map(|log| ChangeFeed::new(log, settings.change_streams_max));
+            let changes = changes.map(|log| Arc::new(ChangeFeed::new(log, settings.change_streams_max)));
             let (test_clock, faults, controls) = match tests {
                 None => (None, None, None),
                 Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),

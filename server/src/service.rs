@@ -71,8 +71,8 @@ pub(crate) struct Service {
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
-    /// `None` if the engine keeps no change log.
-    pub(crate) changes: Option<ChangeFeed>,
+    /// `None` if the engine keeps no log for readers.
+    pub(crate) changes: Option<Arc<ChangeFeed>>,
     pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,

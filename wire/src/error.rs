@@ -133,8 +133,8 @@ error_codes! {
     OperationTimedOut 500 "The operation could not be completed within the permitted time."
     /// A value outside its range; the message has details.
     OutOfRangeInput 400 "One of the request inputs is out of range."
-    /// A position in the change feed that the change log does not contain, an extension; the message has details.
-    PositionExpired 410 "The change log does not contain this position."
+    /// A position in the change feed that the log no longer contains, an extension; the message has details.
+    PositionExpired 410 "The change feed does not contain this position."
     /// An insert without partition key or row key.
     PropertiesNeedValue 400 "The values are not specified for all properties in the entity."
     /// A property name that is not an identifier.

@@ -1,4 +1,4 @@
-//! The change log of the memory engine, kept in memory.
+//! The log of the memory engine, kept in memory.
 //!
 //! Transactions are dropped when another one is added, so the last one stays readable for any time, and a reader that
 //! has read everything never finds its position dropped.
@@ -156,10 +156,10 @@ fn deleted(changes: &[Change]) -> impl Iterator<Item = (AccountName, Box<str>)> 
 }
 
 impl MemoryState {
-    /// Only called if the engine keeps a change log.
+    /// Only called if the engine keeps a log.
     fn changes<R>(&self, read: impl FnOnce(&MemoryChanges) -> R) -> R {
         let state = self.state.read();
-        read(state.changes.as_ref().expect("the engine keeps a change log"))
+        read(state.changes.as_ref().expect("the engine keeps a log"))
     }
 }
 
@@ -201,7 +201,7 @@ impl DatedChangeLog for MemoryState {
             self.check_open().map_err(ChangesError::Fault)?;
             let mut state = self.state.write();
             let now = state.clock.now();
-            let end = state.changes.as_mut().expect("the engine keeps a change log").end(now);
+            let end = state.changes.as_mut().expect("the engine keeps a log").end(now);
             state.stamps.skip_to(end.time);
             Ok(end)
         })

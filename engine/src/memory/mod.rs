@@ -129,13 +129,13 @@ impl Memory {
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
-    /// Keeps a change log from now on. Its first position is 1.
+    /// Keeps a log from now on. Its first position is 1.
     #[must_use]
     pub fn keep_changes(self, keep: KeepChanges) -> Self {
         self.keep_changes_from(keep, 1)
     }
 
-    /// Keeps a change log from now on that continues no other one ([`first_position`](crate::changes::first_position)).
+    /// Keeps a log from now on that continues no other one ([`first_position`](crate::changes::first_position)).
     #[must_use]
     pub fn keep_new_changes(self, keep: KeepChanges) -> Self {
         let now = self.shared.state.read().clock.now();
@@ -149,13 +149,13 @@ impl Memory {
         self
     }
 
-    /// Returns the change log, or `None` if no changes are kept.
+    /// Returns the log, or `None` if no changes are kept.
     pub fn change_log(&self) -> Option<Arc<dyn ChangeLog>> {
         let state = self.shared.state.read();
         state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)
     }
 
-    /// Returns the change log as a backup reads it, or `None` if no changes are kept.
+    /// Returns the log as a backup reads it, or `None` if no changes are kept.
     pub fn dated_change_log(&self) -> Option<Arc<dyn DatedChangeLog>> {
         let state = self.shared.state.read();
         state.changes.as_ref().map(|_| Arc::clone(&self.shared) as _)

@@ -16,7 +16,7 @@ impl ObservedService for Service {
         let limits = LimitFigures {
             requests: self.admission.figures(),
             memory_bytes: self.memory.figures(),
-            streams: self.changes.as_ref().map(|feed| (feed.streams.figures(), feed.log.kept().next)),
+            streams: self.changes.as_ref().map(|feed| (feed.streams.figures(), feed.next())),
         };
         let replication = self.settings.replication.as_ref().map(|replication| replication.figures());
         (Figures { replication, ..self.engine.figures() }, limits)

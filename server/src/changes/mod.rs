@@ -1,4 +1,4 @@
-//! The change feed: the engine's change log as tables that clients can read (`docs/change-feed.md`).
+//! The change feed: the engine's log as tables that clients can read (`docs/change-feed.md`).
 //!
 //! Invariants:
 //!
@@ -10,7 +10,6 @@
 //! This folder must not depend on operations, credentials or HTTP.
 
 mod bounds;
-mod limited_log;
 mod rows;
 
 pub(crate) use bounds::ChangeBounds;
@@ -18,21 +17,25 @@ pub(crate) use rows::ChangeRows;
 
 use crate::failure::Failure;
 use crate::limits::streams::StreamRegistry;
-use engine::{ChangeEffect, ChangeLog, ChangeSelection, ChangesError, KeptChanges, TableKey};
-use limited_log::LimitedLog;
-use model::{AccountName, ChangePosition, ChangesTable, KeyRange};
+use engine::{ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangesError, KeptChanges, TableKey};
+use model::{AccountName, ChangePosition, ChangesTable, DateTime, KeyRange};
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use wire::{ErrorCode, ServiceError};
 
 /// The size of the part of the log that is read at a time, in bytes.
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
+/// The maximum number of concurrent reads of the log. Each read occupies a processor and the disk, and would slow down
+/// writers. Readers wait in the order of arrival. Each read is bounded, so none waits for long.
+const READS_MAX: usize = 2;
 /// The position of the first transaction of a log.
 const FIRST_POSITION: u64 = 1;
 
 /// The change feed of a server.
 pub(crate) struct ChangeFeed {
-    pub(crate) log: Arc<dyn ChangeLog>,
+    log: Arc<dyn ChangeLog>,
+    reads: Semaphore,
     pub(crate) streams: Arc<StreamRegistry>,
 }
 
@@ -46,20 +49,49 @@ pub(crate) struct ChangeScope {
 
 impl ChangeFeed {
     pub(crate) fn new(log: Arc<dyn ChangeLog>, streams_max: usize) -> Self {
-        Self { log: Arc::new(LimitedLog::new(log)), streams: StreamRegistry::new(streams_max) }
+        Self { log, reads: Semaphore::new(READS_MAX), streams: StreamRegistry::new(streams_max) }
+    }
+
+    async fn permit(&self) -> SemaphorePermit<'_> {
+        self.reads.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// Reads a part of the log; see [`ChangeLog::read`].
+    pub(crate) async fn read(
+        &self,
+        from: u64,
+        selection: &ChangeSelection,
+        bytes: usize,
+    ) -> Result<ChangePage, ChangesError> {
+        let _permit = self.permit().await;
+        self.log.read(from, selection, bytes).await
+    }
+
+    async fn find(&self, time: DateTime) -> Result<u64, ChangesError> {
+        let _permit = self.permit().await;
+        self.log.find(time).await
+    }
+
+    /// Returns the position after the last transaction.
+    pub(crate) fn next(&self) -> u64 {
+        self.log.kept().next
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.log.watch()
     }
 
     /// Returns the position from which a stream reads. Without a bound, it begins with the next transaction.
     pub(crate) async fn stream_start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
-        if bounds.has_lower { self.start(bounds).await } else { Ok(ChangePosition::start_of(self.log.kept().next)) }
+        if bounds.has_lower { self.start(bounds).await } else { Ok(ChangePosition::start_of(self.next())) }
     }
 
     /// Returns the last position that a stream can return, as far as it is known now.
     pub(crate) async fn stream_last(&self, bounds: &ChangeBounds) -> Result<Option<ChangePosition>, Failure> {
         let Some(end) = bounds.end else { return Ok(bounds.last) };
         // A transaction that is committed during the search may have an earlier time.
-        let next = self.log.kept().next;
-        let found = self.log.find(end).await?;
+        let next = self.next();
+        let found = self.find(end).await?;
         let last = (found < next).then(|| ChangePosition::start_of(found).previous());
         Ok(last.into_iter().chain(bounds.last).min())
     }
@@ -67,7 +99,7 @@ impl ChangeFeed {
     /// Returns the position from which a query reads.
     pub(crate) async fn start(&self, bounds: &ChangeBounds) -> Result<ChangePosition, Failure> {
         let at_minute = match bounds.minute {
-            Some(minute) => Some(self.log.find(minute).await?),
+            Some(minute) => Some(self.find(minute).await?),
             None => None,
         };
         let is_ahead = |next| bounds.position.is_some_and(|position| position.transaction > next);
@@ -140,66 +172,10 @@ impl ChangeScope {
 /// Happens if a client has positions of another log, such as the log of a server that kept its data in memory.
 fn ahead(next: u64) -> Failure {
     let end = ChangePosition::start_of(next);
-    let message = format!("The change log does not contain this position yet. The next position is {end}.");
+    let message = format!("The change feed does not contain this position yet. The next position is {end}.");
     let error = ServiceError::new(ErrorCode::PositionExpired, message);
     Failure { position: Some(end.previous()), ..Failure::query(error) }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use engine::{ChangePage, ChangesFuture};
-    use model::DateTime;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use tokio::sync::watch;
-
-    /// A log that began with the transaction 3, in which every transaction is of the same minute.
-    struct OneMinute {
-        first: AtomicU64,
-        /// The number of transactions that are dropped during a search.
-        drops: u64,
-    }
-
-    impl ChangeLog for OneMinute {
-        fn kept(&self) -> KeptChanges {
-            KeptChanges { first: self.first.load(Ordering::Relaxed), next: 9 }
-        }
-
-        fn beginning(&self) -> ChangesFuture<'_, u64> {
-            Box::pin(async { Ok(3) })
-        }
-
-        fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
-            Box::pin(async { Ok(self.kept()) })
-        }
-
-        fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
-            Box::pin(async move { Ok(ChangePage { transactions: Vec::new(), next: from + 1 }) })
-        }
-
-        fn find(&self, _: DateTime) -> ChangesFuture<'_, u64> {
-            Box::pin(async { Ok(self.first.fetch_add(self.drops, Ordering::Relaxed) + self.drops) })
-        }
-
-        fn watch(&self) -> watch::Receiver<u64> {
-            watch::channel(9).1
-        }
-    }
-
-    async fn start(first: u64, drops: u64, position: Option<u64>) -> Result<u64, ErrorCode> {
-        let feed = ChangeFeed::new(Arc::new(OneMinute { first: AtomicU64::new(first), drops }), 1);
-        let position = position.map(ChangePosition::start_of);
-        let bounds = ChangeBounds { position, minute: Some(DateTime::MIN), has_lower: true, ..ChangeBounds::default() };
-        feed.start(&bounds).await.map(|start| start.transaction).map_err(|failure| failure.error.code)
-    }
-
-    #[tokio::test]
-    async fn a_minute_before_the_log_began_is_its_beginning_unless_something_was_dropped() {
-        assert_eq!(start(3, 0, None).await, Ok(3));
-        assert_eq!(start(4, 0, None).await, Err(ErrorCode::PositionExpired));
-        assert_eq!(start(3, 1, None).await, Err(ErrorCode::PositionExpired), "it is dropped during the search");
-        // A former log had such a position.
-        assert_eq!(start(3, 0, Some(2)).await, Err(ErrorCode::PositionExpired));
-        assert_eq!(start(3, 0, Some(5)).await, Ok(5));
-    }
-}
+pub(crate) mod tests;

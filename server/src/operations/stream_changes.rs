@@ -5,7 +5,7 @@
 //! stream, and a stream holds no more than a batch of the log and a piece of the response.
 
 use super::query_entities::PageForm;
-use crate::changes::{ChangeBounds, ChangeRows, ChangeScope};
+use crate::changes::{ChangeBounds, ChangeFeed, ChangeRows, ChangeScope};
 use crate::clock;
 use crate::failure::Failure;
 use crate::limits::memory::MemoryPermit;
@@ -15,7 +15,7 @@ use crate::request::selection::{self, Selection};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{ChangeLog, ChangedTransaction};
+use engine::ChangedTransaction;
 use futures_util::stream;
 use http::HeaderName;
 use model::limits::CHANGE_STREAM_SECONDS_MAX;
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let credential = context.request.incoming.credential(context.grant);
     let slot = feed.streams.open(context.account(), credential)?;
     context.memory.acquire(STREAM_BYTES).await?;
-    let watch = feed.log.watch();
+    let watch = feed.watch();
     let from = feed.stream_start(&bounds).await?;
     let mut reader = RowReader {
         scope,
@@ -83,12 +83,12 @@ pub(super) async fn run(
         return Ok(OperationResponse::no_content());
     }
     if let Some(missing) = missing {
-        reader.find_first(&*feed.log, context.query_deadline, missing).await?;
+        reader.find_first(feed, context.query_deadline, missing).await?;
     }
     slot.advance(reader.from.transaction);
     let now = clock::instant();
     let stream = ChangeStream {
-        log: Arc::clone(&feed.log),
+        feed: Arc::clone(feed),
         watch,
         stopped: slot.stopped(),
         slot,
@@ -114,7 +114,7 @@ fn bounds(context: &OperationContext<'_>, filter: Option<&Filter>) -> Result<Cha
 }
 
 struct ChangeStream {
-    log: Arc<dyn ChangeLog>,
+    feed: Arc<ChangeFeed>,
     watch: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
     slot: StreamSlot,
@@ -203,7 +203,7 @@ impl ChangeStream {
             }
             let end = *self.watch.borrow_and_update();
             if self.reader.from.transaction < end {
-                self.reader.read(&*self.log).await?;
+                self.reader.read(&self.feed).await?;
                 self.slot.advance(self.reader.from.transaction);
                 // Other requests run on the same threads.
                 tokio::task::yield_now().await;
@@ -251,21 +251,21 @@ impl RowReader {
     }
 
     /// Reads up to the first batch with changes, but not beyond a deadline. Fails if the log contains none.
-    async fn find_first(&mut self, log: &dyn ChangeLog, deadline: Instant, missing: Failure) -> Result<(), Failure> {
-        let end = log.kept().next;
+    async fn find_first(&mut self, feed: &ChangeFeed, deadline: Instant, missing: Failure) -> Result<(), Failure> {
+        let end = feed.next();
         while self.batch.is_empty() && clock::instant() < deadline {
             if self.from.transaction >= end {
                 return Err(Failure { position: Some(self.from.previous()), ..missing });
             }
-            self.read(log).await?;
+            self.read(feed).await?;
             // Other requests run on the same threads.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    async fn read(&mut self, log: &dyn ChangeLog) -> Result<(), Failure> {
-        let page = log.read(self.from.transaction, &self.scope.selection, READ_BYTES).await?;
+    async fn read(&mut self, feed: &ChangeFeed) -> Result<(), Failure> {
+        let page = feed.read(self.from.transaction, &self.scope.selection, READ_BYTES).await?;
         (self.batch, self.next_in_batch) = (page.transactions, 0);
         self.next_batch = page.next.max(self.from.transaction + 1);
         if self.batch.is_empty() {
@@ -333,9 +333,10 @@ mod tests {
         let format = Format::Json(MetadataLevel::Minimal);
         let response =
             ResponseContext { base: "", account: &account, format, version: Version::JSON, now: DateTime::MIN };
-        let (log, now) = (engine.change_log().unwrap(), clock::instant());
+        let feed = Arc::new(ChangeFeed::new(engine.change_log().unwrap(), 1));
+        let now = clock::instant();
         let slot = registry.open(&account, None).unwrap();
-        let from = ChangePosition::start_of(log.kept().next);
+        let from = ChangePosition::start_of(feed.next());
         let reader = RowReader {
             scope: ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()], false),
             ranges: vec![KeyRange::all()],
@@ -350,8 +351,8 @@ mod tests {
             next_batch: from.transaction,
         };
         ChangeStream {
-            watch: log.watch(),
-            log,
+            watch: feed.watch(),
+            feed,
             stopped: slot.stopped(),
             slot,
             _memory: MemoryPermit::default(),

@@ -30,7 +30,7 @@ pub(crate) struct AccountTables<'a> {
     /// `None` if the server keeps no metrics for accounts.
     metrics_tables: Option<MetricsTables>,
     /// `None` if there is no change feed.
-    pub(super) changes: Option<&'a ChangeFeed>,
+    pub(super) changes: Option<&'a Arc<ChangeFeed>>,
     entities: EntityCounters,
 }
 
@@ -51,7 +51,7 @@ impl<'a> AccountTables<'a> {
         throttle: Option<&'a Throttle>,
         quota: Option<AccountQuota<'a>>,
         has_secondary_metrics: Option<bool>,
-        changes: Option<&'a ChangeFeed>,
+        changes: Option<&'a Arc<ChangeFeed>>,
     ) -> Self {
         let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
         Self { engine, account, throttle, quota, metrics_tables, changes, entities: EntityCounters::default() }

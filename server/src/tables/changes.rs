@@ -8,6 +8,7 @@ use engine::parts::page::PageBuilder;
 use engine::{ChangesError, EntitySink, Scan, ScanEnd};
 use model::{ChangePosition, EntityKey, EntityView, Expiry, Position};
 use std::pin::pin;
+use std::sync::Arc;
 use wire::ErrorCode;
 
 /// The size of the first part of the log that is read for a page, in bytes. Most pages need no more.
@@ -30,7 +31,7 @@ pub(crate) struct ChangesEnd {
 }
 
 impl AccountTables<'_> {
-    pub(crate) fn change_feed(&self) -> Result<&ChangeFeed, Failure> {
+    pub(crate) fn change_feed(&self) -> Result<&Arc<ChangeFeed>, Failure> {
         self.changes.ok_or_else(|| Failure::query(ErrorCode::TableNotFound))
     }
 
@@ -81,7 +82,7 @@ impl AccountTables<'_> {
             return self.check_changes_exist(scope).await.map(|()| None);
         };
         feed.start(&ChangeBounds::default().starting_at(position)).await?;
-        let found = feed.log.read(position.transaction, &scope.selection, 1).await?;
+        let found = feed.read(position.transaction, &scope.selection, 1).await?;
         let mut rows = ChangeRows::default();
         for transaction in found.transactions.iter().filter(|found| found.position == position.transaction) {
             for change in transaction.changes.iter().filter(|change| change.index == position.index) {
@@ -111,12 +112,12 @@ async fn scan_log<S: EntitySink>(
         Ok((sink, ChangesEnd { page: end, transactions, read_up_to }))
     };
     // A page covers what was committed before it began, so it ends even if there are always new changes.
-    let end = feed.log.kept().next;
+    let end = feed.next();
     let (mut from, mut rows, mut bytes, mut transactions) = (start, ChangeRows::default(), FIRST_READ_BYTES, 0);
     // A reader that names no start begins with what is kept when the first row is found.
     let mut has_begun = bounds.has_start();
     while !ranges.is_empty() && from.transaction < end {
-        let read = match feed.log.read(from.transaction, &scope.selection, bytes).await {
+        let read = match feed.read(from.transaction, &scope.selection, bytes).await {
             Err(ChangesError::Dropped(first)) if !has_begun => {
                 from = ChangePosition::start_of(first.max(from.transaction + 1));
                 continue;
@@ -160,16 +161,14 @@ async fn scan_log<S: EntitySink>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::tests::EmptyLog;
     use crate::clock;
     use crate::limits::throttle::{Targets, Throttle};
-    use engine::{ChangeLog, ChangePage, ChangeSelection, ChangesFuture, KeepChanges, KeptChanges, Memory};
-    use engine::{Engine, SinkDecision, TableKey};
+    use engine::{Engine, KeepChanges, Memory, SinkDecision, TableKey};
     use model::clock::SystemClock;
-    use model::{AccountName, ChangesTable, DateTime, KeyRange, TableName};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use model::{AccountName, ChangesTable, KeyRange, TableName};
+    use std::sync::atomic::AtomicU64;
     use std::time::Duration;
-    use tokio::sync::watch;
 
     struct Ignored;
 
@@ -179,40 +178,11 @@ mod tests {
         }
     }
 
-    /// A log of five transactions of other tables, of which the first read drops three.
-    struct DroppingLog(AtomicU64);
-
-    impl ChangeLog for DroppingLog {
-        fn kept(&self) -> KeptChanges {
-            KeptChanges { first: self.0.load(Ordering::Relaxed), next: 6 }
-        }
-
-        fn latest(&self) -> ChangesFuture<'_, KeptChanges> {
-            Box::pin(async { Ok(self.kept()) })
-        }
-
-        fn beginning(&self) -> ChangesFuture<'_, u64> {
-            Box::pin(async { Ok(1) })
-        }
-
-        fn read<'a>(&'a self, from: u64, _: &'a ChangeSelection, _: usize) -> ChangesFuture<'a, ChangePage> {
-            let first = self.0.swap(4, Ordering::Relaxed);
-            let page = ChangePage { transactions: Vec::new(), next: from + 1 };
-            Box::pin(async move { if from < first { Err(ChangesError::Dropped(first)) } else { Ok(page) } })
-        }
-
-        fn find(&self, _: DateTime) -> ChangesFuture<'_, u64> {
-            Box::pin(async { Ok(1) })
-        }
-
-        fn watch(&self) -> watch::Receiver<u64> {
-            watch::channel(6).1
-        }
-    }
-
     #[tokio::test]
     async fn a_reader_without_a_start_passes_over_what_is_dropped_before_its_first_row() {
-        let feed = ChangeFeed::new(Arc::new(DroppingLog(AtomicU64::new(1))), 1);
+        // Of the five transactions, the first read drops three.
+        let log = EmptyLog { first: AtomicU64::new(1), next: 6, drops: AtomicU64::new(3), ..EmptyLog::default() };
+        let feed = Arc::new(ChangeFeed::new(Arc::new(log), 1));
         let (account, start) = (AccountName::new("orchard").unwrap(), ChangePosition::start_of(1));
         let scope = ChangeScope::new(&account, &ChangesTable::All, vec![KeyRange::all()], false);
         let read = async |bounds: ChangeBounds| {
@@ -232,7 +202,7 @@ mod tests {
             let name = TableName::new(&format!("table{number}")).unwrap();
             engine.create_table(&TableKey { account: account.clone(), name }).await.unwrap();
         }
-        let feed = ChangeFeed::new(engine.change_log().unwrap(), 1);
+        let feed = Arc::new(ChangeFeed::new(engine.change_log().unwrap(), 1));
         let targets = Targets { account_entities_per_second: 100, partition_entities_per_second: 100 };
         let throttle = Throttle::new(targets, clock::instant());
         let tables = AccountTables::new(&engine, &account, Some(&throttle), None, None, Some(&feed));

@@ -48,7 +48,7 @@ impl Server {
         Self::build(access, None, change)
     }
 
-    /// Like [`Self::with`], with a change log.
+    /// Like [`Self::with`], with a log for readers.
     pub(crate) fn with_changes(keep: KeepChanges, change: impl FnOnce(&mut Settings)) -> Self {
         Self::build(access(Accounts::development()), Some(keep), change)
     }

@@ -65,7 +65,7 @@ pub(crate) struct StartReport {
     pub(crate) data: Option<TestData>,
 }
 
-/// An engine, and its change log if it keeps one.
+/// An engine, and its log if it keeps one.
 type OpenEngine = (Arc<dyn Engine>, Option<Arc<dyn ChangeLog>>);
 
 impl ServerThread {

@@ -148,9 +148,10 @@ fn streams(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::R
             family.value(&[("stream", &number)], value(*position, *next))
         })
     };
-    let help = "Position in the change log that an open stream reads next; the number of a closed stream is used again";
+    let help =
+        "Position in the change feed that an open stream reads next; the number of a closed stream is used again";
     page.gauges("change_stream_position", help, |family| by_stream(family, |position, _| position))?;
-    let help = "Positions in the change log that an open stream has not read yet";
+    let help = "Positions in the change feed that an open stream has not read yet";
     page.gauges("change_stream_lag", help, |family| by_stream(family, |position, next| next.saturating_sub(position)))
 }
 

@@ -1,4 +1,4 @@
-//! The change feed, which a server with a change log offers (`docs/change-feed.md`).
+//! The change feed, which a server that keeps its log offers (`docs/change-feed.md`).
 
 use crate::Layer::{FrontEnd, Query, Storage};
 use crate::{Case, Server, check, delete, get, merge, post, put, signature, timestamp};
@@ -231,7 +231,7 @@ fn a_position_that_was_dropped_is_an_error() {
         &server,
         [
             expired("/$Changes()?$filter=RowKey%20gt%20'00000000000000000001-000'")
-                .says(format!("The change log no longer contains this position. The oldest position is {}.", at(3))),
+                .says(format!("The change feed no longer contains this position. The oldest position is {}.", at(3))),
             expired("/$ChangesCars()?$filter=RowKey%20ge%20'00000000000000000002-000'")
                 .header("x-ms-rowhouse-position", position(2, 999)),
             expired("/$Changes()?$filter=PartitionKey%20ge%20'20310314T0815'"),
@@ -241,7 +241,7 @@ fn a_position_that_was_dropped_is_an_error() {
             expired(&continued),
             expired("/$Changes(PartitionKey='20310314T0815',RowKey='00000000000000000001-000')"),
             expired("/$Changes()?$filter=RowKey%20gt%20'00000000000000000009-000'")
-                .says(format!("The change log does not contain this position yet. The next position is {}.", at(5)))
+                .says(format!("The change feed does not contain this position yet. The next position is {}.", at(5)))
                 .header("x-ms-rowhouse-position", position(4, 999)),
             get("/$Changes()?NextPartitionKey=1!0!&NextRowKey=1!4!cGs-").answers(400, "InvalidInput"),
         ],
@@ -268,8 +268,8 @@ fn the_error_names_the_ends_of_the_log() {
             .header("x-ms-rowhouse-position", position(end, 999))
     };
     let (old, new) = (
-        "The change log no longer contains this position. The oldest position is 00000000000000000003-000.",
-        "The change log does not contain this position yet. The next position is 00000000000000000004-000.",
+        "The change feed no longer contains this position. The oldest position is 00000000000000000003-000.",
+        "The change feed does not contain this position yet. The next position is 00000000000000000004-000.",
     );
     check(
         &server,
