@@ -1,33 +1,19 @@
-//! The operations of the Table service, one per file; the four ways to update an entity share one.
+//! The operations of the Table service. Those on one resource share a file.
 //!
-//! Each has a function `run`, and the table of operations (`request/operation.rs`) determines which one runs. An
+//! Each is a function, and the table of operations (`request/operation.rs`) determines which one runs. An
 //! operation decodes the request, calls [`AccountTables`], and creates an [`OperationResponse`]. Code in this folder
 //! must not depend on engines, throttling, quotas, or how a response becomes HTTP.
 
 mod batch;
-mod count_entities;
-mod create_table;
 mod delete_entities;
-mod delete_entity;
-mod delete_table;
-mod get_cluster_load;
 mod get_entity;
-mod get_service_properties;
-mod get_service_stats;
-mod get_table;
-mod get_table_acl;
-mod get_table_indexes;
-mod get_table_retention;
-mod get_user_delegation_key;
 mod insert_entity;
 mod query_changes;
 mod query_entities;
-mod query_tables;
-mod set_service_properties;
-mod set_table_acl;
-mod set_table_indexes;
-mod set_table_retention;
+mod service;
 mod stream_changes;
+mod table_list;
+mod table_settings;
 mod update_entity;
 
 use crate::failure::Failure;
@@ -39,7 +25,7 @@ use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
-    ($($kind:ident $name:literal $module:ident { $($row:tt)* })+) => {
+    ($($kind:ident $name:literal $run:path { $($row:tt)* })+) => {
         pub(crate) async fn run(
             tables: &AccountTables<'_>,
             context: &OperationContext<'_>,
@@ -53,7 +39,7 @@ macro_rules! define_run {
                 return Box::pin(query_changes::run(tables, context, table)).await;
             }
             match context.kind {
-                $(OperationKind::$kind => $module::run(tables, context).await,)+
+                $(OperationKind::$kind => $run(tables, context).await,)+
                 OperationKind::Unknown
                 | OperationKind::PreflightRequest
                 | OperationKind::Explorer

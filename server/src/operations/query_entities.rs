@@ -1,4 +1,4 @@
-//! Query Entities (specification 04).
+//! Query Entities (specification 04), and Count Entities, an extension.
 //!
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
 //! the segments of the response body. A page is therefore in memory only once, as the bytes that will be sent. The
@@ -65,6 +65,31 @@ pub(super) async fn run(
         continuation: selection::tokens(list.as_deref(), next.as_ref()),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
+    })
+}
+
+/// Count Entities, an extension: the number of entities that match a filter.
+///
+/// Like a query, a count ends at its deadline with a continuation token. The client adds the counts of all responses.
+pub(super) async fn count(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
+    let Selection { ranges, is_confined, filter, .. } = Selection::new(context)?;
+    let token = Token::new(context)?;
+    let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
+    let list = selection::list(&table, &order).map(|view| {
+        // Such a count has positions in the order of keys.
+        if is_confined { format!("{view}/$count") } else { view }
+    });
+    let from = token.map(|token| token.position(list.as_deref())).transpose()?;
+    let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
+    let scan = Scan { ranges, is_confined, order, from, filter, ..Scan::all(context.query_deadline) };
+    let end = tables.count(&table, scan).await?;
+    Ok(OperationResponse {
+        headers: HeaderMap::from_iter(cost.map(|cost| cost.header(end.examined, end.accepted, end.index.as_ref()))),
+        ..OperationResponse::number(end.accepted, selection::tokens(list.as_deref(), end.next.as_ref()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Update, Merge, Insert Or Replace and Insert Or Merge Entity (specification 02 §5.2 to §5.5).
+//! Update, Merge, Insert Or Replace, Insert Or Merge and Delete Entity (specification 02 §5.2 to §5.6).
 
 use super::commit;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
 /// Without `If-Match`, the operation creates an entity that does not exist.
-pub(super) async fn run(
+pub(super) async fn update(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
@@ -41,4 +41,21 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
         (true, Some(condition)) => Mutation::Merge { key, properties, condition },
         (true, None) => Mutation::InsertOrMerge { key, properties },
     })
+}
+
+/// Delete Entity (specification 02 §5.6).
+pub(super) async fn delete(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    commit(tables, context, decode_deletion(context)?).await?;
+    Ok(OperationResponse::no_content())
+}
+
+pub(super) fn decode_deletion(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
+    let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
+    let condition = context.condition("DELETE").map_err(Failure::query)?;
+    // UNVERIFIED (01 §8): the error code for a request without `If-Match`.
+    let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;
+    Ok(Mutation::Delete { key, condition })
 }

@@ -1,7 +1,7 @@
 //! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` are
 //! derived from it.
 //!
-//! An operation consists of one row here, one file in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is
+//! An operation consists of one row here, one function in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is
 //! generated from the same rows, so every operation that can be routed has a function that runs it.
 
 use http::Method;
@@ -96,114 +96,114 @@ pub(crate) struct OperationInfo {
     pub(crate) throttle_unit: ThrottleUnit,
 }
 
-/// A row contains the kind and its name, the module of `operations/` that runs it, methods and URL, what a credential
+/// A row contains the kind and its name, the function in `operations/` that runs it, methods and URL, what a credential
 /// must allow, whether it writes, the bodies of request and response, whether it honors `Prefer`, and its throttling
 /// unit.
 macro_rules! operation_table {
     ($callback:ident) => {
         $callback! {
-            QueryTables "QueryTables" query_tables {
+            QueryTables "QueryTables" table_list::query {
                 route: ["GET"] Tables Any, action: |_| Some(Action::QueryTables), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Request,
             }
-            CreateTable "CreateTable" create_table {
+            CreateTable "CreateTable" table_list::create {
                 route: ["POST"] Tables Any, action: |_| Some(Action::CreateTable), is_write: true,
                 request: Negotiated, response: Negotiated, has_preference: true, unit: Request,
             }
-            QueryTable "QueryTable" get_table {
+            QueryTable "QueryTable" table_list::get {
                 route: ["GET"] Table Any, action: |_| Some(Action::QueryTables), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Request,
             }
-            DeleteTable "DeleteTable" delete_table {
+            DeleteTable "DeleteTable" table_list::delete {
                 route: ["DELETE"] Table Any, action: |table| Some(Action::DeleteTable { table }), is_write: true,
                 request: Nothing, response: Nothing, has_preference: false, unit: Request,
             }
-            GetTableAcl "GetTableACL" get_table_acl {
+            GetTableAcl "GetTableACL" table_settings::get_acl {
                 route: ["GET", "HEAD"] TablePolicies Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
             }
-            SetTableAcl "SetTableACL" set_table_acl {
+            SetTableAcl "SetTableACL" table_settings::set_acl {
                 route: ["PUT"] TablePolicies Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
-            GetTableRetention "GetTableRetention" get_table_retention {
+            GetTableRetention "GetTableRetention" table_settings::get_retention {
                 route: ["GET", "HEAD"] TableRetention Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
             }
-            SetTableRetention "SetTableRetention" set_table_retention {
+            SetTableRetention "SetTableRetention" table_settings::set_retention {
                 route: ["PUT"] TableRetention Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
-            GetTableIndexes "GetTableIndexes" get_table_indexes {
+            GetTableIndexes "GetTableIndexes" table_settings::get_indexes {
                 route: ["GET", "HEAD"] TableIndexes Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
             }
-            SetTableIndexes "SetTableIndexes" set_table_indexes {
+            SetTableIndexes "SetTableIndexes" table_settings::set_indexes {
                 route: ["PUT"] TableIndexes Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
-            QueryEntities "QueryEntities" query_entities {
+            QueryEntities "QueryEntities" query_entities::run {
                 route: ["GET"] Entities Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
             }
-            CountEntities "CountEntities" count_entities {
+            CountEntities "CountEntities" query_entities::count {
                 route: ["GET"] EntityCount Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Text, has_preference: false, unit: Entity,
             }
-            InsertEntity "InsertEntity" insert_entity {
+            InsertEntity "InsertEntity" insert_entity::run {
                 route: ["POST"] Entities Any, action: |table| Some(entities(table, EntityAccess::Insert)), is_write: true,
                 request: Negotiated, response: Negotiated, has_preference: true, unit: Entity,
             }
-            QueryEntity "QueryEntity" get_entity {
+            QueryEntity "QueryEntity" get_entity::run {
                 route: ["GET"] Entity Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
             }
-            UpdateEntity "UpdateEntity" update_entity {
+            UpdateEntity "UpdateEntity" update_entity::update {
                 route: ["PUT"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
-            MergeEntity "MergeEntity" update_entity {
+            MergeEntity "MergeEntity" update_entity::update {
                 route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
-            InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity {
+            InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity::update {
                 route: ["PUT"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
-            InsertOrMergeEntity "InsertOrMergeEntity" update_entity {
+            InsertOrMergeEntity "InsertOrMergeEntity" update_entity::update {
                 route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
-            DeleteEntity "DeleteEntity" delete_entity {
+            DeleteEntity "DeleteEntity" update_entity::delete {
                 route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
                 request: Nothing, response: Nothing, has_preference: false, unit: Entity,
             }
-            DeleteEntities "DeleteEntities" delete_entities {
+            DeleteEntities "DeleteEntities" delete_entities::run {
                 route: ["DELETE"] Entities Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
                 request: Nothing, response: Text, has_preference: false, unit: Entity,
             }
             // Whether a batch writes is known only after it has been read.
-            EntityGroupTransaction "EntityGroupTransaction" batch {
+            EntityGroupTransaction "EntityGroupTransaction" batch::run {
                 route: ["POST"] Batch Any, action: |_| None, is_write: false,
                 request: Parts, response: Parts, has_preference: false, unit: Entity,
             }
-            GetServiceProperties "GetTableServiceProperties" get_service_properties {
+            GetServiceProperties "GetTableServiceProperties" service::get_properties {
                 route: ["GET"] ServiceProperties Any, action: |_| Some(Action::GetServiceProperties), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
             }
-            SetServiceProperties "SetTableServiceProperties" set_service_properties {
+            SetServiceProperties "SetTableServiceProperties" service::set_properties {
                 route: ["PUT"] ServiceProperties Any, action: |_| Some(Action::SetServiceProperties), is_write: true,
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
-            GetServiceStats "GetTableServiceStats" get_service_stats {
+            GetServiceStats "GetTableServiceStats" service::get_stats {
                 route: ["GET"] ServiceStats Any, action: |_| Some(Action::GetServiceStats), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
             }
-            GetUserDelegationKey "GetUserDelegationKey" get_user_delegation_key {
+            GetUserDelegationKey "GetUserDelegationKey" service::get_user_delegation_key {
                 route: ["POST"] UserDelegationKey Any, action: |_| Some(Action::GetUserDelegationKey), is_write: false,
                 request: Xml, response: Xml, has_preference: false, unit: Request,
             }
-            GetClusterLoad "GetClusterLoad" get_cluster_load {
+            GetClusterLoad "GetClusterLoad" service::get_cluster_load {
                 route: ["GET"] ClusterLoad Any, action: |_| Some(Action::GetClusterLoad), is_write: false,
                 request: Nothing, response: Json, has_preference: false, unit: Request,
             }
@@ -230,7 +230,7 @@ const fn without_route(name: &'static str) -> OperationInfo {
 }
 
 macro_rules! define_operations {
-    ($($kind:ident $name:literal $module:ident {
+    ($($kind:ident $name:literal $run:path {
         route: [$($method:literal),+] $address:ident $if_match:ident, action: $action:expr, is_write: $is_write:literal,
         request: $request:ident, response: $response:ident, has_preference: $has_preference:literal, unit: $unit:ident,
     })+) => {

@@ -4,7 +4,7 @@ use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
 use crate::failure::{Failure, RefusedOperation, Stage};
 use crate::operations::insert_entity::{self, InsertedEntity};
-use crate::operations::{delete_entity, update_entity};
+use crate::operations::update_entity;
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
@@ -202,7 +202,7 @@ fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutati
         | OperationKind::MergeEntity
         | OperationKind::InsertOrReplaceEntity
         | OperationKind::InsertOrMergeEntity => (update_entity::decode(&context)?, None),
-        OperationKind::DeleteEntity => (delete_entity::decode(&context)?, None),
+        OperationKind::DeleteEntity => (update_entity::decode_deletion(&context)?, None),
         // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };

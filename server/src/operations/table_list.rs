@@ -1,4 +1,4 @@
-//! Query Tables (specification 02 §4.1, 04 §7).
+//! The operations on the list of tables (specification 02 §4.1 to §4.4).
 
 use crate::failure::Failure;
 use crate::request::OperationContext;
@@ -9,7 +9,8 @@ use engine::{TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
 use wire::negotiation::ContentKind;
-use wire::payload::write_table_set;
+use wire::payload::{read_table, write_single_table, write_table_set};
+use wire::uri::write_table_address;
 use wire::{ErrorCode, QueryOptions, continuation};
 
 /// The maximum number of bytes written for a table, apart from the service URL: its name, its entry and its URLs.
@@ -17,8 +18,10 @@ use wire::{ErrorCode, QueryOptions, continuation};
 /// With this limit, a page with the maximum number of tables is shorter than the longest allowed page.
 const TABLE_BYTES_MAX: usize = 1024;
 
+/// Query Tables (specification 02 §4.1, 04 §7).
+///
 /// Responds with one page of the matching tables, in the order of their folded names.
-pub(super) async fn run(
+pub(super) async fn query(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
@@ -71,6 +74,49 @@ fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
     };
     let name = continuation::decode(token).ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?;
     Ok(name.split('\u{1}').next().unwrap_or_default().to_ascii_lowercase())
+}
+
+/// Create Table (specification 02 §4.3).
+pub(super) async fn create(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let name = read_table(context.body_format, context.body)?;
+    // UNVERIFIED (01 §2): the error code for a body without a name.
+    let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
+    let name = TableName::new(&name).map_err(Failure::service)?;
+    context.note_table_in_body(name.clone());
+    tables.create(name.clone()).await?;
+    let mut location = format!("{}/", context.response.base).into_bytes();
+    write_table_address(&mut location, name.as_str());
+    Ok(OperationResponse::created(context.preference, location, context.content_type(ContentKind::Entry), || {
+        let mut body = Vec::new();
+        write_single_table(&mut body, context.response, name.as_str());
+        body
+    }))
+}
+
+/// Reads one entry of the list of tables (specification 02 §4.2).
+///
+/// The name in the response has the spelling with which the table was created.
+pub(super) async fn get(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let spelling = tables.spelling(context.table()).await?;
+    let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
+    let mut body = Vec::new();
+    write_single_table(&mut body, context.response, spelling.as_str());
+    Ok(OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]))
+}
+
+/// Delete Table (specification 02 §4.4).
+pub(super) async fn delete(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    tables.delete(context.table()).await?;
+    Ok(OperationResponse::no_content())
 }
 
 #[cfg(test)]
