@@ -88,7 +88,9 @@ fn render() -> String {
         let names: Vec<_> = args.iter().map(|arg| format!("`{}`", name(arg))).collect();
         writeln!(overview, "| {} | {} | {} |", link(heading, heading), names.join(", "), linked(pages)).unwrap();
         write!(sections, "\n## {heading}\n").unwrap();
-        args.iter().for_each(|arg| server_option(&mut sections, arg));
+        for arg in args {
+            server_option(&mut sections, arg);
+        }
     }
     assert_eq!(groups.len(), PAGES.len(), "the groups of options differ from PAGES");
     let names = all.iter().filter(|(words, _)| words.matches(' ').count() == 1 && words != SERVE);
@@ -106,23 +108,22 @@ fn other_commands(all: &[(String, Command)]) -> String {
     // What was described, and for which command.
     let mut described: Vec<(String, &str)> = Vec::new();
     for (words, command) in all.iter().filter(|(words, _)| words != "rowhouse") {
-        let is_server = words == SERVE;
         let mut options = String::new();
         let mut repeated: Vec<(&str, Vec<String>)> = Vec::new();
         for arg in command.get_arguments() {
             let description = description(arg);
-            match described.iter().find(|(known, _)| *known == description) {
-                Some((_, source)) => match repeated.iter_mut().find(|(known, _)| known == source) {
-                    Some((_, names)) => names.push(name(arg)),
-                    None => repeated.push((*source, vec![name(arg)])),
-                },
-                None => {
-                    writeln!(options, "- {description}").unwrap();
-                    described.push((description, words.as_str()));
-                }
+            let Some((_, source)) = described.iter().find(|(known, _)| *known == description) else {
+                writeln!(options, "- {description}").unwrap();
+                described.push((description, words.as_str()));
+                continue;
+            };
+            match repeated.iter_mut().find(|(known, _)| known == source) {
+                Some((_, names)) => names.push(name(arg)),
+                None => repeated.push((*source, vec![name(arg)])),
             }
         }
-        if is_server {
+        // The options of the server have their own sections.
+        if words == SERVE {
             continue;
         }
         write!(text, "\n### {words}\n\n{}.\n", escape(&command.get_about().unwrap().to_string())).unwrap();
