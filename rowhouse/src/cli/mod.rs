@@ -54,10 +54,11 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the words of a command line. The lines of short help are not wrapped: it has one for each option.
+    /// Parses the words of a command line. The short help of servers has one line for each option, without wrapping.
     pub fn from_words(words: Vec<OsString>) -> Self {
-        let is_short_help = words.iter().any(|word| word == "-h");
-        let definition = if is_short_help { Self::command().term_width(0) } else { Self::command() };
+        let is_server = words.get(1).is_some_and(|word| word == "serve" || word == "standby");
+        let is_wrapped = !is_server || words.iter().all(|word| word != "-h");
+        let definition = if is_wrapped { Self::command() } else { Self::command().term_width(0) };
         Self::from_arg_matches(&definition.get_matches_from(words)).unwrap_or_else(|error| error.exit())
     }
 }
