@@ -99,7 +99,10 @@ fn render() -> String {
     format!("{INTRODUCTION}{overview}{sections}{VARIABLES_SECTION}{}{}", other_commands(&all), index(serve))
 }
 
-/// Describes the options of the other commands, each only once.
+/// The maximum length of the description of an option that each command repeats, in bytes.
+const REPEATED_LENGTH_MAX: usize = 80;
+
+/// Describes the options of the other commands, each only once if that takes space.
 fn other_commands(all: &[(String, Command)]) -> String {
     let mut text = "\n## Other commands\n\n".to_owned();
     text.push_str(
@@ -112,7 +115,9 @@ fn other_commands(all: &[(String, Command)]) -> String {
         let mut repeated: Vec<(&str, Vec<String>)> = Vec::new();
         for arg in command.get_arguments() {
             let description = description(arg);
-            let Some((_, source)) = described.iter().find(|(known, _)| *known == description) else {
+            let known = described.iter().find(|(known, _)| *known == description);
+            let known = known.filter(|(known, source)| *source == SERVE || known.len() > REPEATED_LENGTH_MAX);
+            let Some((_, source)) = known else {
                 writeln!(options, "- {description}").unwrap();
                 described.push((description, words.as_str()));
                 continue;
@@ -203,7 +208,7 @@ fn description(arg: &Arg) -> String {
     }
     write!(text, ": {}", help(arg)).unwrap();
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| format!("`{}`", value.display())).collect();
-    if !defaults.is_empty() && arg.get_action().takes_values() {
+    if !defaults.is_empty() && arg.get_action().takes_values() && !text.contains("(default: ") {
         write!(text, " (default: {})", defaults.join(", ")).unwrap();
     }
     let values = values(arg).into_iter().map(|(value, meaning)| match meaning.as_str() {
