@@ -70,7 +70,7 @@ pub enum Command {
     ///
     /// Without options, the server uses the well-known development account, listens on 127.0.0.1:10002 and stores its
     /// data in ./rowhouse-data. When it is ready, it prints the address and a connection string for client libraries.
-    #[command(after_help = SHORT_HELP_END, after_long_help = EXAMPLES)]
+    #[command(after_help = SHORT_HELP_END, after_long_help = EXAMPLES, override_usage = "rowhouse serve [OPTIONS]")]
     Serve(Box<ServeArgs>),
 
     /// Run as a drop-in replacement for the Azurite emulator, with the emulator's options
@@ -85,7 +85,11 @@ pub enum Command {
     /// A standby begins with a copy of the data, and then receives each change. It refuses writes. If the server that
     /// it follows is lost, the standby can become the new server (rowhouse promote). All options of serve apply,
     /// with their variables.
-    #[command(after_help = SHORT_HELP_END, after_long_help = STANDBY_EXAMPLES)]
+    #[command(
+        after_help = SHORT_HELP_END,
+        after_long_help = STANDBY_EXAMPLES,
+        override_usage = "rowhouse standby [OPTIONS] --of <URL> --token-file <FILE>"
+    )]
     Standby(Box<StandbyArgs>),
 
     /// Make a standby the primary
