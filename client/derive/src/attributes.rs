@@ -2,13 +2,11 @@
 //!
 //! Invariant: an attribute that is unknown or given twice is an error.
 
-use crate::errors::Errors;
-use crate::rename::RenameRule;
 use crate::template::{Format, PADDED_DIGITS, Template};
 use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, LitInt, LitStr, Path};
+use syn::{Attribute, Error, LitInt, LitStr, Path};
 
 pub(crate) struct At<T> {
     pub(crate) value: T,
@@ -236,4 +234,101 @@ fn padded(meta: &ParseNestedMeta<'_>) -> syn::Result<usize> {
     let digits: LitInt = value(meta)?;
     let range = || syn::Error::new(digits.span(), "expected a width from 1 to 20 digits");
     digits.base10_parse().ok().filter(|digits| PADDED_DIGITS.contains(digits)).ok_or_else(range)
+}
+
+#[derive(Default)]
+pub(crate) struct Errors(Option<Error>);
+
+impl Errors {
+    pub(crate) fn add(&mut self, at: &dyn quote::ToTokens, message: impl std::fmt::Display) {
+        self.add_error(Error::new_spanned(at.to_token_stream(), message));
+    }
+
+    pub(crate) fn add_error(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.add_error(error)).ok()
+    }
+
+    pub(crate) fn finish(self) -> syn::Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum RenameRule {
+    Pascal,
+    Camel,
+    Snake,
+    ScreamingSnake,
+    Lower,
+    Upper,
+}
+
+const RULES: [(&str, RenameRule); 6] = [
+    ("PascalCase", RenameRule::Pascal),
+    ("camelCase", RenameRule::Camel),
+    ("snake_case", RenameRule::Snake),
+    ("SCREAMING_SNAKE_CASE", RenameRule::ScreamingSnake),
+    ("lowercase", RenameRule::Lower),
+    ("UPPERCASE", RenameRule::Upper),
+];
+
+impl RenameRule {
+    pub(crate) fn parse(name: &LitStr) -> syn::Result<Self> {
+        let value = name.value();
+        let found = RULES.iter().find(|(known, _)| *known == value);
+        found.map(|(_, rule)| *rule).ok_or_else(|| {
+            let known: Vec<_> = RULES.iter().map(|(known, _)| format!("\"{known}\"")).collect();
+            Error::new(name.span(), format!("unknown naming rule; expected one of {}", known.join(", ")))
+        })
+    }
+
+    pub(crate) fn apply(self, field: &str) -> String {
+        let capitalized = || field.split('_').map(capitalize).collect::<String>();
+        match self {
+            Self::Pascal => capitalized(),
+            Self::Camel => uncapitalize(&capitalized()),
+            Self::Snake => field.to_owned(),
+            Self::ScreamingSnake => field.to_uppercase(),
+            Self::Lower => field.replace('_', "").to_lowercase(),
+            Self::Upper => field.replace('_', "").to_uppercase(),
+        }
+    }
+}
+
+fn capitalize(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+fn uncapitalize(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map_or_else(String::new, |first| first.to_lowercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule() {
+        for (rule, expected) in [
+            (RenameRule::Pascal, "FirstName2"),
+            (RenameRule::Camel, "firstName2"),
+            (RenameRule::Snake, "first_name_2"),
+            (RenameRule::ScreamingSnake, "FIRST_NAME_2"),
+            (RenameRule::Lower, "firstname2"),
+            (RenameRule::Upper, "FIRSTNAME2"),
+        ] {
+            assert_eq!(rule.apply("first_name_2"), expected);
+        }
+        assert_eq!(RenameRule::Pascal.apply("_x"), "X");
+        assert_eq!(RenameRule::Camel.apply(""), "");
+    }
 }

@@ -1,7 +1,7 @@
 //! Generates the code for an enum of entity types.
 
+use crate::attributes::Errors;
 use crate::attributes::{TypeAttributes, VariantAttributes};
-use crate::errors::Errors;
 use crate::fields::plain_name;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use proc_macro2::TokenStream;

@@ -1,7 +1,7 @@
 //! Generates the code for a struct.
 
+use crate::attributes::Errors;
 use crate::attributes::TypeAttributes;
-use crate::errors::Errors;
 use crate::expand_codec::{format_type, read_property};
 use crate::fields::{Field, Kind, Mismatch, Model, Property};
 use crate::template::{Part, Template};

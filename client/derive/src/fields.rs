@@ -2,8 +2,8 @@
 //!
 //! Invariant: every property has a valid and unique name, and each key has a template whose fields exist.
 
+use crate::attributes::Errors;
 use crate::attributes::{FieldAttributes, TypeAttributes};
-use crate::errors::Errors;
 use crate::template::Template;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_property_name};

@@ -6,12 +6,10 @@
 //! This crate must not know how values are encoded. The generated code calls the client library to encode them.
 
 mod attributes;
-mod errors;
 mod expand_codec;
 mod expand_enum;
 mod expand_struct;
 mod fields;
-mod rename;
 mod template;
 
 use proc_macro::TokenStream;

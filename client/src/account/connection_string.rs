@@ -1,6 +1,6 @@
 //! Connection strings of the Azure Storage client libraries: `Name=value` pairs, separated by semicolons.
 
-use super::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
+use super::endpoint::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 use std::fmt;
 
 /// A parsed connection string. Its `Debug` output hides the key and the signature.

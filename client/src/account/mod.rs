@@ -6,12 +6,11 @@
 mod azure_credential;
 mod connection_string;
 mod credential;
-mod development;
 mod endpoint;
 
 #[cfg(feature = "azure_core")]
 pub use azure_credential::AzureCredential;
 pub use connection_string::ConnectionString;
 pub use credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
+pub use endpoint::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 pub use endpoint::{Endpoint, EndpointError};

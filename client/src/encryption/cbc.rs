@@ -6,9 +6,8 @@
 //! padding.
 
 use super::EncryptionError;
-use super::content_key::ContentKey;
-use super::limits::NAME_LIST_BYTES_MAX;
-use super::metadata::{Iv, PROPERTY_DETAILS};
+use super::key::ContentKey;
+use super::metadata::{Iv, NAME_LIST_BYTES_MAX, PROPERTY_DETAILS};
 use super::properties::{binary, own_values, push_encrypted, values};
 use aes::Aes256;
 use aes::cipher::block_padding::Pkcs7;

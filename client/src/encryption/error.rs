@@ -3,7 +3,6 @@
 //! Invariant: no error contains a key or a decrypted value. Strings from the service are printed with their control
 //! characters escaped.
 
-use super::KeyWrapError;
 use model::EdmType;
 use std::fmt;
 
@@ -138,6 +137,62 @@ impl std::error::Error for EncryptionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Key { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// The reason why a key is invalid, or could not wrap or unwrap a content key.
+///
+/// ```
+/// use rowhouse_client::encryption::{AesKey, KeyWrapError};
+///
+/// assert!(matches!(AesKey::new("key", b"too short"), Err(KeyWrapError::InvalidKey(_))));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum KeyWrapError {
+    /// The bytes or the string are not a key of this kind, for the given reason.
+    InvalidKey(&'static str),
+    /// The key does not support the algorithm with which the content key was wrapped.
+    UnknownAlgorithm(String),
+    /// The wrapped key was changed, or wrapped with a different key that has the same ID.
+    Refused,
+    /// The key is the public half of a key pair, which cannot unwrap.
+    PublicOnly,
+    /// Another reason, such as an unreachable vault.
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl KeyWrapError {
+    /// Creates an error from the error of a vault.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::KeyWrapError;
+    ///
+    /// assert_eq!(KeyWrapError::other("the vault is closed").to_string(), "the vault is closed");
+    /// ```
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl fmt::Display for KeyWrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidKey(why) => write!(f, "invalid key: {why}"),
+            Self::UnknownAlgorithm(name) => write!(f, "it does not support the algorithm {name:?}"),
+            Self::Refused => f.write_str("the content key was changed, or wrapped with a different key of the same ID"),
+            Self::PublicOnly => f.write_str("the public half of a key pair cannot unwrap"),
+            Self::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for KeyWrapError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Other(error) => Some(&**error),
             _ => None,
         }
     }

@@ -6,9 +6,8 @@
 //! Invariant: a content key encrypts one write of one entity, and uses each nonce number once.
 
 use super::EncryptionError;
-use super::content_key::ContentKey;
-use super::limits::NAME_LIST_BYTES_MAX;
-use super::metadata::{Iv, PROPERTY_DETAILS};
+use super::key::ContentKey;
+use super::metadata::{Iv, NAME_LIST_BYTES_MAX, PROPERTY_DETAILS};
 use super::properties::{binary, own_values, push_encrypted, value, values};
 use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, RecordBuilder};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

@@ -1,8 +1,12 @@
 //! Key-encryption keys: the trait for keys in memory and in vaults.
 
+use crate::encryption::error::{EncryptionError, KeyWrapError};
 use crate::future::BoxFuture;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// A key-encryption key: it wraps the content keys of entities, in memory or in a vault.
 ///
@@ -86,58 +90,135 @@ pub struct WrappedKey {
     pub bytes: Vec<u8>,
 }
 
-/// The reason why a key is invalid, or could not wrap or unwrap a content key.
+/// Finds key-encryption keys by ID, for reading entities that were written with several keys.
 ///
 /// ```
-/// use rowhouse_client::encryption::{AesKey, KeyWrapError};
+/// use rowhouse_client::BoxFuture;
+/// use rowhouse_client::encryption::{AesKey, KeyEncryptionKey, KeyResolver, KeyWrapError};
+/// use std::sync::Arc;
 ///
-/// assert!(matches!(AesKey::new("key", b"too short"), Err(KeyWrapError::InvalidKey(_))));
+/// /// Reads keys from files in a folder.
+/// struct Folder(std::path::PathBuf);
+///
+/// impl KeyResolver for Folder {
+///     fn resolve<'a>(&'a self, key_id: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+///         Box::pin(async move {
+/// // The ID comes from the service, so it must not escape the folder.
+///             if !key_id.chars().all(char::is_alphanumeric) {
+///                 return Ok(None);
+///             }
+///             let secret = std::fs::read(self.0.join(key_id)).map_err(KeyWrapError::other)?;
+///             let key: Arc<dyn KeyEncryptionKey> = Arc::new(AesKey::new(key_id, &secret)?);
+///             Ok(Some(key))
+///         })
+///     }
+/// }
 /// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum KeyWrapError {
-    /// The bytes or the string are not a key of this kind, for the given reason.
-    InvalidKey(&'static str),
-    /// The key does not support the algorithm with which the content key was wrapped.
-    UnknownAlgorithm(String),
-    /// The wrapped key was changed, or wrapped with a different key that has the same ID.
-    Refused,
-    /// The key is the public half of a key pair, which cannot unwrap.
-    PublicOnly,
-    /// Another reason, such as an unreachable vault.
-    Other(Box<dyn std::error::Error + Send + Sync>),
+pub trait KeyResolver: Send + Sync {
+    /// Returns the key with the given ID, or `None` if there is no such key. The ID comes from the service, so it can
+    /// be any string of up to 2 KiB.
+    fn resolve<'a>(&'a self, key_id: &'a str)
+    -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
 }
 
-impl KeyWrapError {
-    /// Creates an error from the error of a vault.
-    ///
-    /// ```
-    /// use rowhouse_client::encryption::KeyWrapError;
-    ///
-    /// assert_eq!(KeyWrapError::other("the vault is closed").to_string(), "the vault is closed");
-    /// ```
-    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Other(error.into())
+impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
+    fn resolve<'a>(
+        &'a self,
+        key_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+        (**self).resolve(key_id)
     }
 }
 
-impl fmt::Display for KeyWrapError {
+/// Several in-memory keys by ID. Use it, for example, to keep entities readable that were encrypted with the keys of
+/// earlier years.
+///
+/// ```
+/// use rowhouse_client::encryption::{AesKey, KeyRing};
+///
+/// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+/// let keys = KeyRing::new().with(AesKey::new("key-2024", &[1; 32])?).with(AesKey::new("key-2025", &[2; 32])?);
+/// assert_eq!(format!("{keys:?}"), "KeyRing{\"key-2024\", \"key-2025\"}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct KeyRing {
+    keys: BTreeMap<String, Arc<dyn KeyEncryptionKey>>,
+}
+
+impl KeyRing {
+    /// Creates an empty key ring.
+    ///
+    /// ```
+    /// assert_eq!(format!("{:?}", rowhouse_client::encryption::KeyRing::new()), "KeyRing{}");
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a key. Replaces an existing key with the same ID.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{AesKey, KeyRing};
+    ///
+    /// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+    /// let keys = KeyRing::new().with(AesKey::new("key-2025", &[2; 32])?);
+    /// # let _ = keys;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with(mut self, key: impl KeyEncryptionKey + 'static) -> Self {
+        self.keys.insert(key.id().to_owned(), Arc::new(key));
+        self
+    }
+}
+
+impl KeyResolver for KeyRing {
+    fn resolve<'a>(
+        &'a self,
+        key_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+        Box::pin(std::future::ready(Ok(self.keys.get(key_id).cloned())))
+    }
+}
+
+/// Omits the keys themselves.
+impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidKey(why) => write!(f, "invalid key: {why}"),
-            Self::UnknownAlgorithm(name) => write!(f, "it does not support the algorithm {name:?}"),
-            Self::Refused => f.write_str("the content key was changed, or wrapped with a different key of the same ID"),
-            Self::PublicOnly => f.write_str("the public half of a key pair cannot unwrap"),
-            Self::Other(error) => error.fmt(f),
-        }
+        f.write_str("KeyRing")?;
+        f.debug_set().entries(self.keys.keys()).finish()
     }
 }
 
-impl std::error::Error for KeyWrapError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Other(error) => Some(&**error),
-            _ => None,
-        }
+/// The length of a content key, in bytes. The format of the retired libraries supports only AES-256.
+const CONTENT_KEY_BYTES: usize = 32;
+
+/// The key must not implement `Debug`.
+pub(super) struct ContentKey(Zeroizing<[u8; CONTENT_KEY_BYTES]>);
+
+impl ContentKey {
+    pub(super) fn random() -> Result<Self, EncryptionError> {
+        let mut bytes = Zeroizing::new([0; CONTENT_KEY_BYTES]);
+        fill_with_random_bytes(bytes.as_mut_slice())?;
+        Ok(Self(bytes))
     }
+
+    pub(super) fn from_unwrapped(bytes: Vec<u8>) -> Result<Self, EncryptionError> {
+        let bytes = Zeroizing::new(bytes);
+        let mut key = Zeroizing::new([0; CONTENT_KEY_BYTES]);
+        if bytes.len() != CONTENT_KEY_BYTES {
+            return Err(EncryptionError::MalformedMetadata { why: "the content key does not have 32 bytes" });
+        }
+        key.copy_from_slice(&bytes);
+        Ok(Self(key))
+    }
+
+    pub(super) fn as_array(&self) -> &[u8; CONTENT_KEY_BYTES] {
+        &self.0
+    }
+}
+
+pub(super) fn fill_with_random_bytes(buffer: &mut [u8]) -> Result<(), EncryptionError> {
+    SystemRandom::new().fill(buffer).map_err(|_| EncryptionError::NoRandomness)
 }

@@ -4,8 +4,7 @@
 //!
 //! This module must not know how properties are encrypted.
 
-use super::limits::{KEY_ID_BYTES_MAX, METADATA_BYTES_MAX, WRAPPED_KEY_BYTES_MAX};
-use super::{EncryptionError, EncryptionMode, WrappedKey};
+use crate::encryption::{EncryptionError, WrappedKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -136,6 +135,40 @@ impl Metadata {
 fn malformed(why: &'static str) -> EncryptionError {
     EncryptionError::MalformedMetadata { why }
 }
+
+/// The format in which properties are encrypted when an entity is written.
+///
+/// ```
+/// use rowhouse_client::encryption::EncryptionMode;
+///
+/// assert_ne!(EncryptionMode::AesCbc, EncryptionMode::AesGcm);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncryptionMode {
+    /// AES-256-CBC, the format of the retired libraries for .NET, Java and Python. It supports only strings and has no
+    /// authentication: changes of the stored bytes may go undetected.
+    AesCbc,
+    /// AES-256-GCM. It supports every type and detects every change of an encrypted property. The retired libraries
+    /// refuse it.
+    AesGcm,
+}
+
+/// The maximum length of `_ClientEncryptionMetadata1`, in bytes: 16 KiB. With a 4,096-bit RSA key, it has about 1 KiB.
+pub(super) const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// The maximum length of the list of encrypted properties after decryption, in bytes: the maximum size of a Binary.
+pub(super) const NAME_LIST_BYTES_MAX: usize = model::limits::BINARY_BYTES_MAX;
+/// The maximum length of a wrapped content key, in bytes: 2 KiB, enough for a 16,384-bit RSA key in a vault.
+pub(super) const WRAPPED_KEY_BYTES_MAX: usize = 2 * 1024;
+/// The maximum length of a key ID, in bytes: 2 KiB. Vaults use URLs as IDs.
+pub(super) const KEY_ID_BYTES_MAX: usize = 2 * 1024;
+/// The minimum length of an RSA modulus, in bits.
+pub(super) const RSA_BITS_MIN: usize = 2048;
+/// The maximum length of an RSA modulus, in bits. The `rsa` crate does not accept longer public keys.
+pub(super) const RSA_BITS_MAX: usize = 4096;
+
+const _: () = assert!(METADATA_BYTES_MAX <= model::limits::STRING_UTF16_UNITS_MAX);
+const _: () = assert!((WRAPPED_KEY_BYTES_MAX / 3 + 1) * 4 + KEY_ID_BYTES_MAX < METADATA_BYTES_MAX);
 
 #[cfg(test)]
 mod tests {

@@ -17,27 +17,21 @@
 //! This module must not depend on tables, requests or connections.
 
 mod aes_key;
-mod bag;
 mod cbc;
-mod content_key;
 mod error;
 mod gcm;
 mod key;
-mod limits;
 mod metadata;
-mod mode;
 mod policy;
 mod properties;
-mod resolver;
 mod rsa_key;
 #[cfg(test)]
 mod tests;
 
 pub use aes_key::AesKey;
-pub use error::EncryptionError;
-pub use key::{KeyEncryptionKey, KeyWrapError, WrappedKey};
-pub use mode::EncryptionMode;
+pub use error::{EncryptionError, KeyWrapError};
+pub use key::{KeyEncryptionKey, KeyResolver, KeyRing, WrappedKey};
+pub use metadata::EncryptionMode;
 pub use policy::EncryptionPolicy;
 pub(crate) use policy::METADATA_NAMES;
-pub use resolver::{KeyResolver, KeyRing};
 pub use rsa_key::RsaKey;

@@ -2,13 +2,13 @@
 //!
 //! This module must not depend on tables, requests or connections.
 
-use super::cbc::Cbc;
-use super::content_key::{ContentKey, fill_with_random_bytes};
-use super::gcm::Gcm;
-use super::metadata::{Iv, KEY_DETAILS, Metadata, PROPERTY_DETAILS};
-use super::mode::EncryptionMode;
-use super::properties::{own_values, value};
-use super::{EncryptionError, KeyEncryptionKey, KeyResolver};
+use crate::encryption::cbc::Cbc;
+use crate::encryption::gcm::Gcm;
+use crate::encryption::key::{ContentKey, fill_with_random_bytes};
+use crate::encryption::metadata::{EncryptionMode, Iv, KEY_DETAILS, Metadata, PROPERTY_DETAILS};
+use crate::encryption::properties::{own_values, value};
+use crate::encryption::{EncryptionError, KeyEncryptionKey, KeyResolver};
+use crate::entity::PropertyBag;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{EdmValue, EntityKey, RecordBuilder};
 use std::fmt;
@@ -268,5 +268,33 @@ impl fmt::Debug for EncryptionPolicy {
             .field("is_required", &self.is_required)
             .field("accepts_unauthenticated", &self.accepts_unauthenticated)
             .finish_non_exhaustive()
+    }
+}
+
+impl EncryptionPolicy {
+    pub(crate) async fn encrypt_bag(
+        &self,
+        merges: bool,
+        mut bag: PropertyBag,
+        marked: &[&str],
+    ) -> Result<PropertyBag, EncryptionError> {
+        if merges {
+            return Err(EncryptionError::MergeRefused);
+        }
+        bag.properties = self.encrypt(&bag.key, bag.properties.as_record_builder(), marked).await?.into();
+        Ok(bag)
+    }
+
+    /// `selected` contains the property names that the request selected, or is empty to select all properties.
+    pub(crate) async fn decrypt_bag(
+        &self,
+        mut bag: PropertyBag,
+        marked: &[&str],
+        selected: &[&str],
+    ) -> Result<PropertyBag, EncryptionError> {
+        let selected = (!selected.is_empty()).then_some(selected);
+        let properties = std::mem::take(&mut bag.properties).into_record_builder();
+        bag.properties = self.decrypt(&bag.key, properties, marked, selected).await?.into();
+        Ok(bag)
     }
 }

@@ -1,6 +1,6 @@
 //! An in-memory RSA key that wraps keys with RSA-OAEP.
 
-use super::limits::{RSA_BITS_MAX, RSA_BITS_MIN};
+use super::metadata::{RSA_BITS_MAX, RSA_BITS_MIN};
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
 use crate::future::BoxFuture;
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};

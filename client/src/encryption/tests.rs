@@ -5,7 +5,7 @@ mod policies;
 mod retired;
 mod round_trips;
 
-use super::content_key::ContentKey;
+use super::key::ContentKey;
 use super::metadata::{KEY_DETAILS, Metadata};
 use super::properties::{value, values};
 use super::{AesKey, EncryptionError, EncryptionMode, EncryptionPolicy, KeyEncryptionKey};

@@ -2,12 +2,12 @@
 //!
 //! This module must not depend on entity types.
 
-use super::entity_key;
-use super::error::EntityError;
-use super::etag::ETag;
-use super::properties::{self, Properties};
-use super::value::{PropertyField, SetValue};
+use crate::entity::error::EntityError;
+use crate::entity::key::key;
+use crate::entity::properties::{self, Properties};
+use crate::entity::value::{PropertyField, SetValue};
 use model::{DateTime, EntityKey};
+use std::fmt;
 
 /// An untyped entity: its key and its properties by name. Every typed entity is encoded to a bag and decoded from one.
 ///
@@ -43,7 +43,7 @@ impl PropertyBag {
     /// # Ok::<(), EntityError>(())
     /// ```
     pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
-        entity_key::key(partition_key, row_key).map(Self::from_key)
+        key(partition_key, row_key).map(Self::from_key)
     }
 
     /// Creates an entity that has only this key.
@@ -126,5 +126,57 @@ impl PropertyBag {
     /// ```
     pub fn remove(&mut self, name: &str) -> bool {
         self.properties.remove(name)
+    }
+}
+
+// The `ETag` of an entity.
+//
+// This module must not know how a service creates `ETag`s, because they are opaque to a client.
+
+/// The version of an entity: the string that the service sent. Later requests send it back unchanged.
+///
+/// ```
+/// use rowhouse_client::entity::ETag;
+///
+/// let etag = ETag::from("W/\"datetime'2026-01-02T03%3A04%3A05Z'\"");
+/// assert_eq!(etag.as_str(), "W/\"datetime'2026-01-02T03%3A04%3A05Z'\"");
+/// assert_eq!(etag.to_string(), etag.as_str());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ETag(Box<str>);
+
+impl ETag {
+    /// Returns the string, as sent in `If-Match`.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::ETag;
+    /// assert_eq!(ETag::from("W/\"1\"".to_owned()).as_str(), "W/\"1\"");
+    /// ```
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Box<str>> for ETag {
+    fn from(text: Box<str>) -> Self {
+        Self(text)
+    }
+}
+
+impl From<String> for ETag {
+    fn from(text: String) -> Self {
+        Self(text.into_boxed_str())
+    }
+}
+
+impl From<&str> for ETag {
+    fn from(text: &str) -> Self {
+        Self(Box::from(text))
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

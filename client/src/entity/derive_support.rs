@@ -5,7 +5,7 @@ use super::{DateTime, ETag, EntityError, Properties, PropertyBag, PropertyField}
 use model::EdmValue;
 use model::name::TIMESTAMP;
 
-pub use super::entity_key::key;
+pub use super::key::key;
 pub use super::template::{KeyReader, KeyWriter};
 
 /// Decodes the time of the last write.

@@ -6,12 +6,12 @@
 //!
 //! This module must not know how keys are composed.
 
-use super::error::ValueError;
-use model::{DateTime, Guid};
+use crate::entity::error::{EntityError, KeyName, ValueError};
+use model::{DateTime, EntityKey, Guid, KeyText};
 use std::fmt::Write;
 
 /// A Rust type whose values are keys or parts of keys: `String`, integers, [`Guid`], [`DateTime`], and the other
-/// instant and identifier types that are [property values](super::PropertyValue).
+/// instant and identifier types that are [property values](crate::entity::PropertyValue).
 ///
 /// In the plain format, a string is written unchanged, an integer in decimal digits, and a Guid hyphenated in lower
 /// case. An instant is written as `2026-01-02T03:04:05.0000000Z`, always with seven fractional digits, so that strings
@@ -403,4 +403,11 @@ impl KeyOperand<String> for &str {
     fn write_as<F: KeyFormat<String>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(&(*self).to_owned(), out)
     }
+}
+
+/// Creates a key from two strings.
+pub fn key(partition: &str, row: &str) -> Result<EntityKey, EntityError> {
+    let text =
+        |key, text: &str| KeyText::new(text).map_err(|error| EntityError::Key { key, text: Box::from(text), error });
+    Ok(EntityKey { partition: text(KeyName::Partition, partition)?, row: text(KeyName::Row, row)? })
 }

@@ -13,9 +13,7 @@
 //! This module must not depend on requests or responses.
 
 mod bag;
-mod entity_key;
 mod error;
-mod etag;
 mod instants;
 mod key;
 mod properties;
@@ -25,9 +23,8 @@ mod value;
 #[doc(hidden)]
 pub mod derive_support;
 
-pub use bag::PropertyBag;
+pub use bag::{ETag, PropertyBag};
 pub use error::{EntityError, KeyName, ValueError};
-pub use etag::ETag;
 pub use key::{
     Inverted, KeyFormat, KeyNumber, KeyOperand, KeyValue, OrderedKeyFormat, Padded, Plain, TextOrderedKeyValue,
 };
@@ -35,20 +32,6 @@ pub use properties::Properties;
 pub use rowhouse_client_derive::Entity;
 pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
 
-/// An instant of the service, in ticks of 100 ns, from the year 1601 to the year 9999.
-///
-/// ```
-/// use rowhouse_client::DateTime;
-/// use std::time::{Duration, SystemTime};
-///
-/// let noon = DateTime::parse("2031-04-01T12:00:00Z").map_err(|_| "not an instant")?;
-/// assert_eq!(noon.to_string(), "2031-04-01T12:00:00Z");
-/// let later = DateTime::from_system_time(noon.to_system_time() + Duration::from_secs(60));
-/// assert!(noon < later);
-/// # Ok::<(), &str>(())
-/// ```
-#[doc(inline)]
-pub use model::DateTime;
 /// The type of a property.
 ///
 /// ```
@@ -58,7 +41,6 @@ pub use model::DateTime;
 /// assert_eq!(EdmType::Int64.name(), "Edm.Int64");
 /// ```
 #[doc(inline)]
-pub use model::EdmType;
 /// A property value of any type.
 ///
 /// ```
@@ -72,7 +54,6 @@ pub use model::EdmType;
 /// # Ok::<(), rowhouse_client::EntityError>(())
 /// ```
 #[doc(inline)]
-pub use model::EdmValue;
 /// The partition key and the row key of an entity.
 ///
 /// ```
@@ -83,7 +64,6 @@ pub use model::EdmValue;
 /// # Ok::<(), rowhouse_client::entity::KeyError>(())
 /// ```
 #[doc(inline)]
-pub use model::EntityKey;
 /// A value of the type `Edm.Guid`.
 ///
 /// ```
@@ -94,7 +74,6 @@ pub use model::EntityKey;
 /// # Ok::<(), &str>(())
 /// ```
 #[doc(inline)]
-pub use model::Guid;
 /// The value of a key: at most 512 UTF-16 code units, consisting of the characters allowed in keys.
 ///
 /// ```
@@ -104,7 +83,6 @@ pub use model::Guid;
 /// # Ok::<(), rowhouse_client::entity::KeyError>(())
 /// ```
 #[doc(inline)]
-pub use model::KeyText;
 /// The reason why a string is not a valid key.
 ///
 /// ```
@@ -114,6 +92,20 @@ pub use model::KeyText;
 /// ```
 #[doc(inline)]
 pub use model::key::KeyError;
+/// An instant of the service, in ticks of 100 ns, from the year 1601 to the year 9999.
+///
+/// ```
+/// use rowhouse_client::DateTime;
+/// use std::time::{Duration, SystemTime};
+///
+/// let noon = DateTime::parse("2031-04-01T12:00:00Z").map_err(|_| "not an instant")?;
+/// assert_eq!(noon.to_string(), "2031-04-01T12:00:00Z");
+/// let later = DateTime::from_system_time(noon.to_system_time() + Duration::from_secs(60));
+/// assert!(noon < later);
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, KeyText};
 
 pub(crate) use properties::check_name as check_property_name;
 pub(crate) use template::read_key;

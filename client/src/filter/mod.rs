@@ -12,7 +12,6 @@
 //!
 //! This module must not depend on requests or responses.
 
-mod bag;
 mod key_property;
 mod operand;
 mod projection;
@@ -27,9 +26,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr, Bound, Not};
 
-pub use bag::BagProperties;
 pub use key_property::KeyProperty;
 pub use operand::{Operand, OrderedValue, TextValue};
+pub use projection::BagProperties;
 pub use projection::Projection;
 pub use property::{OpaqueProperty, Property};
 

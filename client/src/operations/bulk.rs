@@ -9,10 +9,9 @@
 //!
 //! This module must not know how a transaction is sent.
 
-use super::stored::IfMatch;
+use super::stored::{IfMatch, Write};
 use super::table::Table;
 use super::transaction::{Change, Transaction};
-use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityKey, KeyText};
 use crate::error::{Error, ErrorKind};

@@ -2,9 +2,8 @@
 //!
 //! This module must not depend on queries and transactions, which reuse its functions.
 
-use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
+use super::stored::{IfMatch, Stored, Write, Written, stored_as, timestamp};
 use super::table::Table;
-use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};

@@ -17,7 +17,6 @@ mod service;
 mod stored;
 mod table;
 mod transaction;
-mod write;
 
 pub use bulk::{BulkFailure, BulkReport, BulkWriter};
 pub use change_stream::ChangeStream;

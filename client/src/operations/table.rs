@@ -1,11 +1,9 @@
 //! A single table: its name, creation, deletion, policies, retention and indexes.
 
-use super::write::Write;
+use super::stored::Write;
 use crate::entity::PropertyBag;
 use crate::error::{Error, ErrorKind};
-use crate::pipeline::RetryPolicy;
-use crate::pipeline::{BodyFormat, Operation, What};
-use crate::pipeline::{Pipeline, unreadable};
+use crate::pipeline::{BodyFormat, Operation, Pipeline, RetryPolicy, What, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};

@@ -3,9 +3,8 @@
 //! Invariant: all operations added to one transaction are sent as one transaction, or not at all.
 
 use super::entities::write_bag;
-use super::stored::{IfMatch, Written};
+use super::stored::{IfMatch, Write, Written};
 use super::table::Table;
-use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;

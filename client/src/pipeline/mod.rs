@@ -9,10 +9,8 @@
 
 mod request;
 mod retry;
-mod transport;
 
-use crate::account::Endpoint;
-use crate::account::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
+use crate::account::{AccessToken, Credential, Endpoint, SharedKey, TokenCredential, TokenError};
 use crate::error::{Error, Refusal, in_one_line};
 use crate::http::HttpError;
 use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
@@ -21,6 +19,7 @@ use http::{HeaderMap, Method};
 use http_client::is_permanent;
 use model::{ChangePosition, Clock};
 use request::Authorization;
+pub use request::Transport;
 pub(crate) use request::{BodyFormat, Operation, VERSION, What};
 use retry::is_transient;
 pub use retry::{Failure, RetryPolicy};
@@ -31,7 +30,6 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument, Span};
-pub use transport::Transport;
 use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;

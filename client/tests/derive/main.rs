@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod enums;
 mod fields;
 mod filters;
 mod keys;

@@ -7,12 +7,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may panic and print")]
 #![allow(clippy::items_after_statements, reason = "a snippet shows a type where it is used")]
 
-mod coming_from;
 mod getting_started;
 mod readme;
 mod testing;
 mod tour;
-mod tour_changes;
 mod tour_operations;
 mod tour_queries;
 mod tour_setup;

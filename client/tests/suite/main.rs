@@ -7,16 +7,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a case prints why it is skipped")]
 
-mod auto_traits;
 mod bulk;
 mod changes;
 mod entities;
-mod matching;
 mod queries;
-mod scans;
-mod secrets;
 mod service;
-mod spans;
 mod support;
-mod transactions;
 mod types;

@@ -2,8 +2,7 @@
 //! only some changes.
 
 use super::*;
-use crate::encryption::limits::NAME_LIST_BYTES_MAX;
-use crate::encryption::metadata::PROPERTY_DETAILS;
+use crate::encryption::metadata::{NAME_LIST_BYTES_MAX, PROPERTY_DETAILS};
 use proptest::prelude::*;
 
 fn plain() -> RecordBuilder {
