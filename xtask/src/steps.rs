@@ -161,8 +161,8 @@ fn rust() -> Vec<Step> {
             .on_whole_machine()
             .lock(CARGO)
             .count(Count::Nothing)
-            // With all packages, Cargo enables the same features as `cargo test --workspace`, and compiles each dependency
-            // once. This program would be replaced while it runs; the step `structure` runs its tests.
+            // With all packages, Cargo enables the same features as `cargo test --workspace`, and compiles each
+            // dependency once. This program would be replaced while it runs; the step `structure` runs its tests.
             .shell_in(".", "cargo test --locked --workspace --exclude xtask --no-run --message-format=json-render-diagnostics >'{target}/test-programs'"),
         test_programs(
             "program",
@@ -271,8 +271,8 @@ fn replay(name: &'static str, title: &'static str, line: &'static str) -> Step {
         .run("{python} scripts/replay_recordings.py {endpoint} ../shared/recordings")
 }
 
-/// Runs Node.js's tests in the current folder. `CONCURRENCY` is the number of files that run at a time, and `CASES` selects
-/// files.
+/// Runs Node.js's tests in the current folder. `CONCURRENCY` is the number of files that run at a time, and `CASES`
+/// selects files.
 const NODE_TESTS: &str = "node --test ${CONCURRENCY:+--test-concurrency=$CONCURRENCY} \
                           --test-reporter=spec --test-reporter-destination=stdout \
                           --test-reporter=junit --test-reporter-destination='{results}/{name}.xml' ${CASES:-}";

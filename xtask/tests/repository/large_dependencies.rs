@@ -1,5 +1,5 @@
-//! Checks that the workspace's manifest gives a reason for every large crate that the program compiles: in a comment above
-//! the dependency, or in its table of crates that only other crates use.
+//! Checks that the workspace's manifest gives a reason for every large crate that the program compiles: in a comment
+//! above the dependency, or in its table of crates that only other crates use.
 
 use super::{read, root};
 use serde_json::Value;
