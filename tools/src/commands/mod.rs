@@ -4,8 +4,6 @@
 
 mod connection;
 mod entity;
-mod entity_table;
-mod input;
 mod output;
 mod table;
 mod table_index;

@@ -3,7 +3,6 @@
 //! This module must not know what kinds of endpoints it works on.
 
 mod args;
-mod follow;
 mod plan;
 mod state;
 mod transfer;

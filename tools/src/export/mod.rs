@@ -7,7 +7,6 @@ mod args;
 mod assemble;
 mod read;
 mod state;
-mod stream;
 
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
@@ -85,7 +84,7 @@ impl ExportRun<'_> {
         let query = Query { filter: self.args.filter.clone(), select: self.args.select.clone() };
         match (&self.target, &keys[..]) {
             (ExportTarget::StandardOutput, [table]) => {
-                stream::export(&*self.source, table, &query, self.format, self.args.with_timestamps).await
+                read::stream(&*self.source, table, &query, self.format, self.args.with_timestamps).await
             }
             (target, _) => {
                 let summary = self.export_files(target, &account, &keys, query).await?;

@@ -4,15 +4,13 @@
 
 mod columns;
 mod csv;
-mod guess;
 mod json;
 mod lines;
 mod manifest;
 mod value;
 
-pub(crate) use columns::{Columns, CsvHeader, CsvSpool, too_many_columns};
+pub(crate) use columns::{Columns, CsvHeader, CsvSpool, TypeGuess, too_many_columns};
 pub(crate) use csv::parse as parse_csv_record;
-pub(crate) use guess::TypeGuess;
 pub(crate) use json::{read_line, too_long, write_line};
 pub(crate) use lines::{Framing, LineError, Lines};
 pub(crate) use manifest::{

@@ -1,7 +1,7 @@
 //! Layers: chunk files that are merged into the content of a chunk. A later layer contains only the changes of the
 //! chunk. In it, an entity without a record is deleted.
 
-use super::entity_bytes::{each_entity, push_entity, split_entity};
+use super::chunk::{each_entity, push_entity, split_entity};
 use anyhow::{Context, ensure};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};

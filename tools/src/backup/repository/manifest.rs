@@ -1,7 +1,6 @@
 //! The manifest of a backup: its tables and their chunks, as JSON. `docs/backup-format.md` describes the format.
 
-use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX, ChunkContent};
-use super::entity_bytes::ENTITY_OVERHEAD_BYTES;
+use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX, ChunkContent, ENTITY_OVERHEAD_BYTES};
 use super::names::{is_chunk, is_log};
 use crate::digest::sha256;
 use anyhow::{Context, ensure};

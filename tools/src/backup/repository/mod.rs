@@ -10,7 +10,6 @@
 //!    files are accessed through `storage`. Files whose names Rowhouse does not assign are neither read nor removed.
 
 mod chunk;
-mod entity_bytes;
 mod layers;
 mod manifest;
 mod names;
@@ -20,9 +19,8 @@ mod read_ahead;
 mod storage;
 mod transactions;
 
-pub(super) use chunk::{ChunkContent, Chunker};
-pub(super) use entity_bytes::{
-    ENTITY_BYTES_MAX, ENTITY_OVERHEAD_BYTES, check_entity, describe, each_entity, push_entity,
+pub(super) use chunk::{
+    ChunkContent, Chunker, ENTITY_BYTES_MAX, ENTITY_OVERHEAD_BYTES, check_entity, describe, each_entity, push_entity,
 };
 pub(super) use manifest::{
     AccountEntry, BackupManifest, ChunkEntry, ChunkFile, LogPosition, TableContent, TableEntry, name_of_time,

@@ -4,7 +4,7 @@
 //! Numbers are big-endian. The bytes come from a disk or a socket and may be damaged, so reading can fail but never
 //! panics.
 
-use super::entity_bytes::{ENTITY_BYTES_MAX, check_entity, describe, push_entity, split_entity};
+use super::chunk::{ENTITY_BYTES_MAX, check_entity, describe, push_entity, split_entity};
 use anyhow::{Context, ensure};
 use engine::{Change, ChangeEffect, ChangedTransaction, TableKey, snapshot};
 use model::{AccountName, DateTime, Record, TableName};
