@@ -638,7 +638,7 @@ fn a_part_contains_what_was_acknowledged_until_its_end_but_was_not_synced() {
 }
 
 #[test]
-fn missing_and_damaged_parts_are_found() {
+fn missing_and_damaged_parts_are_found_and_not_left_out_of_a_later_state() {
     let mut place = Place::new();
     place.apply(&Operation::CreateTable(0));
     place.follow().unwrap();
@@ -649,20 +649,26 @@ fn missing_and_damaged_parts_are_found() {
     }
     assert!(verify(&place.address(), true, false).unwrap());
     let (log, parts) = place.repository().parts().unwrap().pop_first().unwrap();
-    let folder = place.repository_path().join("log").join(&log);
-    let second = folder.join(parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string());
+    let second = parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string();
+    let second = place.repository_path().join("log").join(&log).join(second);
     let intact = std::fs::read(&second).unwrap();
-    std::fs::write(&second, &intact[..intact.len() - 1]).unwrap();
-    assert!(!verify(&place.address(), true, false).unwrap());
-    let error = format!("{:#}", place.restore("damaged", Target::Position(states[3].1 - 1)).unwrap_err());
-    assert!(error.contains("is damaged"), "{error}");
-    assert_eq!(place.restore("first", Target::Position(states[0].1 - 1)).unwrap().0, states[0].0);
-    std::fs::remove_file(&second).unwrap();
-    assert!(!verify(&place.address(), true, false).unwrap());
-    let error = format!("{:#}", place.restore("missing", Target::Position(states[1].1 - 1)).unwrap_err());
-    assert!(error.contains("it covers"), "{error}");
+    let (before, last) = (states[0].1 - 1, states[3].1 - 1);
+    for (name, content, expected) in
+        [("damaged", Some(&intact[..intact.len() - 1]), "is damaged"), ("missing", None, "it covers")]
+    {
+        match content {
+            Some(content) => std::fs::write(&second, content).unwrap(),
+            None => std::fs::remove_file(&second).unwrap(),
+        }
+        assert!(!verify(&place.address(), true, false).unwrap());
+        let error = format!("{:#}", place.restore(&format!("{name}-last"), Target::Position(last)).unwrap_err());
+        assert!(error.contains(expected), "{error}");
+        let error = format!("{:#}", place.restore_latest(&format!("{name}-latest")).unwrap_err());
+        assert!(error.contains(name) && error.contains(&format!("pass --to {before} ")), "{error}");
+        assert_eq!(place.restore(name, Target::Position(before)).unwrap().0, states[0].0);
+    }
     std::fs::write(&second, intact).unwrap();
-    assert_eq!(place.restore("last", Target::Position(states[3].1 - 1)).unwrap().0, states[3].0);
+    assert_eq!(place.restore("last", Target::Position(last)).unwrap().0, states[3].0);
 }
 
 #[test]
@@ -693,31 +699,6 @@ fn the_latest_state_is_the_newest_backup_with_all_of_its_log() {
     assert!(error.contains("is damaged") && error.contains("pass --backup "), "{error}");
     let backup = BackupChoice::Latest.find(&repository);
     assert!(backup.is_err(), "{backup:?}");
-}
-
-#[test]
-fn a_missing_or_damaged_part_of_the_log_is_not_left_out_of_the_latest_state() {
-    let mut place = Place::new();
-    place.apply(&Operation::CreateTable(0));
-    place.follow().unwrap();
-    let mut states = Vec::new();
-    for value in 0..3 {
-        states.push(put(&place, value));
-        place.follow().unwrap();
-    }
-    let (log, parts) = place.repository().parts().unwrap().pop_first().unwrap();
-    let second = parts.iter().filter(|part| !part.is_empty()).nth(1).unwrap().to_string();
-    let second = place.repository_path().join("log").join(&log).join(second);
-    let before = states[0].1 - 1;
-    for (name, damage) in [("damaged", Some("damaged")), ("missing", None)] {
-        match damage {
-            Some(content) => std::fs::write(&second, content).unwrap(),
-            None => std::fs::remove_file(&second).unwrap(),
-        }
-        let error = format!("{:#}", place.restore_latest(&format!("{name}-latest")).unwrap_err());
-        assert!(error.contains(name) && error.contains(&format!("pass --to {before} ")), "{error}");
-        assert_eq!(place.restore(name, Target::Position(before)).unwrap().0, states[0].0);
-    }
 }
 
 #[test]
