@@ -1,7 +1,7 @@
 //! The command line.
 
-use crate::compare::CompareArgs;
-use crate::curve::CurveArgs;
+use crate::commands::compare::CompareArgs;
+use crate::commands::curve::CurveArgs;
 use crate::generator::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::generator::workload::Workload;
 use crate::process::Node;

@@ -236,12 +236,4 @@ mod tests {
         let larger = Dataset::new(30_000, 100).stored_bytes();
         assert!((90..=110).contains(&(larger / dataset.stored_bytes())), "{larger}");
     }
-
-    #[test]
-    fn keys_order_by_number() {
-        let dataset = Dataset::new(100_000, 1000);
-        let encoded: Vec<_> = [0, 999, 1000, 54_321, 99_999].map(|number| dataset.key(number).encode()).to_vec();
-        assert!(encoded.is_sorted());
-        assert_eq!(dataset.partition(1999), "p000001");
-    }
 }

@@ -8,10 +8,8 @@
 
 mod child;
 mod cli;
-mod compare;
-mod curve;
+mod commands;
 mod dataset;
-mod floor;
 mod generator;
 mod process;
 mod report;
@@ -21,9 +19,10 @@ mod size_args;
 use anyhow::{Context, bail};
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RunArgs};
+use commands::{compare, curve, floor};
 use dataset::Usage;
 use generator::request::{DEVELOPMENT_KEY, Endpoint};
-use report::row::print_json;
+use report::print_json;
 use run::{Measurement, Target};
 use std::process::ExitCode;
 use wire::signing::AccountKey;

@@ -112,7 +112,7 @@ pub(crate) fn measure_plan(
     if let Some(time) = warm_up_time {
         warm_up(&mut load, workload, time, rate)?;
     }
-    let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
+    let gauge = Gauge::start(&processes)?.with_database(database)?;
     let (tally, wall) = load.phase(workload, time, rate);
     gauge.report(workload.name(), entities, connections, tally, wall)
 }

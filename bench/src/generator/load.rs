@@ -95,8 +95,8 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Runs the workload on every connection until the time is over or no work is left. `rate` is the number of operations
-    /// per second over all connections. Without a rate, operations follow each other immediately.
+    /// Runs the workload on every connection until the time is over or no work is left. `rate` is the number of
+    /// operations per second over all connections. Without a rate, operations follow each other immediately.
     pub(crate) fn phase(&mut self, workload: Workload, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));

@@ -4,6 +4,5 @@
 
 mod connection;
 pub(crate) mod load;
-pub(crate) mod reach;
 pub(crate) mod request;
 pub(crate) mod workload;

@@ -495,13 +495,6 @@ mod tests {
     }
 
     #[test]
-    fn workloads_are_named_as_on_the_command_line() {
-        assert_eq!(Workload::QueryPage.name(), "query-page");
-        assert_eq!(Workload::Batch100.name(), "batch100");
-        assert_eq!(Workload::Load.name(), "load");
-    }
-
-    #[test]
     fn a_body_is_used_again_under_other_keys() {
         let dataset = Dataset::new(10_000, 1000);
         let keys = |number| BatchKeys::new(&dataset, number, 7, number);

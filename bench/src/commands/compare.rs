@@ -6,18 +6,15 @@
 //!    affects both. The results are medians over the rounds.
 //! 2. The servers run in separate processes, so their processor times are separate.
 
-mod line;
-
 use crate::child::{self, Server, ServerArgs, serve, serve_floors};
 use crate::generator::workload::{BATCH_ENTITIES, Workload};
 use crate::process::Process;
-use crate::report::row::{Budget, Row, median, print_heading};
-use crate::report::{Report, mebibytes};
+use crate::report::{Budget, Report, Row, mebibytes, median, print_heading};
 use crate::run::{self, Measurement, Target};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use line::{Line, Reference, lines};
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -198,4 +195,103 @@ pub(crate) struct CompareArgs {
     /// Process ID of the other server
     #[arg(long, requires = "other")]
     pub(crate) other_pid: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// The floor server, which verifies signatures.
+    Floor,
+    /// The floor server, which also syncs the request bodies that it receives.
+    DurableFloor,
+    /// Rowhouse itself, with single inserts on one connection.
+    SingleInserts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Figure {
+    CpuPerOperation,
+    CpuPerEntity,
+    OperationsPerSecond,
+    EntitiesPerSecond,
+    MedianLatency,
+}
+
+/// A workload measured on the server and on a reference, and the figures to compare.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) workload: Workload,
+    pub(crate) connections: usize,
+    pub(crate) reference: Reference,
+    pub(crate) checks: Vec<(Figure, Budget)>,
+}
+
+impl Line {
+    /// `--only` selects lines by this name.
+    pub(crate) fn name(&self) -> String {
+        format!("{} at {}", self.workload.name(), self.connections)
+    }
+}
+
+pub(crate) fn lines() -> Vec<Line> {
+    use Budget::{AtLeast, AtMost};
+    use Figure::{CpuPerEntity, CpuPerOperation, EntitiesPerSecond, MedianLatency, OperationsPerSecond};
+    let mut lines = Vec::new();
+    let mut add = |workload, connections, reference, checks: &[(Figure, Budget)]| {
+        lines.push(Line { workload, connections, reference, checks: checks.to_vec() });
+    };
+    add(Workload::QueryPage, 1, Reference::Floor, &[(CpuPerEntity, Budget::None), (EntitiesPerSecond, Budget::None)]);
+    for (connections, throughput) in [(1, Budget::None), (16, AtLeast(0.6)), (64, AtLeast(0.6))] {
+        let checks = [(CpuPerOperation, AtMost(1.6)), (OperationsPerSecond, throughput)];
+        add(Workload::Get, connections, Reference::Floor, &checks);
+    }
+    for workload in [Workload::Insert, Workload::Upsert, Workload::Merge] {
+        // The design allows the duration of one sync plus a small overhead, but does not specify the overhead. This
+        // budget allows 50%.
+        let alone =
+            [(MedianLatency, AtMost(1.5)), (CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
+        add(workload, 1, Reference::DurableFloor, &alone);
+        let together = [(CpuPerOperation, AtMost(1.5)), (OperationsPerSecond, AtLeast(0.8))];
+        add(workload, 64, Reference::DurableFloor, &together);
+    }
+    for (connections, throughput) in [(1, Budget::None), (4, AtLeast(0.65)), (16, Budget::None)] {
+        let checks = [(EntitiesPerSecond, throughput), (CpuPerEntity, Budget::None)];
+        add(Workload::Batch100, connections, Reference::DurableFloor, &checks);
+    }
+    // The benefit of transactions is shown for information only, because it depends on how long the disk takes to sync.
+    add(Workload::Batch100, 1, Reference::SingleInserts, &[(EntitiesPerSecond, Budget::None)]);
+    lines
+}
+
+impl Figure {
+    /// Returns `None` if the figure was not measured.
+    pub(crate) fn value_in(self, report: &Report) -> Option<f64> {
+        match self {
+            Self::CpuPerOperation => report.cpu.as_ref().map(|cpu| cpu.us_per_operation),
+            Self::CpuPerEntity => report.cpu.as_ref().map(|cpu| cpu.us_per_entity),
+            Self::OperationsPerSecond => Some(report.operations_per_second),
+            Self::EntitiesPerSecond => Some(report.entities_per_second),
+            Self::MedianLatency => Some(report.latency_us.p50),
+        }
+    }
+
+    /// Returns the name of the figure, with its unit.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::CpuPerOperation => "CPU µs per operation",
+            Self::CpuPerEntity => "CPU µs per entity",
+            Self::OperationsPerSecond => "operations/s",
+            Self::EntitiesPerSecond => "entities/s",
+            Self::MedianLatency => "median latency µs",
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Floor => "floor",
+            Self::DurableFloor => "durable floor",
+            Self::SingleInserts => "insert at 1",
+        })
+    }
 }

@@ -1,11 +1,11 @@
 //! The results of a measurement, which are printed as JSON.
 
-pub(crate) mod row;
-
 use crate::generator::load::Tally;
 use crate::process::{Node, Process, ResidentMemory};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
 use std::time::Duration;
 
 /// Times are in microseconds unless the name says otherwise.
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) nodes: Vec<NodeCpu>,
     /// `None` unless there are several nodes.
     pub(crate) busiest_node: Option<NodeCpu>,
-    pub(crate) generator_cpu_us_per_operation: Option<f64>,
+    pub(crate) generator_cpu_us_per_operation: f64,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
     /// The number of operations that were due per second. If a rate was set, latencies count from the time at which
@@ -66,7 +66,8 @@ pub(crate) struct NodeCpu {
 #[derive(Debug)]
 pub(crate) struct Gauge {
     measured: Vec<(Process, Duration)>,
-    generator: Option<(Process, Duration)>,
+    /// The processor time of this process at the start.
+    generator: Duration,
     database: Vec<(Node, Duration)>,
 }
 
@@ -81,10 +82,10 @@ pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<ResidentM
 }
 
 impl Gauge {
-    pub(crate) fn start(measured: &[Process], generator: Option<Process>) -> anyhow::Result<Self> {
+    pub(crate) fn start(measured: &[Process]) -> anyhow::Result<Self> {
         let read = |process: Process| anyhow::Ok((process, process.cpu()?));
         let measured = measured.iter().copied().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { measured, generator: generator.map(read).transpose()?, database: Vec::new() })
+        Ok(Self { measured, generator: Process::current().cpu()?, database: Vec::new() })
     }
 
     /// Includes all processes of the database's nodes.
@@ -113,7 +114,7 @@ impl Gauge {
         let costs = self.nodes(tally.operations)?;
         let resident = resident(&self.measured.iter().map(|(process, _)| *process).collect::<Vec<_>>())?;
         let spent = |(process, before): (Process, Duration)| anyhow::Ok(process.cpu()?.saturating_sub(before));
-        let generator = self.generator.map(spent).transpose()?;
+        let generator = spent((Process::current(), self.generator))?;
         let is_measured = !self.measured.is_empty();
         let measured = self.measured.into_iter().map(spent).sum::<Result<Duration, _>>()?;
         let database = (!costs.is_empty()).then(|| costs.iter().map(|(_, cost)| cost).sum());
@@ -145,7 +146,7 @@ impl Gauge {
             database_cpu_us_per_operation: database,
             busiest_node: busiest(&nodes),
             nodes,
-            generator_cpu_us_per_operation: generator.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
+            generator_cpu_us_per_operation: ratio(micros(generator), as_f64(tally.operations)),
             errors: tally.errors,
             first_error: tally.first_error,
             resident_mib: resident.map(|resident| mebibytes(resident.now)),
@@ -178,6 +179,93 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) line: String,
+    pub(crate) figure: &'static str,
+    pub(crate) reference: String,
+    pub(crate) reference_value: Option<f64>,
+    pub(crate) value: Option<f64>,
+    pub(crate) budget: Budget,
+    pub(crate) other_value: Option<f64>,
+    /// The reason why a value is missing or wrong.
+    pub(crate) note: Option<String>,
+}
+
+impl Row {
+    /// Prints the row when it is measured, because the whole table takes minutes.
+    pub(crate) fn print(&self) -> anyhow::Result<()> {
+        let Row { line, figure, reference, reference_value, value, budget, other_value, note } = self;
+        let ratio = value.zip(*reference_value).map(|(value, reference)| value / reference);
+        let kept = match (note, ratio.and_then(|ratio| budget.is_met(ratio))) {
+            (Some(note), _) => note.replace(['\n', '|'], " "),
+            (None, Some(true)) => "yes".to_owned(),
+            (None, Some(false)) => "NO".to_owned(),
+            (None, None) => String::new(),
+        };
+        let values = [*reference_value, *value, ratio].map(number).join(" | ");
+        let other = other_value.map_or_else(String::new, |value| number(Some(value)));
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "| {line} | {figure} | {reference} | {values} | {budget} | {kept} | {other} |")?;
+        Ok(())
+    }
+}
+
+pub(crate) fn print_heading() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "| line | figure | reference | value | Rowhouse | ratio | budget | kept | other |")?;
+    Ok(writeln!(out, "|---|---|---|---:|---:|---:|---|---|---:|")?)
+}
+
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(value)?)?)
+}
+
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value >= 1000.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Budget {
+    AtMost(f64),
+    AtLeast(f64),
+    /// The ratio is displayed but not checked.
+    None,
+}
+
+impl Budget {
+    /// Returns `None` if there is no budget.
+    pub(crate) fn is_met(self, ratio: f64) -> Option<bool> {
+        match self {
+            Self::AtMost(bound) => Some(ratio <= bound),
+            Self::AtLeast(bound) => Some(ratio >= bound),
+            Self::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "≤ {bound}"),
+            Self::AtLeast(bound) => write!(f, "≥ {bound}"),
+            Self::None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    let above = figures.get(figures.len() / 2)?;
+    let below = figures.get(figures.len().checked_sub(1)? / 2)?;
+    Some(f64::midpoint(*above, *below))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +276,7 @@ mod tests {
         tally.count_success(1000, Duration::from_micros(250));
         tally.count_success(1000, Duration::from_micros(350));
         tally.errors.insert("503".to_owned(), 3);
-        let gauge = Gauge::start(&[Process::current()], None).unwrap();
+        let gauge = Gauge::start(&[Process::current()]).unwrap();
         let report = gauge.report("query-page".to_owned(), 5000, 4, tally, Duration::from_millis(500)).unwrap();
         assert!((report.operations_per_second - 4.0).abs() < 1e-9);
         assert!((report.entities_per_second - 4000.0).abs() < 1e-9);
@@ -201,7 +289,7 @@ mod tests {
         let gauge = |names: &[Option<&str>]| {
             let node = |name: Option<&str>| Node { name: name.map(str::to_owned), process: Process::current() };
             let nodes = names.iter().copied().map(node).collect::<Vec<_>>();
-            let gauge = Gauge::start(&[], None).unwrap().with_database(&nodes).unwrap();
+            let gauge = Gauge::start(&[]).unwrap().with_database(&nodes).unwrap();
             // Simulates nodes whose measurement began with this process, each a little later than the previous one.
             let starts = (0..).step_by(10).map(Duration::from_millis);
             Gauge { database: nodes.into_iter().zip(starts).collect(), ..gauge }
@@ -227,9 +315,31 @@ mod tests {
 
     #[test]
     fn nothing_done_is_zero_and_not_a_division_by_zero() {
-        let gauge = Gauge::start(&[Process::current()], None).unwrap();
+        let gauge = Gauge::start(&[Process::current()]).unwrap();
         let report = gauge.report("get".to_owned(), 1, 1, Tally::default(), Duration::ZERO).unwrap();
         assert!(report.cpu.unwrap().us_per_operation.abs() < f64::EPSILON);
         assert!(report.operations_per_second.abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn medians() {
+        for (figures, expected) in
+            [(&[][..], None), (&[3.0], Some(3.0)), (&[9.0, 1.0, 2.0], Some(2.0)), (&[4.0, 1.0, 2.0, 9.0], Some(3.0))]
+        {
+            assert_eq!(median(figures.iter().copied()), expected, "{figures:?}");
+        }
+    }
+
+    #[test]
+    fn budgets() {
+        for (budget, ratio, kept) in [
+            (Budget::AtMost(2.0), 2.0, Some(true)),
+            (Budget::AtMost(2.0), 2.1, Some(false)),
+            (Budget::AtLeast(0.5), 0.5, Some(true)),
+            (Budget::AtLeast(0.5), 0.4, Some(false)),
+            (Budget::None, 9.0, None),
+        ] {
+            assert_eq!(budget.is_met(ratio), kept, "{budget} {ratio}");
+        }
     }
 }

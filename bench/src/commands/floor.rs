@@ -221,23 +221,37 @@ mod tests {
     fn only_signed_requests_are_accepted() {
         let key = AccountKey::parse(DEVELOPMENT_KEY).unwrap();
         let endpoint = Endpoint::parse("http://127.0.0.1:1", DEVELOPMENT_ACCOUNT, false).unwrap();
-        let mut bytes = Vec::new();
-        Signer::new(endpoint, DEVELOPMENT_ACCOUNT, key.clone())
-            .write(&mut bytes, &Sent::with_json("PUT", b"/Bench(PartitionKey='p',RowKey='r')", "", b"{}"));
-        let mut headers = [httparse::EMPTY_HEADER; 32];
-        let mut parsed = httparse::Request::new(&mut headers);
-        assert!(parsed.parse(&bytes).unwrap().is_complete());
-        let mut request = Request::builder().method(parsed.method.unwrap()).uri(parsed.path.unwrap());
-        for header in parsed.headers.iter() {
-            request = request.header(header.name, header.value);
+        let mut signer = Signer::new(endpoint, DEVELOPMENT_ACCOUNT, key.clone());
+        let mut bytes = b"left over from the previous request".to_vec();
+        let path = b"/Bench(PartitionKey='a%20b''c',RowKey='1')";
+        for sent in [
+            Sent::get(path, ""),
+            Sent::get(b"/Bench()", "?$filter=Count%20eq%207"),
+            Sent::with_json("PUT", path, "If-Match: *\r\n", b"{}"),
+            Sent { content_type: "multipart/mixed; boundary=b", ..Sent::with_json("POST", b"/$batch", "", b"x") },
+        ] {
+            signer.write_head(&mut bytes, &sent);
+            let mut headers = [httparse::EMPTY_HEADER; 32];
+            let mut parsed = httparse::Request::new(&mut headers);
+            assert_eq!(parsed.parse(&bytes).unwrap(), httparse::Status::Complete(bytes.len()));
+            let mut request = Request::builder().method(parsed.method.unwrap()).uri(parsed.path.unwrap());
+            for header in parsed.headers.iter() {
+                request = request.header(header.name, header.value);
+            }
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            let length = parts.headers.get("content-length").map(|length| length.to_str().unwrap().to_owned());
+            assert_eq!(
+                length.unwrap_or_default(),
+                if sent.body.is_empty() { String::new() } else { sent.body.len().to_string() }
+            );
+            assert!(is_signed(&parts, &key));
+            assert!(!is_signed(&parts, &AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").unwrap()));
+            parts.method = Method::DELETE;
+            assert!(!is_signed(&parts, &key));
+            parts.headers.remove(AUTHORIZATION);
+            assert!(!is_signed(&parts, &key));
         }
-        let (mut parts, ()) = request.body(()).unwrap().into_parts();
-        assert!(is_signed(&parts, &key));
-        assert!(!is_signed(&parts, &AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").unwrap()));
-        parts.method = Method::DELETE;
-        assert!(!is_signed(&parts, &key));
-        parts.headers.remove(AUTHORIZATION);
-        assert!(!is_signed(&parts, &key));
+        assert!(bytes.starts_with(b"POST /devstoreaccount1/$batch HTTP/1.1\r\nHost: 127.0.0.1:1\r\n"));
     }
 
     #[tokio::test]
