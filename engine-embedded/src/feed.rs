@@ -671,8 +671,8 @@ mod tests {
         assert!(answering.join().unwrap().is_err(), "it was asked once");
     }
 
-    /// A fast writer must not be refused while any log is kept: neither while a segment is compressed, nor because a merge
-    /// lacks room.
+    /// A fast writer must not be refused while any log is kept: neither while a segment is compressed, nor because a
+    /// merge lacks room.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_fast_writer_on_a_small_disk_is_never_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Pages and snapshots. A page is read from one snapshot, including the entries of an index. Scans take turns, and a long
-//! scan keeps the state of its page while it waits for its next turn.
+//! Pages and snapshots. A page is read from one snapshot, including the entries of an index. Scans take turns, and a
+//! long scan keeps the state of its page while it waits for its next turn.
 
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, StoredTable, TableId, TableIndex};

@@ -30,7 +30,7 @@ mod tail;
 
 /// Replaces the real disk by the log's part of the model in [`crate::hardware`].
 pub(crate) mod real_disk {
-    use super::disk::{Disk, DiskFile, ReadAt};
+    use crate::log::disk::{Disk, DiskFile, ReadAt};
     use crate::hardware::{Hardware, Operation, read};
     use std::io;
     use std::path::Path;

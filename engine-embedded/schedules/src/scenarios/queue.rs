@@ -1,5 +1,5 @@
-//! The committer's queue between several accounts and one consumer, which also puts requests back; and the memory of the
-//! queue between accounts that wait for it, give it back, and stop waiting.
+//! The committer's queue between several accounts and one consumer, which also puts requests back; and the queue's
+//! memory between accounts that wait for it, give it back, and stop waiting.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{now, reset_clock};

@@ -1,5 +1,5 @@
-//! A random user of a log, with failures of the disk, who remembers what the log promised, and what the log must contain
-//! after a crash.
+//! A random user of a log, with failures of the disk, who remembers what the log promised, and what the log must
+//! contain after a crash.
 
 use super::disk::{Crash, Interruption, SimulatedDisk};
 use crate::log::errors::WriteError;
