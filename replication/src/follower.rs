@@ -138,6 +138,7 @@ pub(crate) fn set_awaited(log: &StandbyLog, awaited: Awaited) -> Result<(), Appe
     if lineage.role == role {
         return Ok(());
     }
+    log.set_lineage(Lineage { role, ..lineage })?;
     match awaited {
         Awaited::None => info!("the primary waits for no standby"),
         Awaited::This => info!("the primary waits for this standby"),
@@ -146,7 +147,7 @@ pub(crate) fn set_awaited(log: &StandbyLog, awaited: Awaited) -> Result<(), Appe
             error!("this standby can never follow its primary again; stop it, and begin again with an empty folder");
         }
     }
-    log.set_lineage(Lineage { role, ..lineage })
+    Ok(())
 }
 
 /// Continues in the epochs of the primary. The primary has found that its log continues the standby's.
