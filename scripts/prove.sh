@@ -36,8 +36,8 @@ crashes() {
         --lib log::tests::crashes -- --nocapture
     ROWHOUSE_CRASH_ROUNDS=$(amount 2000) program_tests crash::rounds crash::acknowledged_writes_survive_losses_of_power
     ROWHOUSE_CRASH_ROUNDS=$(amount 200) program_tests crash::detection crash::acknowledged_writes_survive_kills \
-        crash::standby
-    ROWHOUSE_CRASH_ROUNDS=$(amount 1000) program_tests crash::partitions
+        crash::takeovers::nothing
+    ROWHOUSE_CRASH_ROUNDS=$(amount 1000) program_tests crash::takeovers::two
     ROWHOUSE_CRASH_ROUNDS=$(amount 100) WITH_CITUS=1 program_tests citus::steps
 }
 

@@ -13,7 +13,6 @@ mod admin;
 mod analytics;
 mod automatic_failover;
 mod backup;
-mod base_copy;
 mod black_box;
 mod change_replay;
 mod citus;

@@ -1,53 +1,113 @@
-//! Tests of warm standbys: following, promotion, and a former primary that is told.
+//! Tests of warm standbys: following, promotion, a former primary that is told, and base copies: several at once, and
+//! with lost responses, restarts and kills.
 
 use crate::PROGRAM;
-use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
+use test_support::command::CommandResult;
 use test_support::content::{create_table, exact_snapshot, fill, put};
+use test_support::proxy::Proxy;
 use test_support::{Client, ReservedPort, Server, TIMEOUT, eventually};
 
+/// Part of each request for a chunk of a base copy.
+const CHUNK: &str = r#""ask":"chunk""#;
 const STATS: &str = "-secondary/?restype=service&comp=stats";
 
-struct Place(TempDir);
+/// The folders of primaries and standbys.
+pub(crate) struct Place(TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         std::fs::write(place.at("token"), "0123456789abcdef0123456789abcdef\n").unwrap();
         place
     }
 
-    fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn primary(&self, name: &str, more: &[&str]) -> Server {
+    pub(crate) fn primary(&self, name: &str, more: &[&str]) -> Server {
         let (data, token) = (self.at(name), self.at("token"));
-        let arguments = ["--data", &data, "--keep-log", "1h", "--standby-token-file", &token];
-        PROGRAM.start(&[&arguments[..], &["--admin", "127.0.0.1:0"], more].concat())
+        let arguments = ["--data", &data, "--keep-log", "1h", "--standby-token-file", &token, "--admin", "127.0.0.1:0"];
+        PROGRAM.start(&[&arguments[..], more].concat())
     }
 
     fn standby(&self, of: &Server, name: &str) -> Server {
-        self.standby_with(of, name, &[])
+        self.standby_of(&of.address, name, &[])
     }
 
-    fn standby_with(&self, of: &Server, name: &str, more: &[&str]) -> Server {
-        let (data, token, of) = (self.at(name), self.at("token"), format!("http://{}", of.address));
+    /// Starts a standby of the primary at an address, and waits until it has its base copy.
+    pub(crate) fn standby_of(&self, address: &str, name: &str, more: &[&str]) -> Server {
+        let (data, token, of) = (self.at(name), self.at("token"), format!("http://{address}"));
         let arguments = ["--of", &of, "--token-file", &token, "--data", &data, "--admin", "127.0.0.1:0"];
         PROGRAM.start_standby(&[&arguments[..], more].concat())
     }
 
-    /// Runs `promote`, and returns its exit code and its output.
-    fn promote(&self, name: &str, former: Option<&Server>) -> (Option<i32>, String) {
+    /// Promotes a folder, and tells the former primary at an address.
+    pub(crate) fn promote(&self, name: &str, former: Option<&str>) -> CommandResult {
         let (data, token) = (self.at(name), self.at("token"));
-        let former = former.map(|server| format!("http://{}", server.address));
+        let former = former.map(|address| format!("http://{address}"));
         let mut arguments = vec!["--data", &data];
         if let Some(former) = &former {
             arguments.extend(["--former", former, "--token-file", &token]);
         }
-        let result = PROGRAM.folder().run("promote", &arguments, &[]);
-        (result.code, format!("{}{}", result.stdout, result.stderr))
+        PROGRAM.folder().run("promote", &arguments, &[])
+    }
+
+    /// Starts a standby without waiting.
+    fn copying_standby(&self, of: &str, name: &str) -> Copying {
+        let (data, token, of) = (self.at(name), self.at("token"), format!("http://{of}"));
+        let arguments = ["standby", "--of", &of, "--token-file", &token, "--data", &data, "--listen", "127.0.0.1:0"];
+        let mut child = PROGRAM.command(&arguments).spawn().unwrap();
+        let (sender, log) = channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Copying { child, log }
+    }
+
+    fn promote_despite_loss(&self, name: &str) -> String {
+        let result = PROGRAM.folder().run("promote", &["--data", &self.at(name), "--despite-loss"], &[]);
+        assert_eq!(result.code, Some(0), "{result:?}");
+        result.stdout
+    }
+
+    /// Checks that a promotion ends with an exit code, and reports what it should.
+    fn promotes(&self, name: &str, former: Option<&Server>, code: i32, told: &[&str]) {
+        let result = self.promote(name, former.map(|former| former.address.as_str()));
+        assert_eq!(result.code, Some(code), "{result:?}");
+        for told in told {
+            assert!(result.stdout.contains(told) || result.stderr.contains(told), "{told}: {result:?}");
+        }
+    }
+}
+
+/// A standby that receives its base copy.
+struct Copying {
+    child: Child,
+    log: Receiver<String>,
+}
+
+impl Copying {
+    fn wait_for_log(&self, text: &str) -> String {
+        loop {
+            let line = self.log.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("the log does not contain: {text}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        let _has_ended = self.child.kill();
+        let _status = self.child.wait();
     }
 }
 
@@ -59,11 +119,7 @@ fn ask_admin(server: &Server, path: &str) -> (u16, String) {
 }
 
 fn wait_until_same(primary: &Server, standby: &Server) {
-    let began = Instant::now();
-    while exact_snapshot(primary) != exact_snapshot(standby) {
-        assert!(began.elapsed() < TIMEOUT, "the standby does not follow");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the same data", || (exact_snapshot(primary) == exact_snapshot(standby)).then_some(()));
 }
 
 fn code(client: &mut Client, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -99,14 +155,7 @@ fn a_standby_follows_and_takes_over() {
     let refused = (403, "InsufficientAccountPermissions".to_owned());
     assert_eq!(code(&mut client, "POST", "/Tables", r#"{"TableName":"mine"}"#), refused);
     assert_eq!(code(&mut client, "POST", "/late", r#"{"PartitionKey":"a","RowKey":"b"}"#), refused);
-    let began = Instant::now();
-    let synced = loop {
-        if let Some(time) = last_sync(&mut client) {
-            break time;
-        }
-        assert!(began.elapsed() < TIMEOUT, "the standby never has everything");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let synced = eventually("the last sync", || last_sync(&mut client));
     assert!(synced.elapsed().unwrap() < TIMEOUT);
     assert!(age(&mut client).is_some());
     assert_eq!(age(&mut first.client()), None, "a primary is up to date");
@@ -134,7 +183,7 @@ fn a_standby_follows_and_takes_over() {
 
     // The primary crashes. Its standby continues to serve, and its Last Sync Time no longer advances.
     let before = exact_snapshot(&first);
-    let former = format!("http://{}", first.address);
+    let former = first.address.clone();
     drop(first.kill9());
     second.wait_for_log("cannot follow");
     let (status, state) = ask_admin(&second, "/readyz");
@@ -142,17 +191,13 @@ fn a_standby_follows_and_takes_over() {
     assert!(state.starts_with("ready, but: this server is a standby: it is not connected"), "{state}");
     assert!(exact_snapshot(&second) == before);
     let stopped_at = last_sync(&mut client);
-    std::thread::sleep(Duration::from_millis(1100));
+    thread::sleep(Duration::from_millis(1100));
     assert_eq!(last_sync(&mut client), stopped_at);
     assert!(age(&mut client).is_some_and(|age| age >= 2), "its responses become older");
     assert!(second.stop().0.success());
-    let (status, report) = place.promote("second", None);
-    assert_eq!(status, Some(0), "{report}");
-    assert!(report.contains("promoted: epoch 2"), "{report}");
-    assert!(report.contains("the last write in the folder is of 20"), "{report}");
+    place.promotes("second", None, 0, &["promoted: epoch 2", "the last write in the folder is of 20"]);
     // The usual case: the former primary is lost.
-    let (data, token) = (place.at("second"), place.at("token"));
-    let lost = PROGRAM.folder().run("promote", &["--data", &data, "--former", &former, "--token-file", &token], &[]);
+    let lost = place.promote("second", Some(&former));
     assert_eq!((lost.code, lost.stderr.as_str()), (Some(3), ""), "{lost:?}");
     for part in ["is promoted already", "was not told: ", "the folder can be served"] {
         assert!(lost.stdout.contains(part), "{part}: {lost:?}");
@@ -163,8 +208,7 @@ fn a_standby_follows_and_takes_over() {
 
     // The former primary comes back, and is told.
     let first = place.primary("first", &[]);
-    let (status, report) = place.promote("second", Some(&first));
-    assert_eq!(status, Some(0), "{report}");
+    place.promotes("second", Some(&first), 0, &[]);
     assert_eq!(code(&mut first.client(), "POST", "/late", r#"{"PartitionKey":"a","RowKey":"b"}"#), refused);
     assert_eq!(code(&mut first.client(), "GET", "/late()", "").0, 200);
     let (status, state) = ask_admin(&first, "/readyz");
@@ -174,9 +218,7 @@ fn a_standby_follows_and_takes_over() {
     assert_eq!(again.code, Some(1));
     assert!(again.stderr.contains("a standby was promoted in epoch 2"), "{}", again.stderr);
     // The promoted server is no former primary.
-    let (status, report) = place.promote("second", Some(&second));
-    assert_eq!(status, Some(3), "{report}");
-    assert!(report.contains("it may be the promoted server itself"), "{report}");
+    place.promotes("second", Some(&second), 3, &["it may be the promoted server itself"]);
 }
 
 #[test]
@@ -200,11 +242,8 @@ fn without_its_standby_a_waiting_primary_refuses_writes() {
     assert!(state.starts_with("ready, but: the standby is away: no write is accepted"), "{state}");
     assert!(ask_admin(&first, "/metrics").1.contains(r#"rowhouse_engine_refuses_writes{reason="unconfirmed"} 1"#));
     let second = place.standby(&first, "second");
-    let began = Instant::now();
-    while code(&mut first.client(), "POST", "/table1", r#"{"PartitionKey":"p","RowKey":"four"}"#).0 != 201 {
-        assert!(began.elapsed() < TIMEOUT, "writes do not resume");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let four = r#"{"PartitionKey":"p","RowKey":"four"}"#;
+    eventually("a write", || (code(&mut first.client(), "POST", "/table1", four).0 == 201).then_some(()));
     wait_until_same(&first, &second);
 }
 
@@ -215,21 +254,16 @@ fn a_standby_that_was_replaced_is_not_promoted() {
     let second = place.standby(&first, "second");
     create_table(&mut first.client(), "table1");
     second.wait_for_log("the primary waits for this standby");
-    let third = place.standby_with(&first, "third", &["--replace"]);
+    let third = place.standby_of(&first.address, "third", &["--replace"]);
     third.wait_for_log("the primary waits for this standby");
     put(&mut first.client(), "table1", "p", "one", &serde_json::json!({}));
     second.wait_for_log("the primary does not wait for this standby");
     for server in [first, second, third] {
         assert!(server.stop().0.success());
     }
-    let (status, report) = place.promote("second", None);
-    assert_eq!(status, Some(1), "{report}");
-    assert!(report.contains("may lack writes that were acknowledged"), "{report}");
-    let (status, report) = place.promote("third", None);
-    assert_eq!(status, Some(0), "{report}");
-    let result = PROGRAM.folder().run("promote", &["--data", &place.at("second"), "--despite-loss"], &[]);
-    assert_eq!(result.code, Some(0), "{result:?}");
-    assert!(result.stdout.contains("its last writes may be missing"), "{result:?}");
+    place.promotes("second", None, 1, &["may lack writes that were acknowledged"]);
+    place.promotes("third", None, 0, &[]);
+    assert!(place.promote_despite_loss("second").contains("its last writes may be missing"));
 }
 
 /// Asks a server as another server does, with the token.
@@ -258,7 +292,7 @@ fn the_token_is_not_sent_in_clear_text_to_another_machine() {
         assert!(result.stderr.contains("plain HTTP to another machine would reveal the token"), "{result:?}");
     }
     // It is refused before anything is changed.
-    assert_eq!(place.promote("second", None).0, Some(0));
+    place.promotes("second", None, 0, &[]);
 }
 
 #[test]
@@ -286,13 +320,10 @@ fn a_primary_that_was_fenced_without_a_promotion_comes_back() {
     assert_eq!(ask_as_server(&place, &first, "token", &fence(9)), 200);
     assert_eq!(code(&mut first.client(), "POST", "/cars", r#"{"PartitionKey":"a","RowKey":"b"}"#).0, 403);
     assert!(first.stop().0.success());
-    let (status, report) = place.promote("first", None);
-    assert_eq!(status, Some(1), "{report}");
-    assert!(report.contains("`rowhouse promote --despite-loss` makes this folder the primary again"), "{report}");
-    let result = PROGRAM.folder().run("promote", &["--data", &place.at("first"), "--despite-loss"], &[]);
-    assert_eq!(result.code, Some(0), "{result:?}");
+    place.promotes("first", None, 1, &["`rowhouse promote --despite-loss` makes this folder the primary again"]);
+    let report = place.promote_despite_loss("first");
     for line in ["promoted: epoch 10", "promoted in epoch 9 is not here", "the transactions from 2 to "] {
-        assert!(result.stdout.contains(line), "{line}: {result:?}");
+        assert!(report.contains(line), "{line}: {report}");
     }
     let first = place.primary("first", &[]);
     assert!(exact_snapshot(&first) == before);
@@ -328,13 +359,8 @@ fn a_standby_that_is_cut_off_is_not_ready_and_not_promoted_unasked() {
     assert!(metrics.contains("rowhouse_replication_cut_off 1"), "{metrics}");
     assert_eq!(code(&mut second.client(), "GET", "/cars()", "").0, 200, "what it has can be read");
     assert!(second.stop().0.success());
-    let (status, report) = place.promote("second", None);
-    assert_eq!(status, Some(1), "{report}");
-    assert!(report.contains("could not follow its primary any more"), "{report}");
-    assert!(report.contains("its last write is of 20"), "{report}");
-    let result = PROGRAM.folder().run("promote", &["--data", &place.at("second"), "--despite-loss"], &[]);
-    assert_eq!(result.code, Some(0), "{result:?}");
-    assert!(result.stdout.contains("later writes are missing"), "{result:?}");
+    place.promotes("second", None, 1, &["could not follow its primary any more", "its last write is of 20"]);
+    assert!(place.promote_despite_loss("second").contains("later writes are missing"));
 }
 
 #[test]
@@ -344,7 +370,7 @@ fn a_standby_does_not_fill_its_disk() {
     create_table(&mut first.client(), "cars");
     drop(place.standby(&first, "second").stop());
     // More than the size of any disk.
-    let second = place.standby_with(&first, "second", &["--min-free-space", "8000000000"]);
+    let second = place.standby_of(&first.address, "second", &["--min-free-space", "8000000000"]);
     let before = exact_snapshot(&second);
     put(&mut first.client(), "cars", "p", "later", &serde_json::json!({}));
     second.wait_for_log("less free space than --min-free-space");
@@ -474,7 +500,116 @@ fn a_standby_needs_the_token_and_the_right_folder() {
         let told = run_with("https://primary.invalid", data, "token");
         assert!(told.contains(reason), "{told}");
     }
-    let (status, report) = place.promote("first", None);
-    assert_eq!(status, Some(1));
-    assert!(report.contains("is not a standby"), "{report}");
+    place.promotes("first", None, 1, &["is not a standby"]);
+}
+
+/// Stores a number of entities of half a megabyte.
+fn fill_large(client: &mut Client, rows: usize) {
+    create_table(client, "large");
+    let text = "x".repeat(30_000);
+    let properties: serde_json::Map<String, _> =
+        (0..8).map(|number| (format!("Text{number}"), text.clone().into())).collect();
+    for row in 0..rows {
+        put(client, "large", "p", &format!("{row:03}"), &properties.clone().into());
+    }
+}
+
+/// Returns the value of a field in a line of the log.
+fn number(line: &str, field: &str) -> usize {
+    let rest = line.split_once(&format!("{field}=")).unwrap_or_else(|| panic!("{line}")).1;
+    rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn standbys_that_start_together_all_finish_while_clients_write() {
+    let place = Place::new();
+    let primary = place.primary("primary", &[]);
+    fill_large(&mut primary.client(), 20);
+    let (proxy, is_done) = (Proxy::holding(&primary.address, CHUNK, 2), AtomicBool::new(false));
+    let (address, mut client) = (primary.address.clone(), primary.client());
+    let standbys = thread::scope(|scope| {
+        let (address, is_done, place) = (&address, &is_done, &place);
+        let writer = scope.spawn(move || {
+            for row in 0.. {
+                put(&mut client, "large", "q", &(row % 1000).to_string(), &serde_json::json!({ "Number": row }));
+                if is_done.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        });
+        // A standby is killed in the middle of its copy, and starts again together with the others.
+        let killed = place.copying_standby(&proxy.address, "third");
+        proxy.wait_until_held();
+        drop(killed);
+        let started =
+            ["first", "second", "third"].map(|name| scope.spawn(move || place.standby_of(address, name, &[])));
+        let standbys = started.map(|standby| standby.join().unwrap());
+        is_done.store(true, Ordering::SeqCst);
+        writer.join().unwrap();
+        standbys
+    });
+    for standby in &standbys {
+        wait_until_same(&primary, standby);
+    }
+    // Their copies are not kept any longer: a standby that starts again follows.
+    let [first, ..] = standbys;
+    assert!(first.stop().0.success());
+    wait_until_same(&primary, &place.standby(&primary, "first"));
+}
+
+#[test]
+fn lost_requests_and_responses_do_not_end_a_base_copy() {
+    let place = Place::new();
+    let primary = place.primary("primary", &[]);
+    fill_large(&mut primary.client(), 16);
+    let proxy = Proxy::start(&primary.address, 2);
+    let standby = place.standby_of(&proxy.address, "standby", &[]);
+    let log = standby.new_log();
+    let told = format!("cannot continue the base copy from http://{}", proxy.address);
+    assert!(log.iter().any(|line| line.contains(&told)), "{log:#?}");
+    assert!(proxy.counts.dropped_answers.load(Ordering::SeqCst) > 0);
+    wait_until_same(&primary, &standby);
+}
+
+#[test]
+fn a_standby_that_is_killed_continues_its_base_copy() {
+    let place = Place::new();
+    let primary = place.primary("primary", &[]);
+    let rows = 120;
+    fill_large(&mut primary.client(), rows);
+    // More than a memtable of 16 MiB is received before the kill.
+    let proxy = Proxy::holding(&primary.address, CHUNK, 24);
+    let killed = place.copying_standby(&proxy.address, "standby");
+    proxy.wait_until_held();
+    drop(killed);
+    let standby = place.standby(&primary, "standby");
+    standby.wait_for_log("continuing the base copy");
+    let received = number(&standby.wait_for_log("the base copy is complete"), "bytes");
+    let all = rows * 8 * 30_000;
+    assert!(received < all - 15_000_000, "{received} of {all} bytes were sent to the second process");
+    wait_until_same(&primary, &standby);
+}
+
+#[test]
+fn a_base_copy_begins_again_when_the_primary_was_restarted() {
+    let (place, port) = (Place::new(), ReservedPort::new());
+    // The primary is started again at the same address.
+    let start = || place.primary("primary", &["--listen", &port.address()]);
+    let primary = start();
+    fill_large(&mut primary.client(), 16);
+    let address = primary.address.clone();
+    let proxy = Proxy::holding(&address, CHUNK, 2);
+    let copying = place.copying_standby(&proxy.address, "standby");
+    proxy.wait_until_held();
+    drop(primary.kill9());
+    proxy.release();
+    copying.wait_for_log("cannot continue the base copy");
+    let primary = start();
+    create_table(&mut primary.client(), "later");
+    copying.wait_for_log("the standby begins again");
+    copying.wait_for_log("the base copy is complete");
+    copying.wait_for_log("following");
+    drop(copying);
+    let standby = place.standby(&primary, "standby");
+    wait_until_same(&primary, &standby);
 }

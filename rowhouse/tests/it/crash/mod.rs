@@ -13,13 +13,12 @@ mod faults;
 mod follow;
 mod history;
 mod interval;
-mod partitions;
 mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
 mod slow_reads;
 mod soak;
-mod standby;
+mod takeovers;
 mod timeline;
 
 use crate::PROGRAM;

@@ -1,13 +1,16 @@
-//! Takeovers while the former primary still runs: its connection to the standby is cut, lossy or slow, or one of the
-//! two processes is paused. Clients write to both servers the whole time.
+//! Takeovers of standbys for which their primaries wait: nothing that was acknowledged is lost, and two servers never
+//! both acknowledge writes.
 //!
-//! A write that is sent to the former primary after its standby has ended is never acknowledged and never stored, so
-//! two servers never both acknowledge writes. Everything acknowledged is on the promoted server, and nothing refused
-//! is. A former primary that hears of the promotion says so, and refuses writes for good.
+//! In one test, primaries are killed. In the other, the former primary still runs: its connection to the standby is cut,
+//! lossy or slow, or one of the two processes is paused. Clients write to both servers the whole time.
+//!
+//! A write that is sent to the former primary after its standby has ended is never acknowledged and never stored.
+//! Everything acknowledged is on the promoted server, and nothing refused is. A former primary that hears of the
+//! promotion says so, and refuses writes for good.
 
-use super::rounds;
-use super::standby::{Place, Takeovers};
+use super::{SEED, check_folder, rounds};
 use crate::PROGRAM;
+use crate::standby::Place;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -15,13 +18,21 @@ use std::time::{Duration, Instant};
 use test_support::link::{Link, Loss};
 use test_support::{Client, EndOnDrop, Random, Server, eventually};
 
-const SEED: &str = "ROWHOUSE_CRASH_SEED";
 /// The number of writers of each server. Each has a partition on each server.
 const WRITERS: u64 = 3;
 /// The maximum number of writes of a writer. What it wrote fits on one page.
 const WRITES_MAX: usize = 900;
 /// The primary waits for its standby for a second.
 const WAIT: &[&str] = &["--acknowledge-seconds", "1"];
+
+fn start_primary(place: &Place, name: &str, more: &[&str]) -> Server {
+    place.primary(name, &[&["--extensions", "--acknowledge", "standby"], more].concat())
+}
+
+/// Starts a standby of the primary at an address.
+fn start_standby(place: &Place, name: &str, address: &str) -> Server {
+    place.standby_of(address, name, &["--extensions", "--keep-log", "1h"])
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
@@ -240,17 +251,17 @@ impl Tally {
     }
 }
 
-struct Run {
+struct Takeover {
     place: Place,
     random: Random,
     tally: Tally,
 }
 
-impl Run {
+impl Takeover {
     fn start_pair(&self, primary: Server, standby: &str) -> Pair {
         let mut link = Link::default();
         let address = link.listen(&primary.address);
-        let standby = Some(self.place.start_standby(standby, &address));
+        let standby = Some(start_standby(&self.place, standby, &address));
         Pair { primary, standby, link }
     }
 
@@ -309,7 +320,7 @@ impl Run {
                 fault.end(&pair);
             }
 
-            let new_pair = self.start_pair(self.place.start_primary(&next, WAIT), &after);
+            let new_pair = self.start_pair(start_primary(&self.place, &next, WAIT), &after);
             let new_address = new_pair.primary.address.clone();
             let to_promoted = Writers::start(scope, ("promoted", &new_address), &table, (&is_over, &counts[1]));
             eventually("the promoted server acknowledges a write", || {
@@ -348,7 +359,7 @@ impl Run {
             }
             Tell::Standby => {
                 drop(pair.standby.take().unwrap().kill9());
-                let lost = self.place.start_standby(standby, &former.address);
+                let lost = start_standby(&self.place, standby, &former.address);
                 lost.wait_for_log("so it is not a primary any more");
                 drop(lost.kill9());
                 pair = self.start_pair(pair.primary, standby);
@@ -364,7 +375,7 @@ impl Run {
         } else {
             assert!(former.stop().0.success());
         }
-        let data = self.place.path(folder);
+        let data = self.place.at(folder);
         let again = PROGRAM.folder().run("serve", &["--data", &data, "--listen", "127.0.0.1:0"], &[]);
         assert_eq!(again.code, Some(1), "{again:?}");
         assert!(again.stderr.contains(&format!("a standby was promoted in epoch {epoch}")), "{again:?}");
@@ -375,8 +386,8 @@ impl Run {
 #[test]
 fn two_servers_never_both_acknowledge_writes() {
     let rounds = rounds(4);
-    let mut run = Run { place: Place::new(), random: Random::from_environment(SEED), tally: Tally::default() };
-    let mut pair = run.start_pair(run.place.start_primary("0", WAIT), "1");
+    let mut run = Takeover { place: Place::new(), random: Random::from_environment(SEED), tally: Tally::default() };
+    let mut pair = run.start_pair(start_primary(&run.place, "0", WAIT), "1");
     for round in 0..rounds {
         pair = run.round(pair, round);
     }
@@ -385,5 +396,64 @@ fn two_servers_never_both_acknowledge_writes() {
         "{rounds} rounds {faults:?}: former primaries acknowledged {acknowledged_by_former} writes, {delayed} of them \
          late, and promoted servers {acknowledged_by_promoted}; {unknown} were unknown"
     );
+    takeovers.report();
+}
+
+/// The durations of takeovers, until the promoted server acknowledges a write.
+#[derive(Default)]
+struct Takeovers(Vec<Duration>);
+
+impl Takeovers {
+    fn add(&mut self, began: Instant) {
+        self.0.push(began.elapsed());
+    }
+
+    fn report(mut self) {
+        self.0.sort_unstable();
+        let (Some(longest), Some(median)) = (self.0.last(), self.0.get(self.0.len() / 2)) else { return };
+        println!("{} takeovers, {median:.1?} in the median, {longest:.1?} at most", self.0.len());
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_standbys_take_over() {
+    let rounds = rounds(20);
+    let (mut run, mut takeovers) = (super::Run::new(), Takeovers::default());
+    let place = Place::new();
+    let mut primary = start_primary(&place, "0", &[]);
+    let mut killed = None;
+    for round in 0..rounds {
+        let (folder, next) = (place.at(&round.to_string()), (round + 1).to_string());
+        let standby = start_standby(&place, &next, &primary.address);
+        // The log of the standby begins after its copy, so the reader of the changes must have read something later.
+        let created = format!(r#"{{"TableName":"round{round}"}}"#);
+        assert_eq!(primary.client().request("POST", "/Tables", &[], created.as_bytes()).status, 201);
+        if let Some(killed) = killed.take() {
+            takeovers.add(killed);
+        }
+        let deleted = format!("/Tables('round{round}')");
+        assert_eq!(primary.client().request("DELETE", &deleted, &[], b"").status, 204);
+        run.check(&primary, round);
+        killed = Some(run.run_and_crash(primary, 400));
+        // It is killed too, in half of the rounds.
+        if round % 2 == 0 {
+            drop(standby.kill9());
+        } else {
+            assert!(standby.stop().0.success());
+        }
+        let promoted = place.promote(&next, None);
+        assert_eq!(promoted.code, Some(0), "{promoted:?}");
+        if round % 4 == 0 {
+            check_folder(place.at(&next).as_ref());
+            // The check would count as a part of the takeover.
+            killed = None;
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+        primary = start_primary(&place, &next, &[]);
+    }
+    let standby = start_standby(&place, "last", &primary.address);
+    run.check(&primary, rounds);
+    drop(standby);
+    run.report(rounds);
     takeovers.report();
 }
