@@ -1,6 +1,7 @@
 //! A small HTTP client that signs its requests as the development account.
 
 use crate::TIMEOUT;
+use serde_json::{Map, Value};
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -8,6 +9,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
+use wire::uri::encode_component;
 
 /// The development account, which a server without configured accounts has.
 pub const ACCOUNT: &str = "devstoreaccount1";
@@ -104,8 +106,23 @@ impl Response {
     }
 
     /// Parses the body as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// Returns the results on a page.
+    pub fn results(&self) -> Vec<Map<String, Value>> {
+        let Value::Array(results) = self.json()["value"].take() else { panic!("{self:?}") };
+        results.into_iter().map(|result| result.as_object().unwrap().clone()).collect()
+    }
+
+    /// Returns the query options that continue after a page, each with a preceding `&`; empty for the last page.
+    pub fn continuation(&self) -> String {
+        let option = |name: &str| {
+            let value = self.header(&format!("x-ms-continuation-{}", name.to_ascii_lowercase()))?;
+            Some(format!("&{name}={}", encode_component(value)))
+        };
+        ["NextTableName", "NextPartitionKey", "NextRowKey"].into_iter().filter_map(option).collect()
     }
 }
 
@@ -195,6 +212,26 @@ impl Client {
         let head = sign(&account.name, &key, date, method, path, &[headers, &[("Content-Length", &length)]].concat());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
+    }
+
+    /// Returns the results of a query on all pages, or the first response that is not a page. The path contains a `?`.
+    pub fn query(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> std::result::Result<Vec<Map<String, Value>>, Response> {
+        let (mut all, mut continuation) = (Vec::new(), String::new());
+        loop {
+            let page = self.request("GET", &format!("{path}{continuation}"), headers, b"");
+            if page.status != 200 {
+                return Err(page);
+            }
+            all.extend(page.results());
+            continuation = page.continuation();
+            if continuation.is_empty() {
+                return Ok(all);
+            }
+        }
     }
 
     /// Sends raw bytes.

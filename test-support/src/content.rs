@@ -4,7 +4,7 @@ use crate::{Client, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::batch::ChangesetWriter;
-use wire::uri::{encode_component, write_entity_address};
+use wire::uri::write_entity_address;
 
 /// The content of an account. A copy of the account must have the same content apart from Timestamps and ETags.
 #[derive(Debug, PartialEq)]
@@ -34,17 +34,9 @@ pub fn exact_snapshot(server: &Server) -> Snapshot {
 fn read(server: &Server, with_stamps: bool) -> Snapshot {
     let mut client = server.client();
     let mut tables = BTreeMap::new();
-    let mut query = String::new();
-    loop {
-        let answer = client.request("GET", &format!("/Tables{query}"), &[], b"");
-        for entry in answer.json()["value"].as_array().unwrap() {
-            let name = entry["TableName"].as_str().unwrap().to_owned();
-            tables.insert(name.clone(), table(&mut server.client(), &name, with_stamps));
-        }
-        match answer.header("x-ms-continuation-nexttablename") {
-            Some(next) => query = format!("?NextTableName={}", encode_component(next)),
-            None => break,
-        }
+    for entry in client.query("/Tables?", &[]).unwrap() {
+        let name = entry["TableName"].as_str().unwrap().to_owned();
+        tables.insert(name.clone(), table(&mut server.client(), &name, with_stamps));
     }
     let answer = client.request("GET", "/?restype=service&comp=properties", &[XML], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -75,28 +67,17 @@ fn table(client: &mut Client, name: &str, with_stamps: bool) -> Table {
     let answer = client.request("GET", &format!("/{name}?comp=acl"), &[XML], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     let policies = String::from_utf8(answer.body).unwrap();
-    let full = ("Accept", "application/json;odata=minimalmetadata");
     let mut entities = Vec::new();
-    let mut query = String::new();
-    loop {
-        let answer = client.request("GET", &format!("/{name}(){query}"), &[full], b"");
-        assert_eq!(answer.status, 200, "{answer:?}");
-        for entity in answer.json()["value"].as_array().unwrap() {
-            let mut entity = entity.as_object().unwrap().clone();
-            for given_by_the_service in ["Timestamp", "odata.etag"] {
-                assert!(entity.contains_key(given_by_the_service));
-                if !with_stamps {
-                    entity.remove(given_by_the_service);
-                }
+    for mut entity in client.query(&format!("/{name}()?"), &[]).unwrap() {
+        for given_by_the_service in ["Timestamp", "odata.etag"] {
+            assert!(entity.contains_key(given_by_the_service));
+            if !with_stamps {
+                entity.remove(given_by_the_service);
             }
-            entities.push(Value::Object(entity));
         }
-        let header = |name| answer.header(name).map(encode_component);
-        match (header("x-ms-continuation-nextpartitionkey"), header("x-ms-continuation-nextrowkey")) {
-            (Some(partition), Some(row)) => query = format!("?NextPartitionKey={partition}&NextRowKey={row}"),
-            _ => return Table { entities, policies },
-        }
+        entities.push(Value::Object(entity));
     }
+    Table { entities, policies }
 }
 
 /// Creates a table.

@@ -175,6 +175,13 @@ impl Server {
         self.wait()
     }
 
+    /// Stops the server, which must succeed and must not have panicked. Returns the rest of its log.
+    pub fn stop_cleanly(self) -> Vec<String> {
+        let (status, log) = self.stop();
+        assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{status}: {log:#?}");
+        log
+    }
+
     /// Waits for a server that was told to stop, and returns its exit status and the rest of its log.
     pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
         let mut log = Vec::new();

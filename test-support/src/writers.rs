@@ -2,7 +2,7 @@
 
 use crate::client::{statuses, transact};
 use crate::{Account, Client, Random, Response, eventually};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -130,8 +130,24 @@ impl EntityWriter {
 
     /// Compares the stored entities with the model, and determines whether the operation in doubt took effect.
     pub fn check(&mut self, client: &mut Client, round: u64) {
-        let stored = stored_rows(client, self);
-        self.learn(stored, round);
+        let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", self.partition);
+        let entities = client.query(&path, &[]).unwrap();
+        let stored: Rows = entities.into_iter().map(|entity| stored(&self.partition, entity)).collect();
+        let mut expected = self.rows.clone();
+        if let Some((row, after)) = self.doubt.take() {
+            let found = stored.get(&row);
+            let happened = found.map(|found| &found.properties) == after.as_ref().map(|after| &after.properties)
+                && found != self.rows.get(&row);
+            if happened {
+                // The ETag was never received.
+                match found {
+                    Some(found) => expected.insert(row, found.clone()),
+                    None => expected.remove(&row),
+                };
+            }
+        }
+        assert_eq!(stored, expected, "{} in round {round}", self.partition);
+        self.rows = stored;
     }
 
     /// Writes until `is_over` is set, whatever happens to the database. The server itself must keep running and
@@ -176,7 +192,7 @@ impl EntityWriter {
             fault(&answer).is_none().then_some(answer)
         });
         let found = match answer.status {
-            200 => Some(stored(&self.partition, &answer.json()).1),
+            200 => Some(stored(&self.partition, answer.json().as_object().unwrap().clone()).1),
             404 => None,
             _ => panic!("{answer:?}"),
         };
@@ -203,24 +219,6 @@ impl EntityWriter {
         let after = after.map(|properties| StoredEntity { properties, etag: None });
         self.doubt = Some((row.clone(), after.clone()));
         PlannedOperation { row, operation, expected, after }
-    }
-
-    fn learn(&mut self, stored: Rows, round: u64) {
-        let mut expected = self.rows.clone();
-        if let Some((row, after)) = self.doubt.take() {
-            let found = stored.get(&row);
-            let happened = found.map(|found| &found.properties) == after.as_ref().map(|after| &after.properties)
-                && found != self.rows.get(&row);
-            if happened {
-                // The ETag was never received.
-                match found {
-                    Some(found) => expected.insert(row, found.clone()),
-                    None => expected.remove(&row),
-                };
-            }
-        }
-        assert_eq!(stored, expected, "{} in round {round}", self.partition);
-        self.rows = stored;
     }
 }
 
@@ -292,21 +290,8 @@ pub fn fault(answer: &Response) -> Option<&'static str> {
     Some(expected)
 }
 
-fn stored_rows(client: &mut Client, writer: &EntityWriter) -> Rows {
-    let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
-    let answer = client.request("GET", &path, &[], b"");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.header("x-ms-continuation-nextpartitionkey"), None, "everything fits on one page");
-    let mut rows = Rows::new();
-    for entity in answer.json()["value"].as_array().unwrap() {
-        let (row, stored) = stored(&writer.partition, entity);
-        rows.insert(row, stored);
-    }
-    rows
-}
-
-fn stored(partition: &str, entity: &Value) -> (String, StoredEntity) {
-    let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
+fn stored(partition: &str, entity: Map<String, Value>) -> (String, StoredEntity) {
+    let mut properties: Properties = entity.into_iter().collect();
     assert_eq!(properties.remove("PartitionKey"), Some(Value::from(partition)));
     properties.remove("odata.metadata");
     let mut text = |name| properties.remove(name).unwrap().as_str().unwrap().to_owned();

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use test_support::{Client, Response};
+use test_support::Client;
 
 type Entities = BTreeMap<(String, String), Map<String, Value>>;
 
-const WITHOUT_METADATA: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
+pub(crate) const WITHOUT_METADATA: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
 
 /// The state that follows from the changes up to the last position.
 #[derive(Debug, Default)]
@@ -47,12 +47,12 @@ impl ChangeReplay {
                 continue;
             }
             assert_eq!(answer.status, 200, "{path}: {answer:?}");
-            for row in rows(&answer) {
+            for row in answer.results() {
                 self.apply(row);
             }
-            match next(&answer) {
-                Some(next) => continuation = next,
-                None => return Ok(()),
+            continuation = answer.continuation();
+            if continuation.is_empty() {
+                return Ok(());
             }
         }
     }
@@ -84,49 +84,19 @@ impl ChangeReplay {
     /// Reads the rest of the changes, and compares their result with what is stored.
     pub(crate) fn check(&mut self, client: &mut Client) {
         self.read(client).unwrap();
-        let tables = all(client, "/Tables?");
+        let tables = client.query("/Tables?", &WITHOUT_METADATA).unwrap();
         let mut tables: Vec<_> =
             tables.into_iter().map(|table| table["TableName"].as_str().unwrap().to_lowercase()).collect();
         tables.sort();
         assert!(self.tables.keys().eq(&tables), "the changes result in {:?}, not {tables:?}", self.tables.keys());
         for table in tables {
             let mut stored = Entities::new();
-            for mut entity in all(client, &format!("/{table}()?")) {
+            for mut entity in client.query(&format!("/{table}()?"), &WITHOUT_METADATA).unwrap() {
                 let mut take = |name| entity.remove(name).unwrap().as_str().unwrap().to_owned();
                 let key = (take("PartitionKey"), take("RowKey"));
                 stored.insert(key, entity);
             }
             assert!(self.tables[&table] == stored, "the changes of {table} do not result in what is stored");
-        }
-    }
-}
-
-fn rows(answer: &Response) -> Vec<Map<String, Value>> {
-    let Value::Array(rows) = answer.json()["value"].take() else { panic!("{answer:?}") };
-    rows.into_iter().map(|row| row.as_object().unwrap().clone()).collect()
-}
-
-/// Returns the query options that continue a page.
-fn next(answer: &Response) -> Option<String> {
-    let mut options = String::new();
-    for name in ["NextPartitionKey", "NextRowKey", "NextTableName"] {
-        if let Some(value) = answer.header(&format!("x-ms-continuation-{name}").to_ascii_lowercase()) {
-            options = format!("{options}&{name}={value}");
-        }
-    }
-    (!options.is_empty()).then_some(options)
-}
-
-/// Returns all results of a query.
-pub(crate) fn all(client: &mut Client, path: &str) -> Vec<Map<String, Value>> {
-    let (mut all, mut continuation) = (Vec::new(), String::new());
-    loop {
-        let answer = client.request("GET", &format!("{path}{continuation}"), &WITHOUT_METADATA, b"");
-        assert_eq!(answer.status, 200, "{answer:?}");
-        all.extend(rows(&answer));
-        match next(&answer) {
-            Some(next) => continuation = next,
-            None => return all,
         }
     }
 }

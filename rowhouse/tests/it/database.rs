@@ -290,7 +290,7 @@ fn tls_to_the_database_follows_the_ssl_mode() {
         // The change log is decoded over an encrypted connection too.
         let decoding = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_replication USING (pid) WHERE ssl";
         eventually("a server that decodes", || (cluster.sql("postgres", decoding).trim() == "1").then_some(()));
-        assert!(server.stop().0.success());
+        server.stop_cleanly();
     }
     for address in [
         format!("{named}?sslmode=verify-full&sslrootcert={wrong}"),
@@ -306,7 +306,7 @@ fn tls_to_the_database_follows_the_ssl_mode() {
     let server = PROGRAM.start(&["--store", &format!("{database}?sslmode=require")]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     assert_ne!(cluster.sql("postgres", encrypted).trim(), "0");
-    assert!(server.stop().0.success());
+    server.stop_cleanly();
     let refused = refusal(&["--store", &format!("{named}?sslmode=verify-ca&sslrootcert={wrong}")], "");
     assert!(refused.contains("certificate"), "{refused}");
 }

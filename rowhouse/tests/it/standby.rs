@@ -194,7 +194,7 @@ fn a_standby_follows_and_takes_over() {
     thread::sleep(Duration::from_millis(1100));
     assert_eq!(last_sync(&mut client), stopped_at);
     assert!(age(&mut client).is_some_and(|age| age >= 2), "its responses become older");
-    assert!(second.stop().0.success());
+    second.stop_cleanly();
     place.promotes("second", None, 0, &["promoted: epoch 2", "the last write in the folder is of 20"]);
     // The usual case: the former primary is lost.
     let lost = place.promote("second", Some(&former));
@@ -259,7 +259,7 @@ fn a_standby_that_was_replaced_is_not_promoted() {
     put(&mut first.client(), "table1", "p", "one", &serde_json::json!({}));
     second.wait_for_log("the primary does not wait for this standby");
     for server in [first, second, third] {
-        assert!(server.stop().0.success());
+        server.stop_cleanly();
     }
     place.promotes("second", None, 1, &["may lack writes that were acknowledged"]);
     place.promotes("third", None, 0, &[]);
@@ -319,7 +319,7 @@ fn a_primary_that_was_fenced_without_a_promotion_comes_back() {
     let fence = |number: u64| serde_json::json!({ "ask": "fence", "log": log, "epoch": [number, 2, "0".repeat(32)] });
     assert_eq!(ask_as_server(&place, &first, "token", &fence(9)), 200);
     assert_eq!(code(&mut first.client(), "POST", "/cars", r#"{"PartitionKey":"a","RowKey":"b"}"#).0, 403);
-    assert!(first.stop().0.success());
+    first.stop_cleanly();
     place.promotes("first", None, 1, &["`rowhouse promote --despite-loss` makes this folder the primary again"]);
     let report = place.promote_despite_loss("first");
     for line in ["promoted: epoch 10", "promoted in epoch 9 is not here", "the transactions from 2 to "] {
@@ -339,7 +339,7 @@ fn a_standby_that_is_cut_off_is_not_ready_and_not_promoted_unasked() {
     create_table(&mut first.client(), "cars");
     let second = place.standby(&first, "second");
     wait_until_same(&first, &second);
-    assert!(first.stop().0.success());
+    first.stop_cleanly();
     // The primary is restored from an old copy of its folder.
     let copied = Command::new("cp").args(["-r", &place.at("first"), &place.at("old")]).status().unwrap();
     assert!(copied.success());
@@ -358,7 +358,7 @@ fn a_standby_that_is_cut_off_is_not_ready_and_not_promoted_unasked() {
     let (_, metrics) = ask_admin(&second, "/metrics");
     assert!(metrics.contains("rowhouse_replication_cut_off 1"), "{metrics}");
     assert_eq!(code(&mut second.client(), "GET", "/cars()", "").0, 200, "what it has can be read");
-    assert!(second.stop().0.success());
+    second.stop_cleanly();
     place.promotes("second", None, 1, &["could not follow its primary any more", "its last write is of 20"]);
     assert!(place.promote_despite_loss("second").contains("later writes are missing"));
 }
@@ -378,7 +378,7 @@ fn a_standby_does_not_fill_its_disk() {
     let (status, state) = ask_admin(&second, "/readyz");
     assert_eq!(status, 200, "what it has can be read");
     assert_eq!(state, "ready, but: too little free space: this standby does not follow its primary\n");
-    assert!(second.stop().0.success());
+    second.stop_cleanly();
     let second = place.standby(&first, "second");
     wait_until_same(&first, &second);
 }
@@ -448,7 +448,7 @@ fn a_standby_checks_the_certificate_of_its_primary() {
     create("late");
     eventually("the other table", || has(&second, "late").then_some(()));
 
-    assert!(second.stop().0.success());
+    second.stop_cleanly();
     let promote = |trusted: &str| {
         let arguments = ["--data", &data, "--former", &of, "--token-file", &token];
         PROGRAM.folder().run("promote", &arguments, &[("SSL_CERT_FILE", &place.at(trusted))])
@@ -553,7 +553,7 @@ fn standbys_that_start_together_all_finish_while_clients_write() {
     }
     // Their copies are not kept any longer: a standby that starts again follows.
     let [first, ..] = standbys;
-    assert!(first.stop().0.success());
+    first.stop_cleanly();
     wait_until_same(&primary, &place.standby(&primary, "first"));
 }
 

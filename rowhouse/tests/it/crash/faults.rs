@@ -112,8 +112,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
         match run.random.below(6) {
             0 => drop(server.kill9()),
             1 => {
-                let (status, log) = server.stop();
-                assert!(status.success(), "{log:#?}");
+                server.stop_cleanly();
             }
             _ => continue,
         }
@@ -211,8 +210,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     disk.repair();
     thread::sleep(Duration::from_millis(150));
     assert_eq!(client.request("PUT", &path(8), &[], b"{}").status, 204);
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:#?}");
+    let log = server.stop_cleanly();
     let times = |text: &str| log.iter().filter(|line| line.contains(text)).count();
     assert_eq!((times("almost full"), times("free space again")), (1, 1), "{log:#?}");
     assert!(!names_requests(&log), "{log:#?}");
@@ -251,8 +249,7 @@ fn a_read_error_is_answered_and_reads_resume() {
     disk.repair();
     assert_eq!(client.request("GET", "/crash()?$select=RowKey", &[], b"").json()["value"], good.json()["value"]);
     assert_eq!(client.request("GET", path, &[], b"").status, 200);
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:#?}");
+    server.stop_cleanly();
 }
 
 fn wait_for_sorted_file(data: &Path) {

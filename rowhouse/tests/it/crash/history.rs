@@ -246,31 +246,15 @@ impl HistoryWriter {
 
     fn stored(&self, client: &mut Client) -> Result<Versions, Response> {
         let mut stored = Versions::new();
-        let mut from = String::new();
-        loop {
-            let path = format!("/crash()?$filter=PartitionKey%20eq%20'p{}'{from}", self.number);
-            let answer = client.request("GET", &path, &[("Accept", "application/json;odata=nometadata")], b"");
-            if answer.status != 200 {
-                return Err(answer);
-            }
-            let Value::Array(entities) = answer.json()["value"].take() else { panic!("{answer:?}") };
-            for entity in entities {
-                let Value::Object(mut found) = entity else { panic!("{entity}") };
-                let [partition, row, _] =
-                    ["PartitionKey", "RowKey", "Timestamp"].map(|name| found.remove(name).unwrap());
-                assert_eq!(partition, format!("p{}", self.number));
-                let row = row.as_str().unwrap().parse().unwrap();
-                let version = found["Version"].as_str().unwrap().parse().unwrap();
-                assert!(
-                    found == self.properties(row, version),
-                    "p{} {row} {version} has wrong properties",
-                    self.number
-                );
-                stored.insert(row, version);
-            }
-            let token = |name: &str| answer.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);
-            let Some(partition) = token("nextpartitionkey") else { return Ok(stored) };
-            from = format!("&NextPartitionKey={partition}&NextRowKey={}", token("nextrowkey").unwrap_or_default());
+        let path = format!("/crash()?$filter=PartitionKey%20eq%20'p{}'", self.number);
+        for mut found in client.query(&path, &[("Accept", "application/json;odata=nometadata")])? {
+            let [partition, row, _] = ["PartitionKey", "RowKey", "Timestamp"].map(|name| found.remove(name).unwrap());
+            assert_eq!(partition, format!("p{}", self.number));
+            let row = row.as_str().unwrap().parse().unwrap();
+            let version = found["Version"].as_str().unwrap().parse().unwrap();
+            assert!(found == self.properties(row, version), "p{} {row} {version} has wrong properties", self.number);
+            stored.insert(row, version);
         }
+        Ok(stored)
     }
 }

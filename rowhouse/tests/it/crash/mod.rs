@@ -145,8 +145,7 @@ fn acknowledged_writes_survive_kills() {
     let server = PROGRAM.start(&arguments);
     run.check(&server, rounds);
     run.report(rounds);
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:?}");
+    server.stop_cleanly();
 }
 
 #[test]
@@ -173,6 +172,5 @@ fn acknowledged_writes_survive_losses_of_power() {
     let server = PROGRAM.start(&["--data", before.to_str().unwrap(), "--extensions", "--keep-log", "1h"]);
     run.check(&server, rounds);
     run.report(rounds);
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:?}");
+    server.stop_cleanly();
 }

@@ -31,8 +31,7 @@ fn start(disk: &SimulatedDisk) -> Server {
     }
     eventually("a sorted file", || (page(&server).count("rowhouse_tree_sorted_files") > 0).then_some(()));
     drop(client);
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:#?}");
+    server.stop_cleanly();
     let server = disk.start_with(&["--admin", "127.0.0.1:0", "--cache-mib", "1"]);
     assert_eq!(server.client().request("PUT", &path(ENTITIES), &[], b"{}").status, 204);
     server
@@ -104,6 +103,5 @@ fn a_disk_that_reads_slowly_holds_up_no_other_request() {
         assert_eq!(client.request("GET", &path(ENTITIES), &[], b"").status, 200);
         (!are_moved(&page(&server))).then_some(())
     });
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:#?}");
+    server.stop_cleanly();
 }

@@ -59,8 +59,7 @@ fn servers_on_citus_are_strictly_serializable_while_shards_are_moved_and_split()
     println!("no client waited longer than {longest:?} for the answer to a write");
     wait_until_nothing_is_left(&cluster, &database);
     for server in servers {
-        let (status, log) = server.stop();
-        assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{status}: {log:?}");
+        server.stop_cleanly();
     }
 }
 

@@ -142,8 +142,7 @@ impl Soak {
             server.kill9()
         } else {
             self.figures.stops += 1;
-            let (status, log) = server.stop();
-            assert!(status.success(), "{log:#?}");
+            let log = server.stop_cleanly();
             log
         };
         assert!(!log.iter().any(|line| line.contains("panicked")), "{log:#?}");
@@ -175,8 +174,7 @@ fn nothing_is_lost_whatever_happens() {
     for load in &loads {
         load.compare_everything(&server);
     }
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:#?}");
+    server.stop_cleanly();
     let data = soak.disk.data.to_str().unwrap().to_owned();
     let checked = PROGRAM.folder().run("check", &["--data", &data, "--quiet"], &[]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
