@@ -28,7 +28,7 @@ program_tests() { cargo test --quiet --release --locked --workspace --test it --
 histories() {
     ROWHOUSE_HISTORY_OPERATIONS=$(amount 10000000) WITH_CITUS=1 program_tests strictly_serializable --skip history::
     ROWHOUSE_HISTORY_ROUNDS=$(amount 2000) program_tests history::embedded
-    ROWHOUSE_HISTORY_ROUNDS=$(amount 300) WITH_CITUS=1 program_tests history::database history::citus history::steps
+    ROWHOUSE_HISTORY_ROUNDS=$(amount 300) WITH_CITUS=1 program_tests history::database history::citus
 }
 
 crashes() {

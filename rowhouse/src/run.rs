@@ -4,7 +4,7 @@ use crate::azurite;
 use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
 use crate::log::LogFormat;
-use crate::process::memory;
+use crate::process::configure_allocator;
 use crate::{accounts, certificate, health, promote, serve};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn run() -> ExitCode {
     let command = Cli::from_words(command_line(std::env::args_os())).command;
     if matches!(command, Command::Serve(_) | Command::Standby(_) | Command::Azurite(_)) {
         // Must run before any file is read: a pipe can be read only once.
-        memory::configure_allocator();
+        configure_allocator();
     }
     match run_command(command) {
         Ok(code) => code,

@@ -4,8 +4,7 @@
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
-use crate::process::standard_input::StandardInput;
-use crate::process::{memory, notify, open_files};
+use crate::process::{StandardInput, connection_capacity, notify_ready, notify_stopping, return_freed_memory};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
@@ -249,7 +248,7 @@ async fn serve(
         TestHooks { clock, faults: None, controls: Some(controls) }
     });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
-    let connections_max = open_files::connection_capacity(config.server.connections_max);
+    let connections_max = connection_capacity(config.server.connections_max);
     let settings = Settings { connections_max, ..config.server };
     let server = Server::start(settings, config.access, tests, observers, engine, changes).await?;
     // From here on, a signal shuts the server down cleanly.
@@ -258,14 +257,14 @@ async fn serve(
         announced = server_host.announce(&ready) => announced?,
         () = &mut stop => return Ok(()),
     }
-    notify::ready(&ready.endpoint);
-    tokio::spawn(memory::return_freed_memory());
+    notify_ready(&ready.endpoint);
+    tokio::spawn(return_freed_memory());
     let stop = async {
         tokio::select! {
             () = stop => {}
             () = server_host.ended() => {}
         }
-        notify::stopping();
+        notify_stopping();
         server_host.stopping();
     };
     server.run(listener, stop).await

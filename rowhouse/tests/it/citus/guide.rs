@@ -4,8 +4,7 @@
 //! behind a load balancer: each request goes to one of the servers in service, and is repeated after an error for which
 //! client libraries retry. No other error is allowed, and no acknowledged write may be lost.
 
-use super::shards;
-use super::shown::metrics;
+use super::{metrics, shards};
 use crate::PROGRAM;
 use crate::printed_commands::{self, Machine, adapt};
 use serde_json::json;

@@ -10,16 +10,14 @@
 
 use super::SEED;
 use super::history::{HistoryWriter, IDLE, work};
-use super::power_loss::{Disk, Kind, Record, Records};
-use super::simulated_disk::SimulatedDisk;
+use super::simulated_disk::{Disk, Kind, Record, Records, SimulatedDisk};
 use crate::PROGRAM;
 use std::ffi::OsStr;
-use std::fs;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 use test_support::Random;
 
 /// The length of the header of a group in the log, in bytes.

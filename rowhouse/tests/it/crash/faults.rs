@@ -1,17 +1,17 @@
 //! Tests of disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes on its
-//! own.
+//! own. While a disk reads slowly, only a few reads hold up the threads that serve requests.
 
 use super::Run;
 use super::simulated_disk::{EIO, ENOSPC, SimulatedDisk};
 use crate::PROGRAM;
-use std::fs;
+use crate::admin::page::{Page, page};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 use test_support::writers::{Until, Writer};
-use test_support::{Random, Server, TIMEOUT, eventually};
+use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
 /// The size of a ballast entity, large enough that the writers fill a memtable every two seconds.
 const BALLAST_BYTES: usize = 400_000;
@@ -333,4 +333,104 @@ fn a_change_of_the_sorted_files_is_interrupted_after_one_that_failed_in_its_last
     server.wait_for_log("a crash interrupted a change of the sorted files");
     assert_eq!(server.client().request("GET", path, &[], b"").status, 200);
     wait_for_service(&server);
+}
+
+const READERS: u64 = 8;
+/// Each entity takes a block, and together they fill more than one memtable.
+const ENTITIES: u64 = 600;
+const ENTITY_BYTES: usize = 31_000;
+/// The entities that are certainly in a sorted file.
+const ENTITIES_ON_DISK: u64 = 400;
+/// The number of reads in place after which a slow disk is certainly noticed, apart from one read for each thread. On a
+/// busy machine, it takes more than six, because debts are paid off between the reads.
+const READS_UNTIL_MOVED_MAX: u64 = 20;
+
+fn numbered(number: u64) -> String {
+    format!("/crash(PartitionKey='p',RowKey='{number:03}')")
+}
+
+/// Returns a server whose entities are on disk and not in the cache, except for one that is only in the memtable.
+fn start_with_entities_on_disk(disk: &SimulatedDisk) -> Server {
+    let server = disk.start_with(&["--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    let body = format!(r#"{{"Text":"{}"}}"#, "x".repeat(ENTITY_BYTES));
+    for number in 0..ENTITIES {
+        assert_eq!(client.request("PUT", &numbered(number), &[], body.as_bytes()).status, 204);
+    }
+    eventually("a sorted file", || (page(&server).count("rowhouse_tree_sorted_files") > 0).then_some(()));
+    drop(client);
+    server.stop_cleanly();
+    let server = disk.start_with(&["--admin", "127.0.0.1:0", "--cache-mib", "1"]);
+    assert_eq!(server.client().request("PUT", &numbered(ENTITIES), &[], b"{}").status, 204);
+    server
+}
+
+fn count_reads(page: &Page, thread: &str) -> u64 {
+    page.count(&format!(r#"rowhouse_entity_reads_total{{thread="{thread}"}}"#))
+}
+
+fn are_moved(page: &Page) -> bool {
+    page.count("rowhouse_entity_reads_moved") == 1
+}
+
+/// Lets the readers end, even if the test fails.
+struct Ending<'a> {
+    is_over: &'a AtomicBool,
+    disk: &'a SimulatedDisk,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.disk.repair();
+    }
+}
+
+#[test]
+fn a_disk_that_reads_slowly_holds_up_no_other_request() {
+    let disk = SimulatedDisk::new();
+    let server = start_with_entities_on_disk(&disk);
+    let before = page(&server);
+    assert!(!are_moved(&before), "no read has been slow");
+    disk.order("b 0 -1 5 1");
+    let (is_over, next, answered) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let _ending = Ending { is_over: &is_over, disk: &disk };
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                let mut client = Client::connect(&server.address).unwrap();
+                while !is_over.load(Ordering::SeqCst) {
+                    let number = next.fetch_add(1, Ordering::SeqCst) % ENTITIES_ON_DISK;
+                    assert_eq!(client.request("GET", &numbered(number), &[], b"").status, 200);
+                    answered.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let moved = eventually("moved reads", || Some(page(&server)).filter(are_moved));
+        let in_place = count_reads(&moved, "request") - count_reads(&before, "request");
+        let slow = moved.count("rowhouse_entity_reads_slow_total");
+        let threads = thread::available_parallelism().unwrap().get() as u64;
+        println!("{in_place} reads in place, {slow} slow reads");
+        assert!(in_place <= READS_UNTIL_MOVED_MAX + threads, "{in_place} reads in place");
+        // Now the disk answers nothing at all, and all readers wait.
+        disk.order("b 0 -1 0 1");
+        let stalled = answered.load(Ordering::SeqCst);
+        let mut client = server.client();
+        for _ in 0..20 {
+            for path in [numbered(ENTITIES), "/Tables".to_owned(), "/?restype=service&comp=properties".to_owned()] {
+                assert_eq!(client.request("GET", &path, &[], b"").status, 200, "{path}");
+            }
+            assert_eq!(client.request("PUT", &numbered(ENTITIES), &[], b"{}").status, 204);
+        }
+        assert!(answered.load(Ordering::SeqCst) <= stalled + READERS, "only reads in progress are answered");
+    });
+    assert!(count_reads(&page(&server), "blocking") >= READERS);
+    // Nothing is loaded any more, so reads return to the threads of their requests.
+    let mut client = server.client();
+    eventually("reads in place", || {
+        assert_eq!(client.request("GET", &numbered(ENTITIES), &[], b"").status, 200);
+        (!are_moved(&page(&server))).then_some(())
+    });
+    server.stop_cleanly();
 }

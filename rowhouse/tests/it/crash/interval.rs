@@ -5,8 +5,7 @@
 //! segment was synced must remain.
 
 use super::SEED;
-use super::power_loss::lose_power;
-use super::simulated_disk::{EIO, SimulatedDisk};
+use super::simulated_disk::{EIO, SimulatedDisk, lose_power};
 use crate::PROGRAM;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};

@@ -10,26 +10,22 @@
 
 mod detection;
 mod faults;
-mod follow;
 mod history;
 mod interval;
-mod power_loss;
 mod rounds;
 pub(crate) mod simulated_disk;
-mod slow_reads;
 mod soak;
 mod takeovers;
-mod timeline;
 
 use crate::PROGRAM;
 use crate::change_replay::ChangeReplay;
-use power_loss::{copy_folder, lose_power};
-use simulated_disk::SimulatedDisk;
+use simulated_disk::{SimulatedDisk, copy_folder, lose_power};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::command::{endpoint, wait_for_exit};
 use test_support::writers::{Catalog, EntityWriter, Transactions, Until, Writer};
 use test_support::{Random, Server, setting};
 
@@ -173,4 +169,36 @@ fn acknowledged_writes_survive_losses_of_power() {
     run.check(&server, rounds);
     run.report(rounds);
     server.stop_cleanly();
+}
+
+#[test]
+fn positions_and_dead_letters_of_follow_survive_losses_of_power() {
+    let server = PROGRAM.start(&["--in-memory", "--keep-log", "1h"]);
+    let mut client = server.client();
+    for name in ["orders", "invoices", "payments"] {
+        let body = format!("{{\"TableName\":\"{name}\"}}");
+        assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+    }
+    let endpoint = endpoint(&server.address);
+    let mut random = Random::from_environment(SEED);
+    for round in 0..4 {
+        let disk = SimulatedDisk::recorded(random.number());
+        let [before, left] = ["before", "left"].map(|name| disk.path(name));
+        std::fs::create_dir(&before).unwrap();
+        let [state, dead] = ["state", "dead"].map(|name| disk.data.join(name).to_str().unwrap().to_owned());
+        let delivery = ["--from", "start", "--until-end", "--exec", "exit 1", "--attempts", "1"];
+        let files = ["--state", &state, "--dead-letters", &dead];
+        let environment = [("ROWHOUSE_ENDPOINT", endpoint.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
+        let folder = PROGRAM.folder();
+        let mut follow = folder.command("follow", &[&delivery[..], &files].concat(), &environment);
+        disk.simulate_for(&mut follow);
+        let ran = wait_for_exit(follow.spawn().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        lose_power(&before, &disk.data, disk.log(), &left, &mut random);
+        for name in ["state", "dead"] {
+            let [seen, kept] = [&disk.data, &left].map(|folder| std::fs::read_to_string(folder.join(name)).ok());
+            assert!(seen.is_some(), "{name}: {ran:?}");
+            assert_eq!(seen, kept, "{name} in round {round}");
+        }
+    }
 }

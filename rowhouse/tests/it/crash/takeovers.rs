@@ -1,8 +1,8 @@
 //! Takeovers of standbys for which their primaries wait: nothing that was acknowledged is lost, and two servers never
 //! both acknowledge writes.
 //!
-//! In one test, primaries are killed. In the other, the former primary still runs: its connection to the standby is cut,
-//! lossy or slow, or one of the two processes is paused. Clients write to both servers the whole time.
+//! In one test, primaries are killed. In the other, the former primary still runs: its connection to the standby is
+//! cut, lossy or slow, or one of the two processes is paused. Clients write to both servers the whole time.
 //!
 //! A write that is sent to the former primary after its standby has ended is never acknowledged and never stored.
 //! Everything acknowledged is on the promoted server, and nothing refused is. A former primary that hears of the

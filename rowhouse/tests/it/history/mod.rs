@@ -11,8 +11,6 @@ mod database;
 mod embedded;
 mod faults;
 mod http_client;
-mod slots;
-mod steps;
 
 use history::{Action, Choices, ClientLog, Mix, Recorder, Rules, StampOrder, check, run_client, write_history};
 use http_client::{HttpClient, Target};
