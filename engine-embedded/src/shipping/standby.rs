@@ -16,9 +16,10 @@ use crate::sequence::Sequence;
 use crate::state::EmbeddedState;
 use crate::tree::{Key, Merge, Tree, TreeError, TreeSettings, Value};
 use model::DateTime;
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
 
@@ -253,10 +254,6 @@ impl StandbyLog {
         Self { shared, disk, lineage: Mutex::new(lineage), id }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lineage> {
-        self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the identity of the standby.
     pub fn id(&self) -> Identity {
         self.id
@@ -264,7 +261,7 @@ impl StandbyLog {
 
     /// Returns the log's identity and epochs.
     pub fn lineage(&self) -> Lineage {
-        self.lock().clone()
+        self.lineage.lock().clone()
     }
 
     /// Returns the last transaction that is on disk.
@@ -274,7 +271,7 @@ impl StandbyLog {
 
     /// Changes the lineage durably. What belongs to a new epoch is appended afterwards.
     pub fn set_lineage(&self, changed: Lineage) -> Result<(), AppendError> {
-        let mut lineage = self.lock();
+        let mut lineage = self.lineage.lock();
         let begins_epoch = changed.epochs != lineage.epochs;
         if begins_epoch {
             self.recover()?;
@@ -299,7 +296,7 @@ impl StandbyLog {
         let next = storage.next_sequence().get();
         if batch.first != next {
             // Numbers are skipped only where an epoch begins.
-            let begins_epoch = self.lock().epochs.iter().any(|epoch| epoch.first == next);
+            let begins_epoch = self.lineage.lock().epochs.iter().any(|epoch| epoch.first == next);
             if batch.first < next || !begins_epoch {
                 return Err(FrameError::ORDER.into());
             }
