@@ -5,9 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
-    RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair,
-    RsaPublicKeyComponents,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
+    Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384,
+    RSA_PSS_SHA512, RsaKeyPair, RsaPublicKeyComponents,
 };
 use rsa::pkcs1::EncodeRsaPrivateKey;
 use serde_json::{Value, json};
@@ -43,20 +43,12 @@ impl KeyPair {
 
     /// Generates an ECDSA key on the curve P-256.
     pub fn p256(id: &str) -> Self {
-        let random = SystemRandom::new();
-        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap();
-        Self { id: id.to_owned(), pair: Pair::P256(pair) }
+        Self { id: id.to_owned(), pair: Pair::P256(ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING)) }
     }
 
     /// Generates an ECDSA key on the curve P-384.
     pub fn p384(id: &str) -> Self {
-        let random = SystemRandom::new();
-        let algorithm = &ECDSA_P384_SHA384_FIXED_SIGNING;
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap();
-        Self { id: id.to_owned(), pair: Pair::P384(pair) }
+        Self { id: id.to_owned(), pair: Pair::P384(ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING)) }
     }
 
     /// Generates an Ed25519 key.
@@ -116,6 +108,12 @@ impl KeyPair {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), text.as_bytes());
         format!("{text}.{}", encode(tag.as_ref()))
     }
+}
+
+fn ecdsa(algorithm: &'static EcdsaSigningAlgorithm) -> EcdsaKeyPair {
+    let random = SystemRandom::new();
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+    EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap()
 }
 
 /// Returns the usual header of a token that is signed with the given key pair.

@@ -1,8 +1,7 @@
 //! A Citus cluster for tests: a coordinator and workers. Tests with it take a long time, so they run only if an
 //! environment variable requests them (`cargo xtask test --with-citus`).
 
-use super::processes::{self, FrozenServer};
-use super::{MISSING, script};
+use super::{FrozenServer, freeze_family, kill_family, load_file, run_sql, script, try_run_sql};
 use crate::eventually;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -67,19 +66,13 @@ impl CitusCluster {
             eprintln!("SKIPPED: tests on Citus run only with {WITH_CITUS}=1 (cargo xtask test --with-citus)");
             return None;
         }
-        let mut child = script("citus.sh", &[&workers.to_string()], clocks);
-        let mut answers = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        answers.read_line(&mut line).unwrap();
-        let words = line.split_whitespace().collect::<Vec<_>>();
-        let [_url, programs, nodes @ ..] = words.as_slice() else {
-            let status = child.wait().unwrap();
-            assert_eq!(status.code(), Some(MISSING), "the cluster did not start");
+        let Some((mut child, answers, words)) = script("citus.sh", &[&workers.to_string()], clocks) else {
             eprintln!("SKIPPED: PostgreSQL with the extension Citus is not installed");
             return None;
         };
+        let [_url, programs, nodes @ ..] = words.as_slice() else { panic!("{words:?}") };
         let nodes = nodes.iter().map(|word| Node::parse(word)).collect();
-        let (programs, commands) = ((*programs).to_owned(), child.stdin.take().unwrap());
+        let (programs, commands) = (programs.clone(), child.stdin.take().unwrap());
         let (nodes, pipes) = (Mutex::new(nodes), Mutex::new((commands, answers)));
         Some(Self { programs, workers, nodes, databases: AtomicU32::new(0), pipes, _script: child })
     }
@@ -151,23 +144,23 @@ impl CitusCluster {
 
     /// Runs statements in a database on one node, and returns their output.
     pub fn sql(&self, node: usize, database: &str, statements: &str) -> String {
-        processes::sql(&self.programs, &self.url_of(node, database), statements)
+        run_sql(&self.programs, &self.url_of(node, database), statements)
     }
 
     /// Like [`Self::sql`], but returns the message of an error.
     pub fn try_sql(&self, node: usize, database: &str, statements: &str) -> Result<String, String> {
-        processes::try_sql(&self.programs, &self.url_of(node, database), statements)
+        try_run_sql(&self.programs, &self.url_of(node, database), statements)
     }
 
     /// Runs the statements of a file in a database on the coordinator.
     pub fn load(&self, database: &str, file: &Path) {
-        processes::load(&self.programs, &self.coordinator(database), file);
+        load_file(&self.programs, &self.coordinator(database), file);
     }
 
     /// Kills all processes of a node together, as if its machine were lost. The node stays down until
     /// [`Self::restart`].
     pub fn kill(&self, node: usize) {
-        processes::kill(&self.node(node).process);
+        kill_family(&self.node(node).process);
     }
 
     /// Restarts a node after it was killed, and waits until it responds.
@@ -179,7 +172,7 @@ impl CitusCluster {
     /// Pauses all processes of a node until the returned value is dropped, so that the node accepts connections but
     /// does not respond.
     pub fn freeze(&self, node: usize) -> FrozenServer {
-        processes::freeze(&self.node(node).process)
+        freeze_family(&self.node(node).process)
     }
 
     /// Starts another node, which belongs to no database yet, and returns its number.

@@ -2,14 +2,11 @@
 //! one of each; each test has its own database.
 
 mod citus;
-mod processes;
 
 pub use citus::{CitusCluster, WITH_CITUS};
-pub use processes::FrozenServer;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,16 +44,29 @@ impl Drop for OpenTransaction {
     }
 }
 
-/// Runs a script of the repository. The first line that the script writes signals that it is ready. The script exits
-/// when its standard input is closed.
+/// Runs a script of the repository. The words of the first line that the script writes signal that it is ready. The
+/// script exits when its standard input is closed. Returns `None` if the database is not installed.
 ///
 /// With a folder of clocks, the clock of each node is shifted: the folder contains the library `clock.so`, and for each
 /// node a file with its offset (`data` and `standby`, or `node0` and so on for Citus).
-fn script(name: &str, arguments: &[&str], clocks: Option<&Path>) -> Child {
+fn script(
+    name: &str,
+    arguments: &[&str],
+    clocks: Option<&Path>,
+) -> Option<(Child, BufReader<ChildStdout>, Vec<String>)> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
     let mut command = Command::new(script);
     command.args(arguments).envs(clocks.map(|folder| ("DATABASE_CLOCKS", folder)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    answers.read_line(&mut line).unwrap();
+    if line.is_empty() {
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(MISSING), "{name}: {status}");
+        return None;
+    }
+    Some((child, answers, line.split_whitespace().map(str::to_owned).collect()))
 }
 
 impl Cluster {
@@ -89,19 +99,13 @@ impl Cluster {
 
     #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn start_as(arguments: &[&str], clocks: Option<&Path>) -> Option<Self> {
-        let mut script = script("postgres.sh", arguments, clocks);
-        let mut line = String::new();
-        BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let words = line.split_whitespace().collect::<Vec<_>>();
-        let [url, programs, _process, ref standby @ ..] = words[..] else {
-            let status = script.wait().unwrap();
-            let is_missing = status.code() == Some(MISSING);
-            assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "PostgreSQL did not start: {status}");
+        let Some((mut script, _, words)) = script("postgres.sh", arguments, clocks) else {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "PostgreSQL is not installed");
             eprintln!("SKIPPED: PostgreSQL is not installed (on Debian: apt-get install postgresql)");
             return None;
         };
-        let (url, programs) = (url.to_owned(), programs.to_owned());
-        let standby = standby.first().map(|url| (*url).to_owned());
+        let [url, programs, _process, standby @ ..] = words.as_slice() else { panic!("{words:?}") };
+        let (url, programs, standby) = (url.clone(), programs.clone(), standby.first().cloned());
         let stdin = script.stdin.take().unwrap();
         Some(Self { url, programs, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
     }
@@ -126,18 +130,18 @@ impl Cluster {
 
     /// Kills all processes of the server together, as if its machine were lost.
     pub fn kill(&self) {
-        processes::kill(&self.process("postgres"));
+        kill_family(&self.process("postgres"));
     }
 
     /// Pauses all processes of the server until the returned value is dropped, so that the server accepts connections
     /// but does not respond.
     pub fn freeze(&self) -> FrozenServer {
-        processes::freeze(&self.process("postgres"))
+        freeze_family(&self.process("postgres"))
     }
 
     /// Like [`Self::freeze`], but for the standby.
     pub fn freeze_standby(&self) -> FrozenServer {
-        processes::freeze(&self.process(self.standby()))
+        freeze_family(&self.process(self.standby()))
     }
 
     /// Returns the folder with the programs of PostgreSQL.
@@ -190,13 +194,78 @@ impl Cluster {
 
     /// Runs the statements of a file in a database.
     pub fn load(&self, url: &str, file: &Path) {
-        processes::load(&self.programs, url, file);
+        load_file(&self.programs, url, file);
     }
 
     /// Runs statements in a database, given by its name or URL, and returns their output.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap();
         let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };
-        processes::sql(&self.programs, &url, statements)
+        run_sql(&self.programs, &url, statements)
     }
+}
+
+/// A server whose processes are paused. Dropping this value resumes them.
+#[derive(Debug)]
+pub struct FrozenServer(Vec<String>);
+
+impl Drop for FrozenServer {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+/// Kills a server process and all its children together.
+fn kill_family(server: &str) {
+    signal_family("-9", server);
+}
+
+fn freeze_family(server: &str) -> FrozenServer {
+    FrozenServer(signal_family("-STOP", server))
+}
+
+/// Sends a signal to a server process first, so that it cannot start more children, and then to its children. Returns
+/// the IDs of all these processes.
+fn signal_family(name: &str, server: &str) -> Vec<String> {
+    let mut family = vec![server.to_owned()];
+    // The children of a dead process get a new parent, so they are looked up before and after.
+    let known = children(server);
+    signal(name, &family);
+    family.extend(children(server));
+    family.extend(known);
+    family.sort_unstable();
+    family.dedup();
+    signal(name, &family);
+    family
+}
+
+fn children(parent: &str) -> Vec<String> {
+    let output = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pairs = String::from_utf8(output.stdout).unwrap();
+    let pairs = pairs.lines().filter_map(|line| line.trim().split_once(' '));
+    pairs.filter(|(_, of)| of.trim() == parent).map(|(process, _)| process.to_owned()).collect()
+}
+
+fn signal(name: &str, processes: &[String]) {
+    Command::new("kill").arg(name).args(processes).stderr(Stdio::null()).status().unwrap();
+}
+
+fn run_sql(programs: &str, url: &str, statements: &str) -> String {
+    try_run_sql(programs, url, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+}
+
+fn try_run_sql(programs: &str, url: &str, statements: &str) -> Result<String, String> {
+    let mut psql = Command::new(format!("{programs}/psql"));
+    psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
+    let output = psql.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+fn load_file(programs: &str, url: &str, file: &Path) {
+    let mut psql = Command::new(format!("{programs}/psql"));
+    psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());
+    let output = psql.output().unwrap();
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
 }

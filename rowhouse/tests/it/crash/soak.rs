@@ -6,7 +6,6 @@
 
 use crate::PROGRAM;
 use crate::crash::simulated_disk::{ENOSPC, SimulatedDisk};
-
 use crate::hostile::scene::{BODY_MIB, CACHE_MIB, memory_bytes_max, peak_bytes};
 use crate::hostile::{Attacker, attack, prepare};
 use base64::Engine as _;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use test_support::link::{Link, Loss};
+use test_support::proxy::{Link, Loss};
 use test_support::{Client, EndOnDrop, Random, Server, eventually};
 
 /// The number of writers of each server. Each has a partition on each server.

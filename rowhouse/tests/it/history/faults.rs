@@ -7,7 +7,7 @@ use super::http_client::Target;
 use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::link::{Link, Loss};
+use test_support::proxy::{Link, Loss};
 use test_support::{Random, Server, eventually};
 
 const CONNECTIONS: &str = "6";
