@@ -1,7 +1,8 @@
 //! A proxy that disturbs some requests to a server: it responds that the server is busy, drops the request, or drops
 //! the response. It can also hold back a request, to keep the sender in the middle of its work.
 //!
-//! A [`Link`] is a proxy for the connections between two processes, which a test cuts, disturbs and delays at any moment.
+//! A [`Link`] is a proxy for the connections between two processes, which a test cuts, disturbs and delays at any
+//! moment.
 
 use crate::{Random, TIMEOUT};
 use std::io::{BufRead, BufReader, Read, Result, Write};
