@@ -28,25 +28,7 @@ fn cluster() -> Option<(CitusCluster, String, String)> {
 }
 
 #[test]
-fn nothing_is_lost_when_workers_are_killed_under_load_and_started_again() {
-    let Some((cluster, _, store)) = cluster() else { return };
-    let mut random = Random::from_environment(SEED);
-    let mut load = Load::new(&store, 3, &mut random);
-    load.work_during(|watch| {
-        for worker in [1, 2, 1] {
-            cluster.kill(worker);
-            // Entities on the other worker are served.
-            watch.wait_for_some_writers();
-            thread::sleep(Duration::from_millis(random.below(1500)));
-            cluster.restart(worker);
-            watch.wait_for_all_writers();
-        }
-    });
-    load.stop();
-}
-
-#[test]
-fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
+fn nothing_is_lost_when_workers_are_cut_off_or_killed_under_load() {
     let Some((cluster, _, store)) = cluster() else { return };
     let mut random = Random::from_environment(SEED);
     let mut load = Load::new(&store, 3, &mut random);
@@ -57,6 +39,14 @@ fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
         drop(frozen);
         watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
+        for worker in [1, 2, 1] {
+            cluster.kill(worker);
+            // Entities on the other worker are served.
+            watch.wait_for_some_writers();
+            thread::sleep(Duration::from_millis(random.below(1500)));
+            cluster.restart(worker);
+            watch.wait_for_all_writers();
+        }
     });
     load.stop();
 }
