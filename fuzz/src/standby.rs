@@ -9,7 +9,7 @@ use protocol::{Answer, Ask, identity, key};
 #[allow(dead_code, reason = "the size of a chunk is not used")]
 #[path = "../../replication/src/frames.rs"]
 mod frames;
-#[allow(dead_code, reason = "the client is not used")]
+#[allow(dead_code, unreachable_pub, reason = "the client is not used, and the file belongs to another crate")]
 #[path = "../../replication/src/protocol.rs"]
 mod protocol;
 
