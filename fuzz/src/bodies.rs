@@ -2,7 +2,7 @@
 
 use model::limits::{CUSTOM_PROPERTIES_MAX, TRANSACTION_OPERATIONS_MAX};
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record, ServiceProperties, TableName};
-use wire::batch::{Batch, PartRequest, PartTarget, read_responses};
+use wire::batch::{Batch, PartRequest, PartTarget, end, read_responses, start_changeset, start_part};
 use wire::entity_body::{EntityBody, KeyLocation};
 use wire::error_response::ErrorResponse;
 use wire::json::{read_entity_set, read_table_set};
@@ -158,38 +158,35 @@ fn written(operations: &[PartRequest<'_>], is_changeset: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let boundary = if is_changeset { CHANGESET } else { BATCH };
     if is_changeset {
-        out.extend(format!("--{BATCH}\r\nContent-Type: multipart/mixed; boundary={CHANGESET}\r\n\r\n").into_bytes());
+        start_changeset(&mut out, BATCH, CHANGESET);
     }
     for operation in operations {
-        out.extend(format!("--{boundary}\r\nContent-Type: application/http\r\n\r\n").into_bytes());
+        start_part(&mut out, boundary);
         write_operation(&mut out, operation);
-        out.extend_from_slice(b"\r\n");
     }
     if is_changeset {
-        out.extend(format!("--{CHANGESET}--\r\n").into_bytes());
+        end(&mut out, CHANGESET);
     }
-    out.extend(format!("--{BATCH}--\r\n").into_bytes());
+    end(&mut out, BATCH);
     out
 }
 
 fn write_operation(out: &mut Vec<u8>, operation: &PartRequest<'_>) {
-    out.extend(format!("{} {} HTTP/1.1\r\n", operation.method, operation.target).into_bytes());
+    let PartRequest { method, target, headers, content_id, body, .. } = operation;
     let headers = [
-        ("Accept", operation.headers.accept),
-        ("Content-Type", operation.headers.content_type),
-        ("If-Match", operation.headers.if_match),
-        ("If-None-Match", operation.headers.if_none_match),
-        ("Prefer", operation.headers.prefer),
-        ("DataServiceVersion", operation.headers.data_service_version),
-        ("MaxDataServiceVersion", operation.headers.max_data_service_version),
-        ("Content-ID", operation.content_id),
+        ("Accept", headers.accept),
+        ("Content-Type", headers.content_type),
+        ("If-Match", headers.if_match),
+        ("If-None-Match", headers.if_none_match),
+        ("Prefer", headers.prefer),
+        ("DataServiceVersion", headers.data_service_version),
+        ("MaxDataServiceVersion", headers.max_data_service_version),
+        ("Content-ID", *content_id),
     ];
     let overrides = operation.method_overrides.iter().map(|method| ("X-HTTP-Method", Some(*method)));
-    for (name, value) in headers.into_iter().chain(overrides) {
-        if let Some(value) = value {
-            out.extend(format!("{name}: {value}\r\n").into_bytes());
-        }
-    }
-    out.extend(format!("Content-Length: {}\r\n\r\n", operation.body.len()).into_bytes());
-    out.extend_from_slice(operation.body);
+    let length = body.len();
+    let lines =
+        headers.into_iter().chain(overrides).filter_map(|(name, value)| Some(format!("{name}: {}\r\n", value?)));
+    let head = format!("{method} {target} HTTP/1.1\r\n{}Content-Length: {length}\r\n\r\n", lines.collect::<String>());
+    out.extend([head.as_bytes(), body, b"\r\n"].concat());
 }

@@ -80,7 +80,7 @@ pub struct Server {
     pub admin: String,
     log: Receiver<String>,
     /// The lines that were received so far.
-    seen: RefCell<String>,
+    seen: RefCell<Vec<String>>,
     /// Kept open so that the server can continue writing to its standard output.
     _stdout: BufReader<ChildStdout>,
 }
@@ -152,14 +152,14 @@ impl Server {
     }
 
     fn see(&self, line: String) -> String {
-        self.seen.borrow_mut().extend([line.as_str(), "\n"]);
+        self.seen.borrow_mut().push(line.clone());
         line
     }
 
     /// Returns everything that was logged so far.
     pub fn log(&self) -> String {
         self.new_log();
-        self.seen.borrow().clone()
+        self.seen.borrow().join("\n")
     }
 
     /// Kills the process, to simulate a crash, and returns the rest of its log.

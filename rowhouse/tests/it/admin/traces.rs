@@ -167,14 +167,6 @@ fn a_missing_or_slow_collector_delays_no_request() {
     }
 }
 
-#[test]
-fn without_a_collector_there_are_no_traces() {
-    let server = server(&["--in-memory"], &[("OTEL_SERVICE_NAME", "tables")]);
-    create(&server);
-    assert!(!page(&server).0.contains_key("rowhouse_trace_spans_exported_total"));
-    assert!(!server.stop().1.iter().any(|line| line.contains("traces")));
-}
-
 #[derive(Debug, Clone)]
 pub(crate) struct Export {
     pub(crate) path: String,

@@ -6,25 +6,34 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::Random;
 use test_support::content::{exact_snapshot, fill, put};
+use test_support::{Random, Server};
 
 const ROUNDS: u64 = 12;
 
-fn some_time(random: &mut Random, usual: Duration) -> Duration {
+/// Waits at most a little longer than a command usually takes.
+fn wait(random: &mut Random, usual: Duration) {
     let most = u64::try_from(usual.as_micros()).unwrap() * 5 / 4 + 1;
-    Duration::from_micros(random.below(most))
+    thread::sleep(Duration::from_micros(random.below(most)));
+}
+
+fn filled() -> (Place, Server, Random) {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 20, 1000);
+    (place, server, super::random())
+}
+
+fn time_of(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
 }
 
 #[test]
 fn a_killed_backup_leaves_no_partial_backup_and_its_chunks_are_reused() {
-    let place = Place::new();
-    let mut random = super::random();
-    let server = place.serve();
-    fill(&server, "Cars", 20, 1000);
-    let began = Instant::now();
-    place.back_up(&[]);
-    let usual = began.elapsed();
+    let (place, server, mut random) = filled();
+    let usual = time_of(|| drop(place.back_up(&[])));
     let mut complete = place.list().len();
     for round in 0..ROUNDS {
         for row in 0..40 {
@@ -35,7 +44,7 @@ fn a_killed_backup_leaves_no_partial_backup_and_its_chunks_are_reused() {
         let arguments = ["--data", &place.data, "--to", &place.repository, "--quiet", "--keep", "3"];
         let arguments = if keep { &arguments[..] } else { &arguments[..5] };
         let mut child = place.folder.command("backup", arguments, &[]).spawn().unwrap();
-        thread::sleep(some_time(&mut random, usual));
+        wait(&mut random, usual);
         child.kill().unwrap();
         child.wait().unwrap();
         let found = place.list().len();
@@ -53,14 +62,9 @@ fn a_killed_backup_leaves_no_partial_backup_and_its_chunks_are_reused() {
 
 #[test]
 fn a_killed_server_damages_no_backup() {
-    let place = Place::new();
-    let mut random = super::random();
-    let server = place.serve();
-    fill(&server, "Cars", 20, 1000);
-    let began = Instant::now();
+    let (place, server, mut random) = filled();
     let other = place.folder.path("measured");
-    place.folder.run("backup", &["--data", &place.data, "--to", &other], &[]);
-    let usual = began.elapsed();
+    let usual = time_of(|| drop(place.folder.run("backup", &["--data", &place.data, "--to", &other], &[])));
     drop(server);
     let mut refused = 0;
     let mut made = 0;
@@ -68,7 +72,7 @@ fn a_killed_server_damages_no_backup() {
         let server = place.serve();
         let arguments = ["--data", &place.data, "--to", &place.repository, "--quiet"];
         let child = place.folder.command("backup", &arguments, &[]).spawn().unwrap();
-        thread::sleep(some_time(&mut random, usual));
+        wait(&mut random, usual);
         server.kill9();
         let ran = test_support::command::wait_for_exit(child);
         // A backup that starts too late finds the folder unlocked, and opens it itself.
@@ -87,19 +91,14 @@ fn a_killed_server_damages_no_backup() {
 
 #[test]
 fn after_a_killed_restore_no_server_opens_the_folder_and_the_restore_can_be_repeated() {
-    let place = Place::new();
-    let mut random = super::random();
-    let server = place.serve();
-    fill(&server, "Cars", 20, 1000);
+    let (place, server, mut random) = filled();
     place.back_up(&[]);
-    let began = Instant::now();
-    place.try_restore("measured", &[]);
-    let usual = began.elapsed();
+    let usual = time_of(|| drop(place.try_restore("measured", &[])));
     let data = place.folder.path("new");
     for _ in 0..ROUNDS {
         let arguments = ["--from", &place.repository, "--data", &data, "--quiet"];
         let mut child = place.folder.command("restore", &arguments, &[]).spawn().unwrap();
-        thread::sleep(some_time(&mut random, usual));
+        wait(&mut random, usual);
         child.kill().unwrap();
         let status = child.wait().unwrap();
         let files = std::fs::read_dir(&data).map_or(0, Iterator::count);
@@ -117,9 +116,7 @@ fn after_a_killed_restore_no_server_opens_the_folder_and_the_restore_can_be_repe
 
 #[test]
 fn after_a_failed_restore_no_server_opens_the_folder_and_the_restore_can_be_repeated() {
-    let place = Place::new();
-    let server = place.serve();
-    fill(&server, "Cars", 20, 1000);
+    let (place, server, _) = filled();
     place.back_up(&[]);
     let manifests = files(&Path::new(&place.repository).join("backups"));
     let manifest: Value = serde_json::from_slice(&std::fs::read(&manifests[0]).unwrap()).unwrap();

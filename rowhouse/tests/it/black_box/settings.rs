@@ -78,25 +78,15 @@ fn a_flag_that_is_set_to_false_allows_nothing() {
 fn certificates_and_keys_that_cannot_be_used_are_refused() {
     let folder = Folder::new();
     let Pair { certificate, key: private, .. } = write_pair(&folder);
-    let other = Folder::new();
-    let Pair { key: foreign, .. } = write_pair(&other);
-    let empty = folder.write("empty", "");
-    let encrypted = std::fs::read_to_string(&private).unwrap().replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
-    let encrypted = folder.write("encrypted", &encrypted);
     let missing = folder.path("missing");
-    for (arguments, parts) in [
-        (&["--tls-cert", &certificate][..], ["add --tls-key FILE", ""]),
-        (&["--tls-key", &private], ["add --tls-cert FILE", ""]),
-        (&["--tls-cert", &missing, "--tls-key", &private], [&missing, "No such file"]),
-        (&["--tls-cert", &certificate, "--tls-key", &missing], [&missing, "No such file"]),
-        (&["--tls-cert", &empty, "--tls-key", &private], [&empty, "BEGIN CERTIFICATE"]),
-        (&["--tls-cert", &certificate, "--tls-key", &empty], [&empty, "section PRIVATE KEY"]),
-        (&["--tls-cert", &private, "--tls-key", &certificate], [&private, "no readable certificate"]),
-        (&["--tls-cert", &certificate, "--tls-key", &encrypted], [&encrypted, "openssl pkey -in"]),
-        (&["--tls-cert", &certificate, "--tls-key", &foreign], [&foreign, "does not match the first certificate"]),
+    for (arguments, part) in [
+        (&["--tls-cert", &certificate][..], "add --tls-key FILE"),
+        (&["--tls-key", &private], "add --tls-cert FILE"),
+        (&["--tls-cert", &missing, "--tls-key", &private], "No such file"),
+        (&["--tls-cert", &private, "--tls-key", &certificate], "no readable certificate"),
     ] {
         let message = refusal(&[&["--listen", "127.0.0.1:0"], arguments].concat(), &[]);
-        assert!(parts.iter().all(|part| message.contains(part)), "{parts:?}: {message}");
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 

@@ -112,34 +112,25 @@ pub(super) fn send_repeatedly(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> On
 /// Keeps a number of connections open after sending the given bytes on each. Connections that the server closes are
 /// reopened.
 pub(super) fn keep_reconnecting(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
-    let address: SocketAddr = address.parse().unwrap();
-    let open = move |streams: &mut Vec<TcpStream>| {
-        while streams.len() < connections {
-            // The connection queue may be full, and at the end of the test the server may already have stopped.
-            let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
-            stream.set_nonblocking(true).unwrap();
-            let _ = stream.write(bytes);
-            streams.push(stream);
-        }
-    };
-    let mut streams = Vec::new();
-    open(&mut streams);
-    Ongoing::start(move || {
-        streams.retain_mut(is_open);
-        open(&mut streams);
+    reconnect(address, connections, bytes, is_open)
+}
+
+/// Like [`keep_reconnecting`], but keeps sending `more`, whatever the server responds.
+pub(super) fn send_without_end(address: &str, connections: usize, first: &'static [u8], more: Vec<u8>) -> Ongoing {
+    reconnect(address, connections, first, move |stream| match stream.write(&more) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
     })
 }
 
-/// Keeps a number of connections open after sending `first` on each, and keeps sending `more`, whatever the server
-/// responds. Connections that the server closes are reopened.
-pub(super) fn send_without_end(address: &str, connections: usize, first: &'static [u8], more: Vec<u8>) -> Ongoing {
+fn reconnect(
+    address: &str,
+    connections: usize,
+    first: &'static [u8],
+    mut is_kept: impl FnMut(&mut TcpStream) -> bool + Send + 'static,
+) -> Ongoing {
     let address: SocketAddr = address.parse().unwrap();
-    let mut streams: Vec<TcpStream> = Vec::new();
-    Ongoing::start(move || {
-        streams.retain_mut(|stream| match stream.write(&more) {
-            Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::WouldBlock,
-        });
+    let open = move |streams: &mut Vec<TcpStream>| {
         while streams.len() < connections {
             // The connection queue may be full, and at the end of the test the server may already have stopped.
             let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
@@ -147,6 +138,12 @@ pub(super) fn send_without_end(address: &str, connections: usize, first: &'stati
             let _ = stream.write(first);
             streams.push(stream);
         }
+    };
+    let mut streams = Vec::new();
+    open(&mut streams);
+    Ongoing::start(move || {
+        streams.retain_mut(&mut is_kept);
+        open(&mut streams);
     })
 }
 
