@@ -61,7 +61,7 @@ seeds() {
         cargo test --quiet --locked --package rowhouse-engine-embedded --lib -- compaction
         cargo test --quiet --locked --package rowhouse-engine-embedded --test it -- contract:: check::
         cargo test --quiet --locked --package rowhouse-engine-embedded-schedules
-        cargo test --quiet --locked --package rowhouse-engine-postgres --test it -- model_test::
+        cargo test --quiet --locked --package rowhouse-engine-citus --test it -- model_test::
         cargo test --quiet --locked --package rowhouse-tables --test it -- \
             files:: copy:: backup:: database:: crash::
     done

@@ -19,16 +19,10 @@
 //!
 //! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
-mod balance;
 mod changes;
 mod connections;
-mod discovery;
-mod hash;
-mod heat;
 mod layout;
 mod log_state;
-#[cfg(test)]
-mod node_tests;
 mod requests;
 mod schema;
 mod slot;
@@ -37,30 +31,53 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
-pub use balance::balancer::{Balance, take_step};
-pub use balance::report::read_load;
 pub use connections::login::Password;
 pub use connections::open_error::StoreError;
 pub use connections::settings::{check_address, has_password};
 pub use requests::properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 
+/// What the crate for a distributed database is made of.
+pub mod parts {
+    pub use crate::changes::decode_error::{DecodeError, Unorderable};
+    pub use crate::changes::merging::Merger;
+    pub use crate::changes::nodes::{COORDINATOR, LogNode};
+    pub use crate::changes::order::{LogToOrder, Order, Orders, POLL, Progress};
+    pub use crate::changes::setup::add_slot;
+    pub use crate::changes::stored::StoredChange;
+    pub use crate::changes::streams::Streams;
+    pub use crate::changes::transactions::{Committed, Decoded, Received, ReceivedChange, Scope, TableChange, Tables};
+    pub use crate::connections::attempt::{AttemptError, describe, jittered};
+    pub use crate::connections::dialect::Dialect;
+    pub use crate::connections::node::{Lease, Node};
+    pub use crate::connections::pool::Pool;
+    pub use crate::connections::routes::{RequestMeter, Route, Routes, Shards};
+    pub use crate::connections::rows::{column, no_response, read};
+    pub use crate::connections::settings::Settings;
+    pub use crate::schema::migration::begin;
+    pub use crate::schema::opening::{Session, TAKE_TURNS, on_coordinator};
+    pub use crate::slot::BALANCE_LEASE;
+    pub use crate::state::PostgresState;
+}
+
 use async_trait::async_trait;
+use changes::order::{OneNode, Orders};
 use changes::reading::PostgresChanges;
 use connections::dialect::Dialect;
 use connections::pool::Pool;
+use connections::routes::{NoRoutes, Routes};
 use connections::settings::Settings;
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{
     BoxFuture, BoxedSink, CatalogError, CommitError, Engine, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey,
 };
 use engine::{ChangeLog, KeepChanges, LoadMonitor, TablePage, TableQuery, table_page};
-use heat::meter::Meter;
 use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
+use parking_lot::Mutex;
 use slot::Slot;
 use state::PostgresState;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// The settings for the connection between the engine and its database.
@@ -77,21 +94,12 @@ pub struct PostgresOptions {
     pub distribute: bool,
     /// How much of a change log to keep; `None` for no change log.
     pub keep_changes: Option<KeepChanges>,
-    /// What to do about an uneven load of the Citus workers.
-    pub balance: Balance,
 }
 
 impl PostgresOptions {
     /// Returns the options for a database that is not distributed, without a password and without a change log.
     pub fn new(url: impl Into<String>, connections_max: usize) -> Self {
-        Self {
-            url: url.into(),
-            password: None,
-            connections_max,
-            distribute: false,
-            keep_changes: None,
-            balance: Balance::Off,
-        }
+        Self { url: url.into(), password: None, connections_max, distribute: false, keep_changes: None }
     }
 }
 
@@ -101,12 +109,38 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
+/// A database that is about to be used.
+#[derive(Debug, Clone, Copy)]
+pub struct Database {
+    /// Its kind.
+    pub dialect: Dialect,
+    /// Whether the entities are distributed over several nodes.
+    pub is_distributed: bool,
+    /// Whether each host of the URL is a node.
+    pub has_equal_nodes: bool,
+}
+
+/// What depends on where the partitions are.
+pub struct Cluster {
+    /// Where requests go.
+    pub routes: Arc<dyn Routes>,
+    /// The order of the nodes' changes.
+    pub orders: Arc<dyn Orders>,
+}
+
+impl Cluster {
+    /// Returns the cluster of a database that is not distributed.
+    pub fn one_node() -> Self {
+        Self { routes: Arc::new(NoRoutes), orders: Arc::new(OneNode) }
+    }
+}
+
 /// An engine that stores its data in a database.
 #[derive(Debug)]
 pub struct Postgres {
     shared: Arc<PostgresState>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    place: String,
+    settings: Settings,
     connections_max: u64,
     log: Option<Arc<LogState>>,
     load: Option<LoadMonitor>,
@@ -114,23 +148,24 @@ pub struct Postgres {
 
 impl Postgres {
     /// Connects to the database, creates or upgrades the schema, and starts the background tasks. An unresponsive
-    /// database is retried for ten seconds.
-    pub fn open(options: &PostgresOptions, clock: impl Clock) -> BoxFuture<'_, Result<Self, StoreError>> {
-        Self::open_with_clock(options, Arc::new(clock))
-    }
-
-    fn open_with_clock(options: &PostgresOptions, clock: Arc<dyn Clock>) -> BoxFuture<'_, Result<Self, StoreError>> {
+    /// database is retried for ten seconds. `cluster` is called when the kind of the database is known.
+    pub fn open<'a>(
+        options: &'a PostgresOptions,
+        clock: Arc<dyn Clock>,
+        cluster: &'a mut (dyn FnMut(Database) -> Cluster + Send),
+    ) -> BoxFuture<'a, Result<Self, StoreError>> {
         Box::pin(async move {
             let settings = Settings::new(&options.url, options.password.as_ref())?;
             let (dialect, names) = Box::pin(schema::opening::prepare(&settings, options.distribute)).await?;
+            let (is_distributed, has_equal_nodes) = (names.is_distributed, settings.has_equal_nodes);
+            let Cluster { routes, orders } = cluster(Database { dialect, is_distributed, has_equal_nodes });
             if options.keep_changes.is_some() {
                 if dialect == Dialect::YugabyteDb {
                     return Err(StoreError::new("--keep-log is not supported on YugabyteDB yet; omit it".to_owned()));
                 }
-                Box::pin(changes::setup::prepare(&settings, names.is_distributed)).await?;
+                Box::pin(changes::setup::prepare(&settings, &*orders, is_distributed)).await?;
             }
-            let meter = (names.is_distributed && options.balance != Balance::Off).then(|| Arc::new(Meter::new()));
-            let pool = Pool::new(&settings, dialect, options.connections_max.max(1), meter.clone());
+            let pool = Pool::new(&settings, dialect, options.connections_max.max(1), routes);
             let is_logged = options.keep_changes.is_some();
             let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock), is_logged));
             let failed = |error: Fault| StoreError::statement(&settings.place, error);
@@ -145,47 +180,35 @@ impl Postgres {
                 _ => failed(error),
             })?;
             let mut tasks = vec![
-                tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
-                tokio::spawn(discovery::add_nodes_at_intervals(Arc::clone(&shared))),
                 tokio::spawn(requests::properties::refresh_at_intervals(Arc::clone(&shared))),
                 tokio::spawn(requests::purge::purge(Arc::clone(&shared))),
                 tokio::spawn(requests::indexing::maintain_indexes(Arc::clone(&shared))),
                 tokio::spawn(requests::leases::renew_at_intervals(Arc::clone(&shared))),
             ];
             tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
-            let load = meter.is_some().then(LoadMonitor::default);
-            if let (Some(meter), Some(load)) = (meter, load.clone()) {
-                let (of_meter, of_balancer) = (settings.clone(), settings.clone());
-                tasks.extend([
-                    tokio::spawn(balance::publishing::publish_load(Arc::clone(&shared), meter, of_meter)),
-                    tokio::spawn(balance::balancer::balance_cluster(
-                        Arc::clone(&shared),
-                        of_balancer,
-                        options.balance,
-                        load,
-                    )),
-                ]);
-            }
             let log = options.keep_changes.map(|keep| Arc::new(LogState::new(keep)));
             if let Some(log) = &log {
                 shared.persist(async || shared.refresh_log(log).await).await.map_err(failed)?;
                 let (of_decoder, of_watcher) = (settings.clone(), settings.clone());
+                let decoding =
+                    changes::decoder::decode_changes(Arc::clone(&shared), of_decoder, orders, Arc::clone(log));
                 tasks.extend([
-                    tokio::spawn(changes::decoder::decode_changes(Arc::clone(&shared), of_decoder, Arc::clone(log))),
+                    tokio::spawn(decoding),
                     tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
                     tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
                 ]);
             } else if dialect != Dialect::YugabyteDb {
-                tasks.push(tokio::spawn(changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone())));
+                let removal = changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone(), orders);
+                tasks.push(tokio::spawn(removal));
             }
             let connections_max = options.connections_max.max(1) as u64;
-            Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max, log, load })
+            Ok(Self { shared, tasks: Mutex::new(tasks), settings, connections_max, log, load: None })
         })
     }
 
     /// Returns the hosts, ports and database, for messages.
     pub fn place(&self) -> &str {
-        &self.place
+        &self.settings.place
     }
 
     /// Returns the change log, if it is kept.
@@ -199,8 +222,28 @@ impl Postgres {
         self.load.clone()
     }
 
+    /// Returns what requests and background tasks share.
+    pub fn state(&self) -> &Arc<PostgresState> {
+        &self.shared
+    }
+
+    /// Returns the connection to the database.
+    pub fn connection(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Adds a background task that runs until the engine is closed.
+    pub fn add_task(&self, task: JoinHandle<()>) {
+        self.tasks.lock().push(task);
+    }
+
+    /// Sets the monitor of the load.
+    pub fn set_load(&mut self, load: LoadMonitor) {
+        self.load = Some(load);
+    }
+
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.tasks.lock())
     }
 }
 
@@ -329,7 +372,7 @@ impl Engine for Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        for task in std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {
+        for task in self.take_tasks() {
             task.abort();
         }
     }

@@ -3,9 +3,9 @@
 use engine::figures::ChangeLogFigures;
 use engine::{KeepChanges, KeptChanges};
 use model::DateTime;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// The change log as this server last read it.
@@ -38,7 +38,7 @@ impl LogState {
     }
 
     pub(crate) fn kept(&self) -> KeptChanges {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.kept.lock()
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
@@ -47,7 +47,7 @@ impl LogState {
 
     /// Records what was read from the database. Results may arrive out of order, but positions never decrease.
     pub(crate) fn note(&self, read: KeptChanges) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         *kept = KeptChanges { first: kept.first.max(read.first), next: kept.next.max(read.next) };
         let next = kept.next;
         // While the lock is held, so that a receiver that reads `kept` finds at least what it was told.
@@ -59,7 +59,7 @@ impl LogState {
     }
 
     pub(crate) fn note_size(&self, bytes: u64, oldest: Option<DateTime>) {
-        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = (bytes, oldest);
+        *self.size.lock() = (bytes, oldest);
     }
 
     pub(crate) fn set_decoding(&self, is_decoding: bool) {
@@ -71,19 +71,19 @@ impl LogState {
     }
 
     pub(crate) fn note_decoded(&self, decoded: BTreeMap<i32, u64>) {
-        *self.decoded.lock().unwrap_or_else(PoisonError::into_inner) = decoded;
+        *self.decoded.lock() = decoded;
     }
 
     /// Notes the ends of the nodes' logs.
     pub(crate) fn note_ends(&self, ends: &BTreeMap<i32, u64>) {
-        let decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let decoded = self.decoded.lock();
         let undecoded = |(node, end): (&i32, &u64)| Some(end.saturating_sub(*decoded.get(node)?));
         self.undecoded_bytes.store(ends.iter().filter_map(undecoded).sum(), Ordering::Relaxed);
     }
 
     pub(crate) fn figures(&self) -> ChangeLogFigures {
         let KeptChanges { first, next } = self.kept();
-        let (bytes, oldest) = *self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, oldest) = *self.size.lock();
         let undecoded_bytes = self.is_decoding().then(|| self.undecoded_bytes.load(Ordering::Relaxed));
         ChangeLogFigures { bytes, first, next, oldest, undecoded_bytes }
     }

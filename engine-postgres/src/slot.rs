@@ -13,7 +13,7 @@ pub(crate) const INDEX_LEASE: i16 = SLOTS + 1;
 /// The lease of the server that decodes the change log. Its row exists if there is a log.
 pub(crate) const CHANGES_LEASE: i16 = SLOTS + 2;
 /// The lease of the server that balances the load of the nodes. Its row exists on a Citus cluster.
-pub(crate) const BALANCE_LEASE: i16 = SLOTS + 3;
+pub const BALANCE_LEASE: i16 = SLOTS + 3;
 
 /// An error: all slots belong to other servers.
 #[derive(Debug)]

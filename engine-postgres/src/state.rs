@@ -2,7 +2,7 @@
 
 use super::layout::DatabaseTableId;
 use super::slot::Slot;
-use crate::connections::attempt::{AttemptError, Attempts, jittered};
+use crate::connections::attempt::{AttemptError, Attempts};
 use crate::connections::pool::Pool;
 use crate::schema::names::Names;
 use engine::parts::cancellation::Cancellation;
@@ -11,21 +11,19 @@ use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
 use model::limits::STORE_TABLES_CACHED_MAX;
 use model::{DateTime, IndexedProperty, Retention};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The interval between two refreshes of the partitions' locations.
-const SHARDS_REFRESH: Duration = Duration::from_secs(5);
-
 /// The connections, and the state that is available without querying the database.
-pub(crate) struct PostgresState {
-    pub(crate) pool: Pool,
+pub struct PostgresState {
+    /// The connections.
+    pub pool: Pool,
     pub(crate) names: Names,
     /// The random number that identifies this server as the holder of its leases.
-    pub(crate) holder: i64,
+    pub holder: i64,
     slot: Mutex<Slot>,
     pub(crate) reserving: tokio::sync::Mutex<()>,
     known: RwLock<CachedTables>,
@@ -77,7 +75,7 @@ impl PostgresState {
         Self {
             pool,
             names,
-            holder: RandomState::new().build_hasher().finish().cast_signed(),
+            holder: unique_number().cast_signed(),
             slot: Mutex::new(slot),
             reserving: tokio::sync::Mutex::default(),
             known: RwLock::default(),
@@ -91,7 +89,12 @@ impl PostgresState {
     }
 
     pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.lock()
+    }
+
+    /// Returns the number of this server's slot, if it holds one.
+    pub fn slot_number(&self) -> Option<i16> {
+        self.slot().number
     }
 
     /// Returns the time that decides which entities have expired. An operation reads it before the entities: an entity
@@ -101,11 +104,11 @@ impl PostgresState {
     }
 
     pub(crate) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
-        self.properties.read().unwrap_or_else(PoisonError::into_inner)
+        self.properties.read()
     }
 
     pub(crate) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
-        self.properties.write().unwrap_or_else(PoisonError::into_inner)
+        self.properties.write()
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
@@ -113,7 +116,7 @@ impl PostgresState {
     }
 
     fn known(&self) -> RwLockReadGuard<'_, CachedTables> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read()
     }
 
     pub(crate) fn cached(&self, table: &TableKey) -> Option<KnownTable> {
@@ -135,7 +138,7 @@ impl PostgresState {
         if self.known().tables.get(table).is_some_and(|cached| cached.table.known == known_table) {
             return;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if known.count >= STORE_TABLES_CACHED_MAX {
             *known = CachedTables::default();
         }
@@ -146,7 +149,7 @@ impl PostgresState {
     }
 
     pub(crate) fn uncache(&self, table: &TableKey) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if known.tables.remove(table).is_some() {
             known.count -= 1;
         }
@@ -173,13 +176,7 @@ impl std::fmt::Debug for PostgresState {
     }
 }
 
-/// Refreshes the locations of partitions at intervals until the engine is closed.
-pub(crate) async fn refresh_shards_at_intervals(shared: Arc<PostgresState>) {
-    loop {
-        tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
-        if let Err(trouble) = shared.pool.refresh_shards().await {
-            // The previous locations stay in use; outdated ones affect only speed.
-            tracing::debug!(?trouble, "the shards could not be read");
-        }
-    }
+/// Returns a number that no other server has. It comes from the operating system, unlike those of `fastrand`.
+pub(crate) fn unique_number() -> u64 {
+    RandomState::new().hash_one(())
 }

@@ -2,10 +2,11 @@
 //! table.
 
 use super::statements as sql;
-use super::{PostgresOptions, Settings};
+use super::{Cluster as Places, PostgresOptions, Settings};
 use crate::connections::attempt::AttemptError;
+use crate::connections::node::Lease;
 use crate::slot::INDEX_LEASE;
-use crate::{Engine, Fault, Postgres, TableKey};
+use crate::{Engine, Fault, Postgres, StoreError, TableKey};
 use model::clock::SystemClock;
 use model::{AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation};
 use model::{RecordBuilder, TableName, Transaction};
@@ -25,6 +26,10 @@ impl Clock for StoppedClock {
     }
 }
 
+async fn open(options: &PostgresOptions, clock: impl Clock) -> Result<Postgres, StoreError> {
+    Postgres::open(options, Arc::new(clock), &mut |_| Places::one_node()).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slots_differ() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -36,8 +41,8 @@ async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slot
         Transaction::single(insert)
     };
     let delete = || Transaction::single(Mutation::Delete { key: key.clone(), condition: Condition::Any });
-    let one = Postgres::open(&options, StoppedClock).await.unwrap();
-    let other = Postgres::open(&options, StoppedClock).await.unwrap();
+    let one = open(&options, StoppedClock).await.unwrap();
+    let other = open(&options, StoppedClock).await.unwrap();
     one.create_table(&table).await.unwrap();
     for has_own_slot in [true, false] {
         if !has_own_slot {
@@ -55,7 +60,7 @@ async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slot
 async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have_given_out() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 2);
-    let first = Postgres::open(&options, StoppedClock).await.unwrap();
+    let first = open(&options, StoppedClock).await.unwrap();
     let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
     let number = cluster.sql(&options.url, held);
     let reserved = first.shared.stamp(DateTime::MIN).await.unwrap();
@@ -69,7 +74,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
              UPDATE rowhouse_leases SET holder = 2, renewed = now() - interval '1 hour' WHERE number = {number}"
         ),
     );
-    let second = Postgres::open(&options, StoppedClock).await.unwrap();
+    let second = open(&options, StoppedClock).await.unwrap();
     let begins = second.shared.stamp(DateTime::MIN).await.unwrap();
     // The former holder still issues the stamps that it reserved, but no others.
     let mut last = reserved;
@@ -79,7 +84,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     assert!(last < begins, "{last:?} and {begins:?}");
     assert_eq!(last.ticks() % 64, begins.ticks() % 64);
     drop(no_renewal);
-    let refused = timeout(TIMEOUT, Postgres::open(&options, StoppedClock)).await.unwrap();
+    let refused = timeout(TIMEOUT, open(&options, StoppedClock)).await.unwrap();
     assert!(refused.unwrap_err().to_string().contains("accepts no more servers"));
     let beyond = DateTime::from_ticks(begins.ticks() + 1).unwrap();
     let refused = timeout(TIMEOUT, first.shared.stamp(beyond)).await.unwrap();
@@ -90,7 +95,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
 async fn the_lease_for_indexes_outlives_a_long_step_but_not_its_holder() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 4);
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let engine = open(&options, SystemClock).await.unwrap();
     let held_by_another = |seconds: f64| {
         let sql = format!(
             "UPDATE rowhouse_leases SET holder = 1, renewed = now() - interval '{seconds} s' WHERE number = {INDEX_LEASE}"
@@ -118,7 +123,7 @@ const PARTITION: &str = r"'\x000000000000000170'::bytea";
 async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 2);
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let engine = open(&options, SystemClock).await.unwrap();
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Planned").unwrap() };
     engine.create_table(&table).await.unwrap();
     // Insert many rows without planner statistics, as after an import.
@@ -174,7 +179,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
 async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 4);
-    let engine = Arc::new(Postgres::open(&options, SystemClock).await.unwrap());
+    let engine = Arc::new(open(&options, SystemClock).await.unwrap());
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Left").unwrap() };
     engine.create_table(&table).await.unwrap();
     let waiting = || {
@@ -208,7 +213,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
 async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 1);
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let engine = open(&options, SystemClock).await.unwrap();
     let lease = engine.shared.pool.take().await.ok().unwrap();
     let account = AccountName::new("account1").unwrap();
     let began = Instant::now();
@@ -230,7 +235,7 @@ async fn an_unreachable_database_is_named_without_the_password() {
 async fn the_loss_of_another_node_or_a_moved_shard_is_no_internal_error() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 2);
-    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let engine = open(&options, SystemClock).await.unwrap();
     let lease = engine.shared.pool.take().await.unwrap();
     let lost = ["RetryElsewhere", "Fault(Unknown"];
     let transient = ["Retry(", "Retry("];
@@ -255,4 +260,31 @@ async fn the_loss_of_another_node_or_a_moved_shard_is_no_internal_error() {
         }
     }
     lease.return_to_pool();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_shared_fairly_among_equal_nodes() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    // The same server under two names.
+    let (before, after) = url.split_once("127.0.0.1").expect("the cluster listens on this address");
+    let (port, name) = after.split_once('/').unwrap();
+    let url = format!("{before}127.0.0.1{port},localhost{port}/{name}?load_balance_hosts=random");
+    let settings = Settings::new(&url, None).unwrap();
+    assert_eq!(settings.nodes.len(), 2, "{url}");
+    for (connections_max, each) in [(1, 1), (4, 2), (5, 3)] {
+        let options = PostgresOptions::new(url.clone(), connections_max);
+        let engine = open(&options, SystemClock).await.unwrap();
+        let mut leases = Vec::new();
+        for _ in 0..each {
+            for node in &*engine.shared.pool.nodes() {
+                leases.push(node.take().await.unwrap());
+            }
+        }
+        let figures = engine.shared.pool.nodes().iter().map(|node| node.figures()).collect::<Vec<_>>();
+        assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);
+        assert!(figures.iter().all(|node| node.is_up && node.connections_idle == 0), "{figures:?}");
+        assert!(engine.shared.pool.take().await.is_err(), "no node has another connection");
+        leases.into_iter().for_each(Lease::return_to_pool);
+    }
 }

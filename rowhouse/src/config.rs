@@ -7,7 +7,8 @@ use crate::log::LogFormat;
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
-use engine_postgres::{Balance, Password, PostgresOptions};
+use engine_citus::Balance;
+use engine_postgres::{Password, PostgresOptions};
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
@@ -115,7 +116,7 @@ pub enum Storage {
         min_free_bytes: u64,
     },
     /// In a PostgreSQL database.
-    Database(PostgresOptions),
+    Database(PostgresOptions, Balance),
 }
 
 impl Config {
@@ -184,7 +185,7 @@ impl Config {
 
     /// Adds the database password from the environment if there is no other.
     pub(crate) fn with_password(mut self) -> Self {
-        if let Storage::Database(options) = &mut self.storage
+        if let Storage::Database(options, _) = &mut self.storage
             && options.password.is_none()
         {
             options.password = std::env::var(STORE_PASSWORD_VARIABLE).ok().map(Password::from);
@@ -341,12 +342,8 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
         BalanceArg::Suggest => Balance::Suggest,
         BalanceArg::Auto => Balance::Auto { steps_max: args.balance_steps.unwrap_or(BALANCE_STEPS_DEFAULT) },
     };
-    Ok(Storage::Database(PostgresOptions {
-        password,
-        distribute,
-        balance,
-        ..PostgresOptions::new(url.0.clone(), connections_max)
-    }))
+    let options = PostgresOptions { password, distribute, ..PostgresOptions::new(url.0.clone(), connections_max) };
+    Ok(Storage::Database(options, balance))
 }
 
 /// Returns the account names and keys in the environment.
@@ -581,7 +578,7 @@ mod tests {
         let config = Config::new(args, None).unwrap();
         let shown = format!("{config:?}");
         assert!(!shown.contains("inside") && !shown.contains("opened"), "{shown}");
-        let Storage::Database(options) = config.storage else { panic!("expected a database") };
+        let Storage::Database(options, _) = config.storage else { panic!("expected a database") };
         assert!(options.password.is_some());
         assert_eq!(options.connections_max, STORE_CONNECTIONS_DEFAULT);
     }

@@ -8,7 +8,7 @@ use crate::process::{StandardInput, connection_capacity, notify_ready, notify_st
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
 use engine_embedded::{Durability, Embedded, EmbeddedOptions, KeptLog};
-use engine_postgres::{Postgres, PostgresOptions};
+use engine_postgres::PostgresOptions;
 use model::clock::SystemClock;
 use platform::files::exposure_warning;
 use platform::signals::Hangups;
@@ -142,7 +142,7 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             drop(control);
             served
         }
-        Storage::Database(options) => {
+        Storage::Database(options, balance) => {
             if tools::shows_password(&options.url) {
                 warn!(
                     "any user who lists the processes of this machine can read the password in --store: put it into \
@@ -151,7 +151,8 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
             }
             let options = PostgresOptions { keep_changes: config.process.keep_changes, ..options.clone() };
             let engine =
-                or_input_ended(input.clone(), async { Ok(Postgres::open(&options, SystemClock).await?) }).await?;
+                or_input_ended(input.clone(), async { Ok(engine_citus::open(&options, *balance, SystemClock).await?) })
+                    .await?;
             info!("data is kept in the database {}", engine.place());
             let config = Config { server: Settings { load: engine.load(), ..config.server }, ..config };
             let changes = engine.change_log();

@@ -1,7 +1,6 @@
-//! The reason why decoding stopped.
+//! The reasons why decoding stopped.
 
 use crate::StoreError;
-use crate::changes::placements::Unorderable;
 use crate::connections::attempt::{AttemptError, describe};
 use crate::connections::replication::ReplicationError;
 use engine::Fault;
@@ -9,11 +8,18 @@ use tokio_postgres::Error;
 
 /// The reason why decoding stopped.
 #[derive(Debug)]
-pub(crate) enum DecodeError {
+pub enum DecodeError {
+    /// The engine was closed.
     Closed,
+    /// The database failed, or did not respond.
     Database(String),
+    /// The order of changes cannot be determined.
     Unorderable(Unorderable),
 }
+
+/// An error: the order of changes cannot be determined.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unorderable(pub &'static str);
 
 impl From<AttemptError> for DecodeError {
     fn from(error: AttemptError) -> Self {

@@ -1,23 +1,14 @@
 //! The nodes of the database whose logs are decoded: on Citus, all nodes; otherwise, the one that accepts writes.
 
 use crate::StoreError;
-use crate::changes::merging::COORDINATOR;
-use crate::changes::placements::{Placement, Placements};
 use crate::connections::replication::{Replication, ReplicationError};
 use crate::connections::settings::Settings;
 use crate::schema::opening::Session;
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::Error;
 
-/// Returns the nodes of a Citus cluster.
-pub(crate) const NODES: &str = "SELECT groupid, nodename, nodeport, isactive FROM pg_dist_node \
-     WHERE noderole = 'primary' ORDER BY groupid";
-/// Returns the placements of the entities, each with the highest number of any placement and the number of placements
-/// whose number is higher than `$1`.
-pub(crate) const PLACEMENTS: &str = "SELECT s.shardminvalue, s.shardmaxvalue, p.groupid, p.placementid, \
-       (SELECT max(placementid) FROM pg_dist_placement), \
-       (SELECT count(*) FROM pg_dist_placement WHERE placementid > $1) \
-     FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) \
-     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
+/// The group of the only node, and of the coordinator of a Citus cluster.
+pub const COORDINATOR: i32 = 0;
+
 /// Returns whether a slot has lost nothing, and the process that reads it.
 const SLOT: &str = "SELECT coalesce(wal_status <> 'lost', false), active_pid FROM pg_replication_slots \
      WHERE slot_name = $1 AND database = current_database()";
@@ -29,32 +20,19 @@ const MARK: &str = "SELECT (pg_logical_emit_message(true, 'rowhouse-mark', ''::t
 
 /// A node whose log is decoded.
 #[derive(Clone)]
-pub(crate) struct LogNode {
-    /// The node's Citus group.
-    pub(crate) group: i32,
-    pub(crate) is_active: bool,
-    pub(crate) settings: Settings,
+pub struct LogNode {
+    /// The group of nodes to which it belongs.
+    pub group: i32,
+    /// Whether the node may store partitions.
+    pub is_active: bool,
+    /// The connection to the node.
+    pub settings: Settings,
 }
 
 impl LogNode {
     /// Returns the only node of a database that is not distributed.
     pub(crate) fn only(settings: &Settings) -> Self {
         Self { group: COORDINATOR, is_active: true, settings: settings.clone() }
-    }
-
-    /// Reads a row of [`NODES`].
-    pub(crate) fn from_row(row: &Row, settings: &Settings) -> Result<Self, Error> {
-        let (host, port): (&str, i32) = (row.try_get(1)?, row.try_get(2)?);
-        let settings = settings.of_node(host, u16::try_from(port).unwrap_or_default());
-        Ok(Self { group: row.try_get(0)?, is_active: row.try_get(3)?, settings })
-    }
-
-    /// Returns all nodes of the database.
-    pub(crate) async fn query(client: &Client, settings: &Settings, is_distributed: bool) -> Result<Vec<Self>, Error> {
-        if !is_distributed {
-            return Ok(vec![Self::only(settings)]);
-        }
-        client.query(NODES, &[]).await?.iter().map(|row| Self::from_row(row, settings)).collect()
     }
 
     /// Returns the node on which tables are created and which sends the changes of the catalog.
@@ -72,8 +50,9 @@ impl LogNode {
         |error| StoreError::from_postgres(&self.settings.place, &error)
     }
 
-    pub(crate) async fn session(&self) -> Result<Session, StoreError> {
-        Session::open(&self.settings, &self.settings.login).await
+    /// Connects to the node.
+    pub async fn session(&self) -> Result<Session, StoreError> {
+        Session::open(&self.settings).await
     }
 
     /// Returns whether the slot exists and has lost nothing. Ends the process that reads it if `is_mine`.
@@ -92,7 +71,7 @@ impl LogNode {
     }
 
     /// Removes a slot if it exists, and ends the process that reads it.
-    pub(crate) async fn drop_slot(&self, name: &str) -> Result<(), StoreError> {
+    pub async fn drop_slot(&self, name: &str) -> Result<(), StoreError> {
         self.has_slot(name, true).await?;
         self.drop_unread_slot(name).await
     }
@@ -106,7 +85,7 @@ impl LogNode {
     }
 
     /// Marks the node's log. Returns a position after everything that was committed before.
-    pub(crate) async fn mark(&self) -> Result<u64, StoreError> {
+    pub async fn mark(&self) -> Result<u64, StoreError> {
         let session = self.session().await?;
         let row = session.client.query_one(MARK, &[]).await.map_err(self.failed())?;
         let position: i64 = row.try_get(0).map_err(self.failed())?;
@@ -126,17 +105,4 @@ impl LogNode {
             self.settings.place
         ))
     }
-}
-
-/// Reads the rows of [`PLACEMENTS`]. Returns the placements and the number of new ones, or `None` if the entities are
-/// not distributed by hash with one copy of each shard.
-pub(crate) fn placements_from_rows(rows: &[Row]) -> Result<Option<(Placements, i64)>, Error> {
-    let (mut all, mut last, mut added) = (Vec::new(), 0, 0);
-    for row in rows {
-        let bound = |index| Ok(row.try_get::<_, Option<&str>>(index)?.and_then(|text| text.parse().ok()));
-        let (Some(first), Some(end)) = (bound(0)?, bound(1)?) else { return Ok(None) };
-        all.push(Placement { first, last: end, group: row.try_get(2)?, number: row.try_get(3)? });
-        (last, added) = (row.try_get(4)?, row.try_get(5)?);
-    }
-    Ok(Placements::new(all, last).map(|placements| (placements, added)))
 }

@@ -3,6 +3,7 @@
 
 use crate::StoreError;
 use crate::changes::nodes::LogNode;
+use crate::changes::order::Orders;
 use crate::changes::setup::{DROP_TABLES, TAKE_TURNS};
 use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::settings::Settings;
@@ -23,7 +24,7 @@ const IS_UNUSED: &str = "SELECT 1 FROM rowhouse_leases WHERE number = $1 AND ren
 const NAME: &str = "SELECT name FROM rowhouse_change_log";
 
 /// Removes a change log that no server uses any more, on a server without one, until the engine is closed.
-pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Settings) {
+pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Settings, orders: Arc<dyn Orders>) {
     loop {
         let is_unused = async {
             let has_log = !shared.pool.read(LOG_TABLE, &[]).await?.is_empty();
@@ -31,7 +32,7 @@ pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Sett
         };
         match is_unused.await {
             Ok(true) => {
-                if let Err(error) = remove_if_unused(&settings, shared.names.is_distributed).await {
+                if let Err(error) = remove_if_unused(&settings, &*orders).await {
                     tracing::warn!(
                         %error,
                         "no server uses the change log in the database any more, but it could not be removed; its \
@@ -49,10 +50,10 @@ pub(crate) async fn remove_unused_log(shared: Arc<PostgresState>, settings: Sett
 
 /// Removes the log, its replication slots and its tables, if no server has used them for ten minutes. A slot would
 /// otherwise keep a node's own log forever.
-async fn remove_if_unused(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
+async fn remove_if_unused(settings: &Settings, orders: &dyn Orders) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.login).await?;
-    let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
+    let session = Session::open(settings).await?;
+    let nodes = orders.nodes(&session.client, settings).await.map_err(error)?;
     session.close().await;
     let session = LogNode::home(&nodes, settings)?.session().await?;
     let client = &session.client;

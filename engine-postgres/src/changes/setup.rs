@@ -7,13 +7,12 @@
 //! On Citus, the tables of the log are on one worker, and the publication is on all nodes.
 
 use crate::StoreError;
-use crate::changes::merging::COORDINATOR;
-use crate::changes::nodes::{LogNode, PLACEMENTS, placements_from_rows};
-use crate::changes::placements::Placements;
+use crate::changes::nodes::LogNode;
+use crate::changes::order::Orders;
 use crate::connections::replication::{Replication, ReplicationError};
 use crate::connections::settings::Settings;
 use crate::schema::opening::Session;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use crate::state::unique_number;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -75,10 +74,10 @@ const NOTE_BEGINNING: &str = "INSERT INTO rowhouse_meta (name, value) VALUES ('c
      ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
 /// Makes sure that there is a log whose slots have lost nothing. Servers take turns.
-pub(crate) async fn prepare(settings: &Settings, is_distributed: bool) -> Result<(), StoreError> {
+pub(crate) async fn prepare(settings: &Settings, orders: &dyn Orders, is_distributed: bool) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.login).await?;
-    let nodes = LogNode::query(&session.client, settings, is_distributed).await.map_err(error)?;
+    let session = Session::open(settings).await?;
+    let nodes = orders.nodes(&session.client, settings).await.map_err(error)?;
     let is_usable = is_usable(&session.client, &nodes, is_distributed).await.map_err(error)?;
     session.close().await;
     for node in &nodes {
@@ -98,7 +97,8 @@ pub(crate) async fn prepare(settings: &Settings, is_distributed: bool) -> Result
     session.client.batch_execute(TAKE_TURNS).await.map_err(error)?;
     // Another server may have done it.
     if !self::is_usable(&session.client, &nodes, is_distributed).await.map_err(error)? {
-        Beginning { client: &session.client, settings, home, nodes: &nodes, is_distributed }.run().await?;
+        let client = &session.client;
+        Beginning { client, settings, orders, home, nodes: &nodes, is_distributed }.run().await?;
     }
     session.close().await;
     Ok(())
@@ -142,7 +142,7 @@ async fn is_on_worker(client: &Client, is_distributed: bool) -> Result<bool, tok
 }
 
 /// Checks what a node needs so that its log can be decoded.
-pub(crate) async fn check_requirements(node: &LogNode, is_distributed: bool) -> Result<(), StoreError> {
+async fn check_requirements(node: &LogNode, is_distributed: bool) -> Result<(), StoreError> {
     let place = &node.settings.place;
     let error = |error| StoreError::from_postgres(place, &error);
     let session = node.session().await?;
@@ -184,6 +184,7 @@ pub(crate) async fn check_requirements(node: &LogNode, is_distributed: bool) -> 
 struct Beginning<'a> {
     client: &'a Client,
     settings: &'a Settings,
+    orders: &'a dyn Orders,
     /// The node that sends the changes of the catalog.
     home: &'a LogNode,
     nodes: &'a [LogNode],
@@ -197,16 +198,15 @@ impl Beginning<'_> {
         for node in self.nodes {
             streams.push((node, node.replication().await?));
         }
-        let placements = self.placements().await?;
+        let order = self.orders.begin(self.client, self.settings).await?;
         let before = self.create_tables().await.map_err(|error| self.failed(&error))?;
         for node in self.nodes {
             if let Some(name) = &before {
                 node.drop_slot(name).await?;
             }
         }
-        let name = format!("rowhouse_{:016x}", RandomState::new().build_hasher().finish());
-        let text = placements.map(|placements| placements.to_text()).unwrap_or_default();
-        let announced = self.announce(&name, before.as_deref(), &text).await;
+        let name = format!("rowhouse_{:016x}", unique_number());
+        let announced = self.announce(&name, before.as_deref(), &order).await;
         announced.map_err(|error| self.failed(&error))?;
         // The catalog is read as of the last slot, so that no table is missing whose changes are in the log.
         streams.sort_by_key(|(node, _)| node.group == self.home.group);
@@ -221,27 +221,6 @@ impl Beginning<'_> {
         stored.map_err(|error| self.failed(&error))?;
         tracing::info!(slot = name, nodes = self.nodes.len(), "the change log begins");
         Ok(())
-    }
-
-    /// Returns the placements of the entities on Citus.
-    async fn placements(&self) -> Result<Option<Placements>, StoreError> {
-        if !self.is_distributed {
-            return Ok(None);
-        }
-        let error = |error| StoreError::from_postgres(&self.settings.place, &error);
-        let rows = self.client.query(PLACEMENTS, &[&0_i64]).await.map_err(error)?;
-        match placements_from_rows(&rows).map_err(error)? {
-            Some((placements, _)) if !placements.has(COORDINATOR) => Ok(Some(placements)),
-            Some(_) => Err(StoreError::new(format!(
-                "--keep-log is not supported while the Citus coordinator of the database {} has shards; move them to \
-                 workers (citus_drain_node), or omit --keep-log",
-                self.settings.place
-            ))),
-            None => Err(StoreError::new(format!(
-                "--keep-log is not supported on Citus if shards have several copies; the database is {}",
-                self.settings.place
-            ))),
-        }
     }
 
     /// Returns the name of the previous log.
@@ -266,8 +245,8 @@ impl Beginning<'_> {
         Ok(before)
     }
 
-    async fn announce(&self, name: &str, before: Option<&str>, text: &str) -> Result<(), tokio_postgres::Error> {
-        self.client.execute(ANNOUNCE, &[&name, &text]).await?;
+    async fn announce(&self, name: &str, before: Option<&str>, order: &str) -> Result<(), tokio_postgres::Error> {
+        self.client.execute(ANNOUNCE, &[&name, &order]).await?;
         // A table that is replicated as a whole row gets a lock that waits for all its readers, so this is done once.
         let whole = "SELECT relreplident = 'f' FROM pg_class WHERE oid = 'rowhouse_tables'::regclass";
         let is_whole: bool = self.client.query_one(whole, &[]).await?.try_get(0)?;
@@ -327,12 +306,16 @@ impl Beginning<'_> {
     }
 }
 
-/// Returns the position at which the slot begins, and the snapshot of that instant.
-pub(crate) async fn create_slot(
-    node: &LogNode,
-    stream: &mut Replication,
-    name: &str,
-) -> Result<(u64, String), StoreError> {
+/// Creates the slot of a node that was added. Returns the position at which it begins.
+pub async fn add_slot(node: &LogNode, name: &str) -> Result<u64, StoreError> {
+    node.drop_slot(name).await?;
+    check_requirements(node, true).await?;
+    let mut stream = node.replication().await?;
+    Ok(create_slot(node, &mut stream, name).await?.0)
+}
+
+/// Creates a slot. Returns the position at which it begins, and the snapshot of that instant.
+async fn create_slot(node: &LogNode, stream: &mut Replication, name: &str) -> Result<(u64, String), StoreError> {
     let place = &node.settings.place;
     let created = timeout(SLOT_TIME_MAX, stream.create_slot(name)).await.map_err(|_| {
         StoreError::new(format!(

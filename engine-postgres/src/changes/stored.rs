@@ -11,24 +11,35 @@ use std::sync::Arc;
 
 /// A change of an entity, a table, or service properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StoredChange {
+pub enum StoredChange {
+    /// An entity was stored.
     Put {
+        /// The encoded key.
         key: Vec<u8>,
+        /// The entity.
         record: Vec<u8>,
     },
+    /// An entity was deleted.
     Delete {
+        /// The encoded key.
         key: Vec<u8>,
+        /// Whether it was deleted because it had expired.
         is_expired: bool,
     },
+    /// A table was created.
     CreateTable,
+    /// A table was deleted.
     DeleteTable,
     /// The values are encoded as in the catalog.
     SetTable {
+        /// The policies.
         policies: Vec<u8>,
+        /// The settings.
         settings: Vec<u8>,
     },
     /// The value is encoded as in the table of service properties.
     SetProperties {
+        /// The service properties.
         value: Vec<u8>,
     },
 }

@@ -1,7 +1,7 @@
 //! The streams of the nodes' logs, one for each node.
 
 use crate::changes::decode_error::DecodeError;
-use crate::changes::merging::{COORDINATOR, Merger};
+use crate::changes::merging::Merger;
 use crate::changes::nodes::LogNode;
 use crate::changes::pgoutput::Message;
 use crate::changes::transactions::Assembler;
@@ -35,7 +35,8 @@ struct NodeStream {
     is_response_due: bool,
 }
 
-pub(crate) struct Streams(Vec<NodeStream>);
+/// The streams that are being read.
+pub struct Streams(Vec<NodeStream>);
 
 impl Streams {
     /// Starts to read the slots from positions on.
@@ -43,16 +44,18 @@ impl Streams {
         nodes: &[LogNode],
         name: &str,
         positions: &BTreeMap<i32, u64>,
+        hash: fn(&[u8]) -> i32,
     ) -> Result<Self, DecodeError> {
         let opened = join_all(nodes.iter().map(|node| async {
             let from = positions.get(&node.group).copied().unwrap_or(0);
-            NodeStream::open(node, name, from).await
+            NodeStream::open(node, name, from, hash).await
         }));
         Ok(Self(opened.await.into_iter().collect::<Result<_, _>>()?))
     }
 
-    pub(crate) fn groups(&self) -> impl Iterator<Item = i32> {
-        self.0.iter().map(|stream| stream.node.group)
+    /// Returns the nodes that send them.
+    pub fn nodes(&self) -> impl Iterator<Item = &LogNode> {
+        self.0.iter().map(|stream| &stream.node)
     }
 
     /// Passes on all messages that were received completely. Returns whether some are left because others have to be
@@ -101,34 +104,10 @@ impl Streams {
         }
         Ok(())
     }
-
-    /// Marks the logs of all workers. Returns the positions.
-    pub(crate) async fn mark_workers(&self) -> Result<BTreeMap<i32, u64>, DecodeError> {
-        let workers = self.0.iter().map(|stream| &stream.node).filter(|node| node.group != COORDINATOR);
-        let marked = join_all(workers.map(|node| async { Ok((node.group, node.mark().await?)) }));
-        marked.await.into_iter().collect()
-    }
-
-    pub(crate) async fn mark(&self, group: i32) -> Result<u64, DecodeError> {
-        match self.0.iter().find(|stream| stream.node.group == group) {
-            Some(stream) => Ok(stream.node.mark().await?),
-            None => Err(DecodeError::Database("a node whose log is not decoded cannot be marked".to_owned())),
-        }
-    }
-
-    /// Removes the slot of a node that does not belong to the cluster any more.
-    pub(crate) async fn remove_slot(&self, group: i32, name: &str) {
-        if let Some(stream) = self.0.iter().find(|stream| stream.node.group == group)
-            && let Err(error) = stream.node.drop_slot(name).await
-        {
-            let node = &stream.node.settings.place;
-            tracing::warn!(slot = name, node, %error, "the replication slot of a removed node could not be removed");
-        }
-    }
 }
 
 impl NodeStream {
-    async fn open(node: &LogNode, name: &str, from: u64) -> Result<Self, DecodeError> {
+    async fn open(node: &LogNode, name: &str, from: u64, hash: fn(&[u8]) -> i32) -> Result<Self, DecodeError> {
         let mut waits = 0;
         let stream = loop {
             let mut stream = node.replication().await?;
@@ -148,7 +127,7 @@ impl NodeStream {
         Ok(Self {
             node: node.clone(),
             stream,
-            assembler: Assembler::new(from),
+            assembler: Assembler::new(from, hash),
             confirmed: 0,
             confirmed_at: now,
             heard_at: now,

@@ -10,7 +10,6 @@
 
 use crate::changes::pgoutput::{Message, Row, Value};
 use crate::changes::stored::StoredChange;
-use crate::hash::hash;
 use crate::layout::key_bytes;
 use model::{DateTime, RecordView};
 use std::collections::{BTreeMap, HashMap};
@@ -23,75 +22,99 @@ const EPOCH_TICKS: i64 = 125_911_584_000_000_000;
 
 /// The account and the table that a transaction changes. Without a table, it changes service properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Scope {
-    pub(crate) account: String,
+pub struct Scope {
+    /// The name of the account.
+    pub account: String,
     /// The name of the table, as spelled at its creation.
-    pub(crate) table: Option<String>,
+    pub table: Option<String>,
 }
 
 /// A transaction as a node of the database sent it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub struct Received {
     /// The position after the transaction in the node's log.
-    pub(crate) end: u64,
+    pub end: u64,
     /// The time of the commit.
-    pub(crate) time: DateTime,
-    pub(crate) is_expiry: bool,
-    pub(crate) changes: Vec<ReceivedChange>,
+    pub time: DateTime,
+    /// Whether the transaction deletes expired entities.
+    pub is_expiry: bool,
+    /// The changes in their order.
+    pub changes: Vec<ReceivedChange>,
     /// The approximate size in memory.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 /// A change in a [`Received`] transaction. Tables are numbered.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ReceivedChange {
+pub enum ReceivedChange {
+    /// Of an entity.
     Entity {
+        /// The table.
         table: i64,
-        /// The hash of the partition, by which Citus distributes partitions.
+        /// The hash of the partition, by which the database distributes partitions.
         hash: i32,
+        /// What happened to the entity.
         change: StoredChange,
     },
+    /// A new table.
     CreateTable {
+        /// The table.
         id: i64,
+        /// Its account and its name.
         scope: Arc<Scope>,
     },
+    /// A deleted table.
     DeleteTable {
+        /// The table.
         id: i64,
     },
+    /// Policies or settings of a table.
     SetTable {
+        /// The table.
         id: i64,
+        /// The encoded policies.
         policies: Vec<u8>,
+        /// The encoded settings.
         settings: Vec<u8>,
     },
+    /// Service properties.
     SetProperties {
+        /// The account.
         scope: Arc<Scope>,
+        /// The encoded properties.
         value: Vec<u8>,
     },
 }
 
 /// A committed transaction that has changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Committed {
-    pub(crate) scope: Arc<Scope>,
+pub struct Committed {
+    /// What it changes.
+    pub scope: Arc<Scope>,
     /// The latest Timestamp of the stored entities, or the time of the commit.
-    pub(crate) time: DateTime,
-    pub(crate) changes: Vec<u8>,
+    pub time: DateTime,
+    /// The changes as they are stored.
+    pub changes: Vec<u8>,
 }
 
 /// A change of the set of tables.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TableChange {
+pub enum TableChange {
+    /// A table was created.
     Created(Arc<Scope>),
+    /// A table was deleted.
     Deleted,
 }
 
 /// What the log has to store.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decoded {
-    pub(crate) transactions: Vec<Committed>,
-    pub(crate) tables: BTreeMap<i64, TableChange>,
+pub struct Decoded {
+    /// The transactions in the order of the log.
+    pub transactions: Vec<Committed>,
+    /// The tables that were created and deleted.
+    pub tables: BTreeMap<i64, TableChange>,
     /// The size of the changes.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 /// An error: a message cannot be what a server's transaction caused.
@@ -132,12 +155,13 @@ pub(crate) struct Assembler {
     relations: HashMap<u32, Relation>,
     /// Transactions that committed before this position are already in the log.
     applied: u64,
+    hash: fn(&[u8]) -> i32,
     open: Option<Received>,
 }
 
 impl Assembler {
-    pub(crate) fn new(applied: u64) -> Self {
-        Self { relations: HashMap::new(), applied, open: None }
+    pub(crate) fn new(applied: u64, hash: fn(&[u8]) -> i32) -> Self {
+        Self { relations: HashMap::new(), applied, hash, open: None }
     }
 
     pub(crate) fn is_within_transaction(&self) -> bool {
@@ -198,7 +222,7 @@ impl Assembler {
                     Some(Some(Value::Unchanged)) => return Ok(()),
                     Some(Some(Value::Null) | None) => return Err(Damaged),
                 };
-                ReceivedChange::Entity { table, hash: hash(partition), change }
+                ReceivedChange::Entity { table, hash: (self.hash)(partition), change }
             }
             Relation::Tables { id, account, name, policies, is_deleted, settings } => {
                 let text = |column| std::str::from_utf8(key(column)?).map(str::to_owned).map_err(|_| Damaged);
@@ -246,7 +270,7 @@ impl Assembler {
 
 impl ReceivedChange {
     /// Returns whether the change is one of the catalog or of service properties.
-    pub(crate) fn is_of_catalog(&self) -> bool {
+    pub fn is_of_catalog(&self) -> bool {
         !matches!(self, Self::Entity { .. })
     }
 
@@ -265,18 +289,20 @@ impl ReceivedChange {
 
 /// The tables that exist at a point of the log.
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
+pub struct Tables {
     known: HashMap<i64, Arc<Scope>>,
     /// The highest number that was given to a table. Each table has a higher number than all that were created before.
-    pub(crate) last: i64,
+    pub last: i64,
 }
 
 impl Tables {
-    pub(crate) fn new(known: HashMap<i64, Arc<Scope>>, last: i64) -> Self {
+    /// `known` contains the tables that exist.
+    pub fn new(known: HashMap<i64, Arc<Scope>>, last: i64) -> Self {
         Self { known, last }
     }
 
-    pub(crate) fn contains(&self, id: i64) -> bool {
+    /// Returns whether a table exists.
+    pub fn contains(&self, id: i64) -> bool {
         self.known.contains_key(&id)
     }
 
@@ -358,7 +384,7 @@ mod tests {
     }
 
     fn log(applied: u64) -> Log {
-        let assembler = Assembler::new(applied);
+        let assembler = Assembler::new(applied, |_| 0);
         let mut log = Log { assembler, tables: Tables::default(), decoded: Decoded::default() };
         for (id, name, columns) in [
             (ENTITIES, "rowhouse_entities", vec!["partition", "row", "record"]),

@@ -9,7 +9,6 @@ use engine::parts::monotonic;
 use model::limits;
 use std::error::Error;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
@@ -23,8 +22,9 @@ pub(crate) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
+/// Why an attempt failed, and whether there may be another one.
 #[derive(Debug)]
-pub(crate) enum AttemptError {
+pub enum AttemptError {
     /// Nothing happened, and a retry may succeed.
     Retry(Box<dyn Error + Send + Sync>),
     /// Nothing happened, and a retry over another connection may succeed: this connection is broken, or it leads to a
@@ -36,7 +36,7 @@ pub(crate) enum AttemptError {
 
 impl AttemptError {
     /// Classifies the failure of a statement that has no effect until a commit that has not been sent yet.
-    pub(crate) fn before_commit(error: &tokio_postgres::Error) -> Self {
+    pub fn before_commit(error: &tokio_postgres::Error) -> Self {
         let retry = match error.code() {
             Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => RetryReason::Timeout,
             Some(_) => RetryReason::Conflict,
@@ -240,14 +240,8 @@ impl Attempts {
 }
 
 /// Returns a random duration between half of `time` and all of it, so that colliding requests do not collide again.
-pub(crate) fn jittered(time: Duration) -> Duration {
-    time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
-}
-
-/// Returns zero if `bound` is zero.
-pub(crate) fn random_below(bound: usize) -> usize {
-    let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
-    random.checked_rem(bound).unwrap_or(0)
+pub fn jittered(time: Duration) -> Duration {
+    time.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 #[derive(Debug)]
@@ -264,8 +258,8 @@ impl fmt::Display for Reason {
 
 impl Error for Reason {}
 
-/// The details are omitted, because the database may quote data in them.
-pub(crate) fn describe(error: &tokio_postgres::Error) -> String {
+/// Describes an error. The details are omitted, because the database may quote data in them.
+pub fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     }

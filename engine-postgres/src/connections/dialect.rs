@@ -3,16 +3,20 @@
 use crate::StoreError;
 use tokio_postgres::Client;
 
+/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
+    /// PostgreSQL without Citus.
     PostgreSql,
     /// PostgreSQL with the Citus extension, which can distribute tables over other servers.
     Citus,
+    /// `YugabyteDB`.
     YugabyteDb,
 }
 
 impl Dialect {
-    pub(crate) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
+    /// Asks a database for its kind.
+    pub async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
         let failed = |error| StoreError::from_postgres(place, &error);
         let row = client.query_one("SELECT version()", &[]).await.map_err(failed)?;
         let version: String = row.try_get(0).map_err(failed)?;

@@ -6,9 +6,10 @@
 use crate::StoreError;
 use crate::connections::tls::{Encrypted, Tls};
 use engine::BoxFuture;
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
@@ -28,7 +29,7 @@ impl Password {
 
     /// Returns the password in the file, or the last one if the file cannot be read.
     fn read(&self) -> String {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match self.file.as_deref().map(|path| (path, read(path))) {
             Some((_, Ok(text))) => *last = text,
             Some((path, Err(error))) => tracing::warn!(

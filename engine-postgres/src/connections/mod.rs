@@ -11,7 +11,7 @@ pub(crate) mod node;
 pub(crate) mod open_error;
 pub(crate) mod pool;
 pub(crate) mod replication;
+pub(crate) mod routes;
 pub(crate) mod rows;
 pub(crate) mod settings;
-pub(crate) mod shard_map;
 pub(crate) mod tls;

@@ -12,10 +12,9 @@ use crate::connections::attempt::{AttemptError, STATEMENT_TIME_MAX, describe, ji
 use crate::connections::counts::{NodeCounts, RetryReason};
 use crate::connections::dialect::Dialect;
 use crate::connections::login::PoolConnect;
+use crate::connections::routes::RequestMeter;
 use crate::connections::settings::{NodeSettings, Settings};
-use crate::connections::shard_map::OWN_GROUP;
 use crate::connections::tls::Tls;
-use crate::heat::meter::Request;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
@@ -40,6 +39,9 @@ const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The maximum time between two checks. Checks are needed because a node may become unresponsive without a failure.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// Returns no row if the node was never part of a cluster.
+const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
+     WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 /// The value for an unknown group. The numbers of Citus groups are not negative.
 const NO_GROUP: i32 = -1;
 
@@ -47,7 +49,7 @@ const NO_GROUP: i32 = -1;
 const NOT_IN_CLUSTER: &str = "it does not belong to the Citus cluster (pg_dist_node)";
 
 /// A node and its connections. Their number is bounded, and each is taken for one piece of work and then returned.
-pub(crate) struct Node {
+pub struct Node {
     settings: NodeSettings,
     tls: Tls,
     dialect: Dialect,
@@ -106,20 +108,23 @@ impl Node {
         }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Returns the host and the port.
+    pub fn name(&self) -> &str {
         &self.settings.name
     }
 
-    pub(crate) fn is_up(&self) -> bool {
+    /// Returns whether the node responded last.
+    pub fn is_up(&self) -> bool {
         !self.is_down.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_of(&self, group: i32) -> bool {
+    /// Returns whether the node is of a group.
+    pub fn is_of(&self, group: i32) -> bool {
         self.group.load(Ordering::Relaxed) == group
     }
 
     /// If all connections are in use, waits for one.
-    pub(crate) async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
+    pub async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
         // Count abandoned waits too, because they are the longest.
@@ -129,7 +134,7 @@ impl Node {
                 if !self.is_watched {
                     self.is_down.store(false, Ordering::Relaxed);
                 }
-                return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None, request: None });
+                return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None, meter: None });
             }
             Err(PoolError::Closed) => return Err(AttemptError::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
@@ -150,8 +155,9 @@ impl Node {
         Err(trouble)
     }
 
-    /// The node is checked without delay after a failure, and more often while it does not respond.
-    pub(crate) async fn watch(self: Arc<Self>) {
+    /// Checks until the engine is closed whether the node responds: without delay after a failure, and more often while
+    /// it does not respond.
+    pub async fn watch(self: Arc<Self>) {
         let mut is_reported = !self.is_up();
         loop {
             tokio::time::sleep(jittered(CHECK_INTERVAL_MIN)).await;
@@ -178,8 +184,9 @@ impl Node {
         }
     }
 
-    /// Connects to the node without using the pool, because all pooled connections may be waiting for the node.
-    pub(crate) async fn check(&self) -> Result<(), String> {
+    /// Checks whether the node responds. Connects to it without using the pool, because all pooled connections may be
+    /// waiting for the node.
+    pub async fn check(&self) -> Result<(), String> {
         let checked = match timeout(self.settings.connect_time_max, self.connect()).await {
             Ok(Ok(group)) => {
                 self.group.store(group, Ordering::Relaxed);
@@ -237,13 +244,13 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
 }
 
 /// A connection in use. It is closed if this value is dropped without a call to [`Lease::return_to_pool`].
-pub(crate) struct Lease {
+pub struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
     /// Held as long as the connection is in use.
     permit: Option<OwnedSemaphorePermit>,
-    /// What the connection is used for, if it is one partition whose load is measured.
-    request: Option<Request>,
+    /// Measures what the connection is used for, if it is one partition.
+    meter: Option<Box<dyn RequestMeter>>,
 }
 
 impl Lease {
@@ -252,13 +259,13 @@ impl Lease {
         self
     }
 
-    pub(crate) fn with_request(mut self, request: Option<Request>) -> Self {
-        self.request = request;
+    pub(crate) fn with_meter(mut self, meter: Option<Box<dyn RequestMeter>>) -> Self {
+        self.meter = meter;
         self
     }
 
     /// Ends the work and returns the connection, so that another request may take it.
-    pub(crate) fn return_to_pool(mut self) {
+    pub fn return_to_pool(mut self) {
         drop(self.object.take());
     }
 
@@ -267,22 +274,22 @@ impl Lease {
     pub(crate) fn record_step(&self, began: Instant) {
         let time = began.elapsed();
         self.node.counts.step_time.record_time(time);
-        if let Some(request) = &self.request {
-            request.add_time(time);
+        if let Some(meter) = &self.meter {
+            meter.add_time(time);
         }
     }
 
     /// Records that the database returned rows.
     pub(crate) fn record_rows(&self, rows: usize) {
-        if let Some(request) = &self.request {
-            request.add_read_rows(rows);
+        if let Some(meter) = &self.meter {
+            meter.add_read_rows(rows);
         }
     }
 
     /// Records that the database was asked to change rows.
     pub(crate) fn record_write(&self, rows: usize) {
-        if let Some(request) = &self.request {
-            request.add_written_rows(rows);
+        if let Some(meter) = &self.meter {
+            meter.add_written_rows(rows);
         }
     }
 }

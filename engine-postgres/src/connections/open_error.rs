@@ -16,7 +16,8 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn new(message: String) -> Self {
+    /// `message` says what to do.
+    pub fn new(message: String) -> Self {
         Self { message, is_transient: false }
     }
 
@@ -50,7 +51,8 @@ impl StoreError {
         ))
     }
 
-    pub(crate) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
+    /// Returns the reason that an error of the client library means.
+    pub fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
         let what = describe(error);
         let login_refused = || {
             Self::new(format!(

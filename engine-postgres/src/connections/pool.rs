@@ -3,7 +3,7 @@
 //! A URL usually leads to a single server that accepts writes, which this module treats as one node. With
 //! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request for
 //! one partition then goes to the node that stores the partition, provided that the node is known and responds. Nodes
-//! with shards that the URL omits are added ([`crate::discovery`]).
+//! with shards that the URL omits are added by the crate that knows the routes.
 //!
 //! Invariants beyond those of [`crate::connections::node`]:
 //!
@@ -13,49 +13,40 @@
 //!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
-use crate::connections::attempt::{AttemptError, random_below};
+use crate::connections::attempt::AttemptError;
 use crate::connections::counts::{PostgresCounts, RetryReason};
 use crate::connections::dialect::Dialect;
 pub(crate) use crate::connections::node::Lease;
 use crate::connections::node::Node;
-use crate::connections::rows::{column, read, write};
+use crate::connections::routes::{Routes, Shards};
+use crate::connections::rows::{read, write};
 use crate::connections::settings::Settings;
-use crate::connections::shard_map::{self, Shard, ShardMap};
-use crate::hash::hash;
-use crate::heat::meter::Meter;
 use engine::Fault;
 use futures_util::future::join_all;
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-pub(crate) struct Pool {
+/// The connections to all nodes.
+pub struct Pool {
     settings: Settings,
     dialect: Dialect,
     /// The maximum number of connections to each node.
     connections_of_each: usize,
     /// The nodes of the URL, followed by those that were added.
     nodes: RwLock<Arc<[Arc<Node>]>>,
-    /// The locations of partitions, if the database distributes them and there is a choice of nodes.
-    shards: RwLock<Option<Arc<ShardMap>>>,
-    has_shards: bool,
+    routes: Arc<dyn Routes>,
     has_equal_nodes: bool,
     /// One permit for each connection that may wait for an unresponsive node.
     forward_permits: Arc<Semaphore>,
     pub(crate) counts: Arc<PostgresCounts>,
-    /// Measures the load of the partitions, if it is to be balanced.
-    meter: Option<Arc<Meter>>,
 }
 
 impl Pool {
     /// Connections are opened as needed.
-    pub(crate) fn new(
-        settings: &Settings,
-        dialect: Dialect,
-        connections_max: usize,
-        meter: Option<Arc<Meter>>,
-    ) -> Self {
+    pub(crate) fn new(settings: &Settings, dialect: Dialect, connections_max: usize, routes: Arc<dyn Routes>) -> Self {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
         Self {
@@ -63,21 +54,20 @@ impl Pool {
             dialect,
             connections_of_each: each,
             nodes: RwLock::new(nodes.collect()),
-            shards: RwLock::default(),
-            has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
+            routes,
             has_equal_nodes: settings.has_equal_nodes,
             forward_permits: Arc::new(Semaphore::new((connections_max / 4).max(1))),
             counts: Arc::new(PostgresCounts::new()),
-            meter,
         }
     }
 
-    pub(crate) fn nodes(&self) -> Arc<[Arc<Node>]> {
-        Arc::clone(&self.nodes.read().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the nodes of the URL, followed by those that were added.
+    pub fn nodes(&self) -> Arc<[Arc<Node>]> {
+        Arc::clone(&self.nodes.read())
     }
 
     /// Returns the nodes of the URL.
-    pub(crate) fn url_nodes(&self) -> Vec<Arc<Node>> {
+    pub fn url_nodes(&self) -> Vec<Arc<Node>> {
         self.nodes().iter().take(self.settings.nodes.len()).cloned().collect()
     }
 
@@ -87,15 +77,15 @@ impl Pool {
     }
 
     /// Creates a node that the URL omits. It gets no requests until [`Pool::set_added`] is called.
-    pub(crate) fn node_at(&self, host: &str, port: u16) -> Arc<Node> {
+    pub fn node_at(&self, host: &str, port: u16) -> Arc<Node> {
         let node = self.settings.node_at(host, port);
         Arc::new(Node::new(&self.settings, &node, self.dialect, self.connections_of_each))
     }
 
     /// Replaces the nodes that are not in the URL.
-    pub(crate) fn set_added(&self, added: impl IntoIterator<Item = Arc<Node>>) {
+    pub fn set_added(&self, added: impl IntoIterator<Item = Arc<Node>>) {
         let nodes = self.url_nodes().into_iter().chain(added).collect();
-        *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+        *self.nodes.write() = nodes;
     }
 
     pub(crate) async fn explore(&self) {
@@ -111,18 +101,18 @@ impl Pool {
                 }
             }
         }
-        if let Err(trouble) = self.refresh_shards().await {
+        if let Err(trouble) = self.refresh_routes().await {
             tracing::debug!(?trouble, "the shards could not be read");
         }
     }
 
     /// If all connections to the node are in use, waits for one.
-    pub(crate) async fn take(&self) -> Result<Lease, AttemptError> {
+    pub async fn take(&self) -> Result<Lease, AttemptError> {
         self.any_node()?.take().await
     }
 
     /// Runs a read-only statement on a connection to any node.
-    pub(crate) async fn read(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
+    pub async fn read(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
         let lease = self.take().await?;
         let rows = read(&lease, sql, values).await?;
         lease.return_to_pool();
@@ -131,7 +121,7 @@ impl Pool {
 
     /// Runs a write statement that is a transaction by itself on a connection to any node. Returns the number of
     /// changed rows.
-    pub(crate) async fn write(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+    pub async fn write(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
         let lease = self.take().await?;
         let changed = write(&lease, sql, values).await?;
         lease.return_to_pool();
@@ -140,26 +130,22 @@ impl Pool {
 
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
-    pub(crate) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
-        let shards = self.shards();
-        if shards.is_none() && self.meter.is_none() {
-            return self.take().await;
-        }
-        let hash = hash(partition);
-        let lease = match shards.and_then(|shards| shards.group_of(hash)) {
+    pub async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
+        let route = self.routes.route(partition);
+        let lease = match route.group {
             None => self.take().await?,
             Some(group) => match self.node_of(group) {
                 Some(node) => node.take().await?,
                 None => self.take_to_forward([group]).await?,
             },
         };
-        Ok(lease.with_request(self.meter.as_ref().map(|meter| meter.begin(hash, partition))))
+        Ok(lease.with_meter(route.meter))
     }
 
     /// Takes a connection to any node, for statements that span partitions.
     pub(crate) async fn take_for_all(&self) -> Result<Lease, AttemptError> {
-        match self.shards() {
-            Some(shards) => self.take_to_forward(shards.groups()).await,
+        match self.routes.shards() {
+            Some(shards) => self.take_to_forward(shards.keys().copied()).await,
             None => self.take().await,
         }
     }
@@ -180,10 +166,10 @@ impl Pool {
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
     /// its group. Returns `None` if, for some group, no node is known or none responds.
-    pub(crate) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
+    pub async fn take_for_shards(&self, shards: &Shards) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
         let nodes = self.nodes();
         let mut chosen = Vec::new();
-        for group in shards.groups() {
+        for group in shards.keys().copied() {
             let Some(at) = nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
                 return Ok(None);
             };
@@ -210,25 +196,15 @@ impl Pool {
         self.nodes().iter().find(|node| node.is_of(group) && node.is_up()).cloned()
     }
 
-    pub(crate) fn shards(&self) -> Option<Arc<ShardMap>> {
-        self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the shards of each group of nodes, if the database is distributed and there is a choice of nodes.
+    pub fn shards(&self) -> Option<Arc<Shards>> {
+        self.routes.shards()
     }
 
-    pub(crate) async fn refresh_shards(&self) -> Result<(), AttemptError> {
-        if !self.has_shards {
-            return Ok(());
-        }
-        let rows = self.read(shard_map::SHARDS, &[]).await?;
-        let shard = |row| {
-            // Shards of a table that is not distributed by hash have no bounds.
-            let bound = |index| column::<Option<&str>>(row, index).ok()??.parse().ok();
-            Some(Shard { id: column(row, 0).ok()?, first: bound(1)?, last: bound(2)?, group: column(row, 3).ok()? })
-        };
-        let map = rows.iter().map(shard).collect::<Option<Vec<_>>>().and_then(ShardMap::new);
-        let mut known = self.shards.write().unwrap_or_else(PoisonError::into_inner);
-        if known.as_deref() != map.as_ref() {
-            tracing::debug!(?map, "the locations of the shards changed");
-            *known = map.map(Arc::new);
+    /// Reads the places of the partitions again.
+    pub async fn refresh_routes(&self) -> Result<(), AttemptError> {
+        if let Some(query) = self.routes.query() {
+            self.routes.learn(&self.read(query, &[]).await?);
         }
         Ok(())
     }
@@ -241,8 +217,8 @@ impl Pool {
 }
 
 fn random<'n>(nodes: impl Iterator<Item = &'n Arc<Node>> + Clone) -> Option<Arc<Node>> {
-    let chosen = random_below(nodes.clone().count());
-    nodes.map(Arc::clone).nth(chosen)
+    let count = nodes.clone().count();
+    nodes.map(Arc::clone).nth(fastrand::usize(..count.max(1)))
 }
 
 /// The connections are taken in the given order.

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// Runs a read-only statement with a timeout.
-pub(crate) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
+pub async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
         let began = monotonic::now();
@@ -35,12 +35,13 @@ pub(crate) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
     }
 }
 
-pub(crate) fn no_response() -> AttemptError {
+/// Returns the failure of an attempt to which the database does not respond.
+pub fn no_response() -> AttemptError {
     AttemptError::retry(RetryReason::Timeout, "the database does not respond")
 }
 
 /// Reads a column of a row. Fails if its type does not match the schema.
-pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
+pub fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 

@@ -24,19 +24,21 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// The option that contains the password, both in a URL and in a string of the form `key=value`.
 const PASSWORD_OPTION: &str = "password=";
 
+/// The URL of a database, as it is used.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The login at all hosts. A connection uses the first host that responds.
     pub(crate) login: Login,
     pub(crate) tls: Tls,
     /// The maximum duration of connecting, if all hosts but the last are unresponsive.
     pub(crate) connect_time_max: Duration,
     /// Hosts, ports and database, for messages; never contains a password.
-    pub(crate) place: String,
+    pub place: String,
     /// The nodes to which requests are sent. With `load_balance_hosts=random`, each host is a node. Otherwise, all
     /// hosts together are one node, because only one of them accepts writes.
     pub(crate) nodes: Vec<NodeSettings>,
-    pub(crate) has_equal_nodes: bool,
+    /// Whether each host is a node.
+    pub has_equal_nodes: bool,
 }
 
 #[derive(Clone)]
@@ -48,9 +50,15 @@ pub(crate) struct NodeSettings {
     pub(crate) connect_time_max: Duration,
 }
 
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
 impl Settings {
-    /// `password` is used if the URL contains no password.
-    pub(crate) fn new(url: &str, password: Option<&Password>) -> Result<Self, StoreError> {
+    /// Reads a URL. `password` is used if the URL contains no password.
+    pub fn new(url: &str, password: Option<&Password>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut root, mut is_any) = (String::new(), None, None, true);
@@ -121,7 +129,7 @@ impl Settings {
     }
 
     /// Returns the settings for connections to one node of a cluster.
-    pub(crate) fn of_node(&self, host: &str, port: u16) -> Self {
+    pub fn of_node(&self, host: &str, port: u16) -> Self {
         let node = self.node_at(host, port);
         Self {
             login: node.login.clone(),

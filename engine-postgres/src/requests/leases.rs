@@ -13,7 +13,7 @@
 //! 3. The presumption that a server is dead depends on the database's clock, and affects only how soon the server's
 //!    slot is taken over.
 
-use crate::connections::attempt::{AttemptError, jittered, random_below};
+use crate::connections::attempt::{AttemptError, jittered};
 use crate::connections::rows::{column, no_response, read};
 use crate::slot::{BALANCE_LEASE, CHANGES_LEASE, INDEX_LEASE, NoSlot, PURGE_LEASE, SLOTS};
 use crate::state::PostgresState;
@@ -102,7 +102,7 @@ impl PostgresState {
     /// Takes a slot. Prefers a slot whose reserved stamps are before the current time, so that the next stamps are not
     /// ahead of the clock.
     async fn take_slot(&self, earliest: i64) -> Result<(), AttemptError> {
-        let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
+        let first = fastrand::i16(0..SLOTS);
         let mut failures = Vec::new();
         for reserved_before in [earliest, i64::MAX] {
             for number in (0..SLOTS).map(|n| (first + n) % SLOTS) {
@@ -152,7 +152,7 @@ impl PostgresState {
     }
 
     /// Renews or takes the lease of a background task. Returns whether this server holds it.
-    pub(crate) async fn hold_lease(&self, number: i16) -> Result<bool, AttemptError> {
+    pub async fn hold_lease(&self, number: i16) -> Result<bool, AttemptError> {
         if self.renew_lease(number, 0).await?.is_some() {
             return Ok(true);
         }

@@ -23,7 +23,6 @@
 
 use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::rows::no_response;
-use crate::connections::shard_map::OWN_SHARDS;
 use crate::layout::Bounds;
 use crate::requests::index_scan::IndexScan;
 use crate::requests::scan_part::{ChunkSize, Part};
@@ -46,6 +45,10 @@ use tokio_postgres::error::SqlState;
 const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
      SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; \
      SET LOCAL plan_cache_mode = force_generic_plan";
+const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
+     FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
+     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
+     AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
 /// The maximum number of times that a page over several nodes is started because shards are not at their expected
 /// locations. After that, the page is read through Citus.
 const SHARD_ATTEMPTS_MAX: u32 = 4;
@@ -84,7 +87,7 @@ impl PostgresState {
                 }
                 Ok(PageStart::ShardsMoved) => {
                     shard_attempts += 1;
-                    if let Err(trouble) = self.pool.refresh_shards().await {
+                    if let Err(trouble) = self.pool.refresh_routes().await {
                         attempts.next(trouble).await.map_err(ReadError::Fault)?;
                     }
                 }
@@ -159,7 +162,7 @@ impl PostgresState {
             && let Some(leases) = self.pool.take_for_shards(&shards).await?
         {
             let part = |(lease, group)| {
-                let own = shards.shards_of(group);
+                let own = shards.get(&group).cloned().unwrap_or_default();
                 (Part::new(lease, Some(self.statement_of(&own))), own)
             };
             return Ok(leases.into_iter().map(part).unzip());

@@ -163,7 +163,7 @@ fn version_after(steps: &[Step]) -> i64 {
 
 /// Begins a transaction that changes tables. By default, Citus would use several connections to a node, which do not
 /// see each other's changes.
-pub(crate) fn begin(dialect: Dialect) -> &'static str {
+pub fn begin(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Citus => "BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential",
         Dialect::PostgreSql | Dialect::YugabyteDb => "BEGIN",
@@ -261,7 +261,7 @@ mod tests {
         let url = cluster.database();
         let settings = Settings::new(&url, None).unwrap();
         let migrate = async |steps: &[Step]| {
-            let session = Session::open(&settings, &settings.login).await.unwrap();
+            let session = Session::open(&settings).await.unwrap();
             let done = migrate_to(steps, &session.client, Dialect::PostgreSql, "here").await;
             session.close().await;
             done.map_err(|error| error.to_string())

@@ -13,7 +13,7 @@ use crate::schema::names::Names;
 use engine::parts::monotonic;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Error};
 
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 const OPEN_WAIT: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub(crate) const COORDINATOR: &str =
     "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'";
 
 /// Acquires a lock whose number must not be used for anything else.
-pub(crate) const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
+pub const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
 /// An unresponsive database is retried for ten seconds.
 pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
@@ -47,7 +47,7 @@ pub(crate) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
 async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let place = &settings.place;
     let error = |error| StoreError::from_postgres(place, &error);
-    let session = Session::open(settings, &settings.login).await?;
+    let session = Session::open(settings).await?;
     let client = &session.client;
     let dialect = Dialect::detect(client, place).await?;
     if distribute && dialect != Dialect::Citus {
@@ -100,13 +100,13 @@ async fn coordinator_of(worker: &Client, settings: &Settings) -> Result<Session,
         ))
     })?;
     let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
-    Session::open(settings, &settings.at(host, u16::try_from(port).unwrap_or_default())).await
+    Session::open_at(settings, &settings.at(host, u16::try_from(port).unwrap_or_default())).await
 }
 
 /// Connects to the coordinator of a Citus cluster, whichever nodes the URL contains.
-pub(crate) async fn on_coordinator(settings: &Settings) -> Result<Session, StoreError> {
+pub async fn on_coordinator(settings: &Settings) -> Result<Session, StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
-    let session = Session::open(settings, &settings.login).await?;
+    let session = Session::open(settings).await?;
     let group: i32 = session.client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
     if group == 0 {
         return Ok(session);
@@ -142,13 +142,19 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
 }
 
 /// A connection for changes of the schema, which requests do not use.
-pub(crate) struct Session {
-    pub(crate) client: Client,
+pub struct Session {
+    /// The client.
+    pub client: Client,
     connection: JoinHandle<()>,
 }
 
 impl Session {
-    pub(crate) async fn open(settings: &Settings, login: &Login) -> Result<Self, StoreError> {
+    /// Connects to the database.
+    pub async fn open(settings: &Settings) -> Result<Self, StoreError> {
+        Self::open_at(settings, &settings.login).await
+    }
+
+    async fn open_at(settings: &Settings, login: &Login) -> Result<Self, StoreError> {
         let connected = tokio::time::timeout(settings.connect_time_max, login.connect(settings.tls.clone())).await;
         let (client, connection) = connected
             .map_err(|_| StoreError::unreachable(&settings.place, "no response in time"))?
@@ -161,7 +167,13 @@ impl Session {
         Ok(Self { client, connection })
     }
 
-    pub(crate) async fn close(self) {
+    /// Cancels the statement that is running.
+    pub async fn cancel(&self, settings: &Settings) -> Result<(), Error> {
+        self.client.cancel_token().cancel_query(settings.tls.clone()).await
+    }
+
+    /// Closes the connection.
+    pub async fn close(self) {
         drop(self.client);
         // The connection closes when the client is dropped.
         let _ended = self.connection.await;

@@ -72,6 +72,10 @@ fn with_crate_names(directive: &str) -> String {
         Some(("server", _)) => format!("rowhouse_{directive}"),
         Some((component @ ("store" | "engine"), _)) => {
             let rest = directive.strip_prefix(component).unwrap_or_default();
+            // To users, a database on several nodes is one engine.
+            if let Some(level) = rest.strip_prefix("::postgres").filter(|level| !level.starts_with(':')) {
+                return format!("rowhouse_engine_postgres{level},rowhouse_engine_citus{level}");
+            }
             let is_of_a_crate = ["::embedded", "::postgres"].iter().any(|engine| rest.starts_with(engine));
             // A filter applies to all crates whose names begin with the given one.
             let rest = if is_of_a_crate { rest.replacen("::", "_", 1) } else { rest.to_owned() };
@@ -89,7 +93,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     /// Returns, for each of several crates, whether it logs at the level `debug` under a filter.
-    fn debugged(levels: &str) -> [bool; 6] {
+    fn debugged(levels: &str) -> [bool; 7] {
         let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
         subscriber::with_default(subscriber, || {
             [
@@ -97,6 +101,7 @@ mod tests {
                 enabled!(target: "rowhouse_server::connection", Level::DEBUG),
                 enabled!(target: "rowhouse_engine_embedded::outage", Level::DEBUG),
                 enabled!(target: "rowhouse_engine_postgres::purge", Level::DEBUG),
+                enabled!(target: "rowhouse_engine_citus::discovery", Level::DEBUG),
                 enabled!(target: "tools", Level::DEBUG),
                 enabled!(target: "hyper", Level::DEBUG),
             ]
@@ -105,23 +110,26 @@ mod tests {
 
     #[test]
     fn the_program_is_one_part_of_the_log() {
-        assert_eq!(debugged("warn,rowhouse=debug"), [true, true, true, true, true, false]);
-        assert_eq!(debugged("debug"), [true; 6]);
-        assert_eq!(debugged("warn"), [false; 6]);
+        assert_eq!(debugged("warn,rowhouse=debug"), [true, true, true, true, true, true, false]);
+        assert_eq!(debugged("debug"), [true; 7]);
+        assert_eq!(debugged("warn"), [false; 7]);
     }
 
     #[test]
     fn parts_of_the_program_have_names_without_that_of_the_program() {
         for component in ["store", "engine"] {
             let of = |rest| debugged(&format!("info, {component}{rest}=debug"));
-            assert_eq!(of(""), [false, false, true, true, false, false]);
-            assert_eq!(of("::embedded"), [false, false, true, false, false, false]);
-            assert_eq!(of("::embedded::outage"), [false, false, true, false, false, false]);
-            assert_eq!(of("::postgres"), [false, false, false, true, false, false]);
-            assert_eq!(of("::memory"), [false; 6]);
+            assert_eq!(of(""), [false, false, true, true, true, false, false]);
+            assert_eq!(of("::embedded"), [false, false, true, false, false, false, false]);
+            assert_eq!(of("::embedded::outage"), [false, false, true, false, false, false, false]);
+            assert_eq!(of("::postgres"), [false, false, false, true, true, false, false]);
+            assert_eq!(of("::memory"), [false; 7]);
         }
-        assert_eq!(debugged("info,server=debug,rowhouse::access=warn"), [false, true, false, false, false, false]);
-        assert_eq!(debugged("rowhouse::access=debug"), [true, false, false, false, false, false]);
+        assert_eq!(
+            debugged("info,server=debug,rowhouse::access=warn"),
+            [false, true, false, false, false, false, false]
+        );
+        assert_eq!(debugged("rowhouse::access=debug"), [true, false, false, false, false, false, false]);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use crate::endpoints::location::{EndpointOption, Location};
 use crate::option_values::{parse_table, shows_password};
 use anyhow::{Context, anyhow, bail, ensure};
 use client::{RetryPolicy, TableService};
+use engine_citus::Balance;
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
-use engine_postgres::{Password, Postgres, PostgresOptions};
+use engine_postgres::{Password, PostgresOptions};
 use model::clock::SystemClock;
 use model::{AccountName, TableName};
 use std::fs::File;
@@ -111,7 +112,8 @@ pub(crate) async fn open_endpoint(
         Location::Database { url, password } => {
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
             let options = PostgresOptions { password, ..PostgresOptions::new(url, connections_max) };
-            let engine = Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {option}"))?;
+            let opened = engine_citus::open(&options, Balance::Off, SystemClock).await;
+            let engine = opened.with_context(|| format!("opening {option}"))?;
             Arc::new(EngineEndpoint(Arc::new(engine)))
         }
         Location::Folder(path) => Arc::new(EngineEndpoint(Arc::new(open_folder(option, &path, must_exist)?))),

@@ -1,9 +1,10 @@
 //! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
-//! `engine`, `http-client` on no other crate, `client` on `wire`, `model` and `http-client`, `tools` on `client`,
-//! `object-storage` and engines, `object-storage` on `http-client`, `server` on `http-client` but neither on `client`
-//! nor on `tools`, the server also on the files of `explorer`, `replication` on the embedded engine, `http-client` and
-//! the server's interface for it, the program on all, and `testing` on the server and its dependencies. `platform`
-//! depends on no other crate; crates that use the operating system depend on it.
+//! `engine`, `engine-citus` on `engine-postgres`, `http-client` on no other crate, `client` on `wire`, `model` and
+//! `http-client`, `tools` on `client`, `object-storage` and engines, `object-storage` on `http-client`, `server` on
+//! `http-client` but neither on `client` nor on `tools`, the server also on the files of `explorer`, `replication` on
+//! the embedded engine, `http-client` and the server's interface for it, the program on all, and `testing` on the
+//! server and its dependencies. `platform` depends on no other crate; crates that use the operating system depend on
+//! it.
 
 use serde_json::Value;
 use std::process::Command;
@@ -20,7 +21,7 @@ const FOR_TESTS: [&str; 5] = ["client", "engine-contract", "history", "test-supp
 
 /// For each crate, those that it may use, and the libraries that would introduce something on which it must not depend.
 /// All names lack the prefix `rowhouse-`.
-const RULES: [(&str, &str, &[&str]); 21] = [
+const RULES: [(&str, &str, &[&str]); 22] = [
     ("model", "", &[IO, HTTP, PROGRAM, "httpdate serde serde_json quick-xml lsm-tree"]),
     // No storage, no configuration.
     ("wire", "model", &[IO, HTTP, PROGRAM, "lsm-tree toml"]),
@@ -32,6 +33,11 @@ const RULES: [(&str, &str, &[&str]); 21] = [
     ("engine-embedded-schedules", "engine model", &["hyper lsm-tree"]),
     ("engine-embedded-planted", "engine", &["hyper lsm-tree"]),
     ("engine-postgres", "model engine", &["hyper http serde_json ring clap anyhow lsm-tree"]),
+    (
+        "engine-citus",
+        "model engine engine-postgres",
+        &["hyper http serde_json ring clap anyhow lsm-tree deadpool-postgres"],
+    ),
     ("engine-contract", "model engine history test-support", &["lsm-tree tokio-postgres"]),
     // It must not share code with what it judges.
     ("history", "", &["lsm-tree tokio-postgres hyper http"]),
@@ -52,7 +58,7 @@ const RULES: [(&str, &str, &[&str]); 21] = [
     // Neither the server nor its libraries.
     (
         "tools",
-        "model wire client engine engine-embedded engine-postgres object-storage platform",
+        "model wire client engine engine-embedded engine-postgres engine-citus object-storage platform",
         &["lsm-tree tokio-postgres hyper hyper-util http object_store toml"],
     ),
     // HTTP only through the project's own client, no configuration, no command line.
@@ -61,7 +67,7 @@ const RULES: [(&str, &str, &[&str]); 21] = [
     ("replication", "model http-client engine engine-embedded server", &["hyper hyper-util lsm-tree clap toml"]),
     (
         "tables",
-        "model wire http-client engine engine-embedded engine-postgres platform replication server tools",
+        "model wire http-client engine engine-embedded engine-postgres engine-citus platform replication server tools",
         &["lsm-tree tokio-postgres hyper-util"],
     ),
     // The protocol and the client only for its own tests. No command line, and no client except the test's own.

@@ -5,7 +5,7 @@ use super::{files, read};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The crates, and the maximum number of files at the root of each.
-const CRATES: [(&str, usize); 20] = [
+const CRATES: [(&str, usize); 21] = [
     ("model", 12),
     ("wire", 12),
     ("http-client", 12),
@@ -16,6 +16,7 @@ const CRATES: [(&str, usize); 20] = [
     ("engine-embedded", 12),
     ("engine-embedded/schedules", 4),
     ("engine-postgres", 12),
+    ("engine-citus", 8),
     ("engine-contract", 5),
     ("history", 8),
     ("replication", 10),

@@ -13,20 +13,16 @@
 //! 5. A step has no recorded end if its server died, or if a node was still down when it ended. It counts, but does not
 //!    stop the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
 
-use crate::StoreError;
 use crate::balance::average::Average;
 use crate::balance::reading::{PastStep, read_steps};
 use crate::balance::report::read_report;
 use crate::balance::stalled::wait_until_stalled;
-use crate::connections::attempt::{AttemptError, describe, jittered};
-use crate::connections::login::Password;
-use crate::connections::settings::Settings;
-use crate::schema::opening::on_coordinator;
-use crate::slot::BALANCE_LEASE;
-use crate::state::PostgresState;
 use engine::load::Step;
 use engine::parts::monotonic;
 use engine::{BoxFuture, LoadMonitor};
+use engine_postgres::parts::{AttemptError, BALANCE_LEASE, PostgresState, Session, Settings};
+use engine_postgres::parts::{describe, jittered, on_coordinator};
+use engine_postgres::{Password, StoreError};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -97,7 +93,7 @@ pub(crate) async fn balance_cluster(
     let (mut observed, mut suggested, mut average) = (0, None, Average::default());
     loop {
         tokio::time::sleep(jittered(INTERVAL)).await;
-        let step = match shared.step_to_take(&monitor, &mut average).await {
+        let step = match step_to_take(&shared, &monitor, &mut average).await {
             Ok(step) => step,
             Err(trouble) => {
                 tracing::debug!(?trouble, "the load of the cluster could not be read");
@@ -116,7 +112,8 @@ pub(crate) async fn balance_cluster(
                 }
             }
             Balance::Auto { steps_max } => {
-                match shared.while_observing(&monitor, &mut average, take(&settings, &step, Some(steps_max))).await {
+                let taken = take(&settings, &step, Some(steps_max));
+                match while_observing(&shared, &monitor, &mut average, taken).await {
                     Ok(Taken::Completed) => tracing::info!(%step, "the step is completed"),
                     Ok(Taken::Not(why)) => tracing::info!(%step, why, "the load of the nodes is uneven"),
                     Err(error) => tracing::warn!(%error, "the load of the nodes could not be balanced"),
@@ -141,47 +138,53 @@ fn obstacle(steps: &[PastStep], now: SystemTime, steps_max: u32) -> Option<&'sta
     }
 }
 
-impl PostgresState {
-    /// Publishes the load. Returns the step that should be taken, if this server is the one that decides.
-    async fn step_to_take(&self, monitor: &LoadMonitor, average: &mut Average) -> Result<Option<Step>, AttemptError> {
-        let step = self.observe(monitor, average).await?;
-        Ok(if self.hold_lease(BALANCE_LEASE).await? { step } else { None })
-    }
+/// Publishes the load. Returns the step that should be taken, if this server is the one that decides.
+async fn step_to_take(
+    shared: &PostgresState,
+    monitor: &LoadMonitor,
+    average: &mut Average,
+) -> Result<Option<Step>, AttemptError> {
+    let step = observe(shared, monitor, average).await?;
+    Ok(if shared.hold_lease(BALANCE_LEASE).await? { step } else { None })
+}
 
-    /// Publishes the load, and returns the step that should be taken.
-    async fn observe(&self, monitor: &LoadMonitor, average: &mut Average) -> Result<Option<Step>, AttemptError> {
-        let lease = self.pool.take().await?;
-        let read = timeout(READ_TIME_MAX, read_report(&lease)).await;
-        let (cluster, report) = read
-            .map_err(|_| AttemptError::Retry("the database does not respond".into()))?
-            .map_err(|error| AttemptError::before_commit(&error))?;
-        lease.return_to_pool();
-        average.add(&cluster, monotonic::now());
-        let step = report.step.clone().filter(|step| average.permits(&cluster, step));
-        monitor.publish(report);
-        Ok(step)
-    }
+/// Publishes the load, and returns the step that should be taken.
+async fn observe(
+    shared: &PostgresState,
+    monitor: &LoadMonitor,
+    average: &mut Average,
+) -> Result<Option<Step>, AttemptError> {
+    let lease = shared.pool.take().await?;
+    let read = timeout(READ_TIME_MAX, read_report(&lease)).await;
+    let (cluster, report) = read
+        .map_err(|_| AttemptError::Retry("the database does not respond".into()))?
+        .map_err(|error| AttemptError::before_commit(&error))?;
+    lease.return_to_pool();
+    average.add(&cluster, monotonic::now());
+    let step = report.step.clone().filter(|step| average.permits(&cluster, step));
+    monitor.publish(report);
+    Ok(step)
+}
 
-    /// Waits for the step. At the same time, publishes the load, and renews the lease, so that no other server waits
-    /// for the lock in vain.
-    async fn while_observing<T>(
-        &self,
-        monitor: &LoadMonitor,
-        average: &mut Average,
-        step: impl Future<Output = T>,
-    ) -> T {
-        let observing = async {
-            loop {
-                tokio::time::sleep(INTERVAL).await;
-                if let Err(trouble) = self.step_to_take(monitor, average).await {
-                    tracing::debug!(?trouble, "the load could not be read, or the lease could not be renewed");
-                }
+/// Waits for the step. At the same time, publishes the load, and renews the lease, so that no other server waits for
+/// the lock in vain.
+async fn while_observing<T>(
+    shared: &PostgresState,
+    monitor: &LoadMonitor,
+    average: &mut Average,
+    step: impl Future<Output = T>,
+) -> T {
+    let observing = async {
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            if let Err(trouble) = step_to_take(shared, monitor, average).await {
+                tracing::debug!(?trouble, "the load could not be read, or the lease could not be renewed");
             }
-        };
-        tokio::select! {
-            taken = step => taken,
-            never = observing => never,
         }
+    };
+    tokio::select! {
+        taken = step => taken,
+        never = observing => never,
     }
 }
 
@@ -219,7 +222,7 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
     client.execute(FORGET, &[]).await.map_err(error)?;
     client.execute(BEGIN, &[&began, &text]).await.map_err(error)?;
     tracing::info!(step = text, "balancing the load of the nodes");
-    let (taken, is_stalled) = Box::pin(perform_unless_stalled(client, step, settings)).await;
+    let (taken, is_stalled) = Box::pin(perform_unless_stalled(&session, step, settings)).await;
     let failure = taken.as_ref().err().map(|error| if is_stalled { STALLED.to_owned() } else { describe(error) });
     // The first attempts can fail because a node has been restarted since.
     let recorded = repeat(client, END, &[&began, &failure], END_ATTEMPTS, |_| true).await;
@@ -231,8 +234,8 @@ pub(crate) async fn take(settings: &Settings, step: &Step, steps_max: Option<u32
 }
 
 /// Performs a step, and cancels it if it makes no progress. Also returns whether it was cancelled.
-async fn perform_unless_stalled(client: &Client, step: &Step, settings: &Settings) -> (Result<(), Error>, bool) {
-    let mut performed = pin!(perform(client, step));
+async fn perform_unless_stalled(session: &Session, step: &Step, settings: &Settings) -> (Result<(), Error>, bool) {
+    let mut performed = pin!(perform(&session.client, step));
     let mut is_stalled = false;
     loop {
         tokio::select! {
@@ -240,7 +243,7 @@ async fn perform_unless_stalled(client: &Client, step: &Step, settings: &Setting
             () = wait_until_stalled(settings) => {
                 is_stalled = true;
                 // If this fails, it is repeated.
-                let _cancelled = client.cancel_token().cancel_query(settings.tls.clone()).await;
+                let _cancelled = session.cancel(settings).await;
             }
         }
     }

@@ -5,9 +5,8 @@
 //! split, because the source's part of the split is only in its shared memory. Citus gives up after two hours
 //! (`citus.logical_replication_timeout`, which a session cannot set).
 
-use crate::StoreError;
-use crate::connections::settings::Settings;
-use crate::schema::opening::on_coordinator;
+use engine_postgres::StoreError;
+use engine_postgres::parts::{Settings, on_coordinator};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -51,9 +50,10 @@ async fn is_stalled(settings: &Settings) -> Result<bool, StoreError> {
 mod tests {
     use crate::balance::balancer::take_step;
     use crate::balance::tables;
-    use crate::connections::settings::Settings;
-    use crate::{Postgres, PostgresOptions};
+    use crate::{Balance, open};
     use engine::load::Step;
+    use engine_postgres::PostgresOptions;
+    use engine_postgres::parts::Settings;
     use model::clock::SystemClock;
     use test_support::cluster::CitusCluster;
 
@@ -62,7 +62,7 @@ mod tests {
         let Some(cluster) = CitusCluster::start(2) else { return };
         let database = cluster.database();
         let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.all(&database), 4) };
-        Postgres::open(&options, SystemClock).await.unwrap();
+        open(&options, Balance::Off, SystemClock).await.unwrap();
         tables::prepare(&Settings::new(&cluster.coordinator(&database), None).unwrap()).await.unwrap();
         cluster.sql(2, "postgres", "ALTER SYSTEM SET max_logical_replication_workers = 0");
         cluster.kill(2);

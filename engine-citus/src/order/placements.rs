@@ -13,6 +13,7 @@
 //! 2. Placements are not read again before all nodes are decoded up to their marks.
 
 use crate::hash::{HashRange, HashRanges};
+use engine_postgres::parts::Unorderable;
 use std::fmt::Write;
 
 /// The partitions whose hash is in a range, and the group of nodes that stores them.
@@ -69,10 +70,6 @@ pub(crate) enum Turn {
     /// The placements must be read.
     Unknown,
 }
-
-/// An error: the order of changes cannot be determined.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unorderable(pub(crate) &'static str);
 
 impl Placements {
     /// Returns `None` unless every hash belongs to exactly one of the placements.

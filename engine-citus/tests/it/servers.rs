@@ -3,13 +3,14 @@
 
 use engine::{CatalogError, CommitError, Engine, EngineExt, ReadError};
 use engine_contract::support::*;
+use engine_postgres::PROPERTIES_VISIBLE_WITHIN;
+use engine_postgres::{Postgres, PostgresOptions};
 use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
 use model::{MutationResult, ServiceProperties};
 use model::{Retention, TableSettingsUpdate};
-use rowhouse_engine_postgres::PROPERTIES_VISIBLE_WITHIN;
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ type Server = Arc<Postgres>;
 async fn open(url: &str, ticks: i64) -> Server {
     let distribute = url.contains("load_balance_hosts");
     let options = PostgresOptions { distribute, ..PostgresOptions::new(url.to_owned(), 6) };
-    Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
+    Arc::new(open_database(&options, Balance::Off, ManualClock::at(ticks)).await.unwrap())
 }
 
 /// The clocks of the servers are hours apart.
@@ -301,7 +302,7 @@ async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions::new(cluster.database(), 2);
     let clock = ManualClock::at(START_TICKS);
-    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
+    let engine = open_database(&options, Balance::Off, clock.clone()).await.unwrap();
     let table = table("Brief");
     let mut last = None;
     for round in 0..60 {
@@ -422,7 +423,7 @@ async fn nodes_that_are_no_cluster_yet_get_no_tables_of_their_own() {
     let database = cluster.database();
     cluster.sql(0, &database, "SELECT citus_remove_node(nodename, nodeport) FROM pg_dist_node WHERE groupid <> 0");
     let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.all(&database), 2) };
-    let refused = Postgres::open(&options, ManualClock::at(START_TICKS)).await;
+    let refused = open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await;
     let refused = refused.expect_err("the tables cannot be distributed").to_string();
     assert!(refused.contains("citus_add_node"), "{refused}");
     for node in 0..3 {

@@ -4,8 +4,9 @@ use crate::changes::{DAY, Server, check, eventually, log_of, start_writers, wait
 use engine::{ChangeEffect, ChangeSelection, ChangesError, Engine};
 use engine_contract::cases::changes::wait_for;
 use engine_contract::support::*;
+use engine_postgres::{PostgresOptions, StoreError};
 use model::clock::SystemClock;
-use rowhouse_engine_postgres::{Postgres, PostgresOptions, StoreError};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use test_support::cluster::CitusCluster;
 async fn try_open(url: &str, is_logged: bool) -> Result<Server, StoreError> {
     let keep_changes = is_logged.then_some(DAY);
     let options = PostgresOptions { distribute: true, keep_changes, ..PostgresOptions::new(url, 6) };
-    Postgres::open(&options, SystemClock).await
+    open_database(&options, Balance::Off, SystemClock).await
 }
 
 async fn open(url: &str) -> Server {

@@ -3,10 +3,11 @@
 use engine::{CommitError, Engine, EngineExt, Order, ReadError, Scan};
 use engine_contract::cases::indexes::{set_indexes, wait_until_ready};
 use engine_contract::support::*;
+use engine_postgres::{Postgres, PostgresOptions};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, DateTime, EdmValue, Filter, IndexedProperty, Mutation, MutationError};
 use model::{RecordBuilder, Retention, TableSettingsUpdate, Transaction};
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ const INDEXES: &str = "SELECT count(*) FROM rowhouse_indexes";
 
 async fn open(url: &str) -> Server {
     let options = PostgresOptions::new(url.to_owned(), 6);
-    Arc::new(Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap())
+    Arc::new(open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap())
 }
 
 fn by_value() -> Scan {

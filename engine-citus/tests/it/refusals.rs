@@ -2,8 +2,9 @@
 
 use engine::{CommitError, Engine};
 use engine_contract::support::*;
+use engine_postgres::PostgresOptions;
 use model::{Condition, Mutation, MutationError, Transaction};
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use test_support::cluster::Cluster;
 use test_support::eventually;
 
@@ -19,7 +20,7 @@ async fn a_refusal_after_a_wait_for_a_lock_does_not_mix_two_states() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
     let options = PostgresOptions::new(url.clone(), 2);
-    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let engine = open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap();
     let table = table("Exchanged");
     engine.create_table(&table).await.unwrap();
     commit_one(&engine, &table, insert("p", "deleted", 1)).await.unwrap();

@@ -1,22 +1,22 @@
 //! Tests the engine with several equivalent nodes: the choice of the node for a request, and the behaviour when a node
 //! fails.
 
-use super::{PostgresOptions, Settings};
-use crate::connections::pool::Lease;
 use crate::discovery::{Address, NOT_OF_THIS_CLUSTER, connect};
 use crate::hash::hash;
-use crate::schema::function::STAY_CONDITION;
-use crate::{Engine, Postgres, TableKey};
-use engine::{EngineExt, Fault, ReadError, Scan};
+use crate::routes::CitusRoutes;
+use crate::shard_map::{SHARDS, ShardMap};
+use crate::{Balance, open as open_database};
+use engine::{Engine, EngineExt, Fault, ReadError, Scan, TableKey};
 use engine_contract::support::{self, CollectingSink};
+use engine_postgres::parts::{Lease, PostgresState, Routes};
+use engine_postgres::{Postgres, PostgresOptions};
 use futures_util::future::join_all;
 use model::clock::SystemClock;
 use model::{AccountName, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::cluster::{CitusCluster, Cluster};
+use test_support::cluster::CitusCluster;
 use test_support::{Random, TIMEOUT, eventually};
 
 type TestEngine = Postgres;
@@ -24,7 +24,7 @@ type TestEngine = Postgres;
 async fn open(url: String, distribute: bool) -> TestEngine {
     // The number of connections that may wait for an unresponsive node.
     let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 30) };
-    Postgres::open(&options, SystemClock).await.unwrap()
+    open_database(&options, Balance::Off, SystemClock).await.unwrap()
 }
 
 async fn distributed(cluster: &CitusCluster) -> String {
@@ -37,6 +37,12 @@ async fn own_group(lease: &Lease) -> i32 {
     lease.query_one("SELECT groupid FROM pg_dist_local_group", &[]).await.unwrap().get(0)
 }
 
+async fn shard_map(shared: &PostgresState) -> Arc<ShardMap> {
+    let routes = CitusRoutes::new(true, None);
+    routes.learn(&shared.pool.read(SHARDS, &[]).await.unwrap());
+    routes.shard_map().unwrap()
+}
+
 fn partitions(count: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     (0..count).map(|length| (0..length % 90).map(|_| u8::try_from(random.below(256)).unwrap()).collect()).collect()
@@ -47,20 +53,21 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
     let Some(cluster) = CitusCluster::shared() else { return };
     let database = distributed(cluster).await;
     let engine = open(cluster.all(&database), false).await;
-    let pool = &engine.shared.pool;
+    let pool = &engine.state().pool;
     let shards = pool.shards().expect("the table is distributed");
-    assert_eq!(shards.groups(), BTreeSet::from([1, 2]));
+    assert_eq!(shards.keys().copied().collect::<Vec<_>>(), [1, 2]);
+    let map = shard_map(engine.state()).await;
     let lease = pool.take().await.unwrap();
     let placement = "SELECT groupid FROM pg_dist_placement WHERE shardid = \
                      get_shard_id_for_distribution_column('rowhouse_entities', $1::bytea)";
     for partition in partitions(400) {
         let group: i32 = lease.query_one(placement, &[&partition]).await.unwrap().get(0);
-        assert_eq!(shards.group_of(hash(&partition)), Some(group), "{partition:?}");
+        assert_eq!(map.group_of(hash(&partition)), Some(group), "{partition:?}");
     }
     lease.return_to_pool();
     for partition in partitions(20) {
         let lease = pool.take_for(&partition).await.unwrap();
-        assert_eq!(Some(own_group(&lease).await), shards.group_of(hash(&partition)));
+        assert_eq!(Some(own_group(&lease).await), map.group_of(hash(&partition)));
         lease.return_to_pool();
     }
     for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node for each group") {
@@ -72,8 +79,8 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
     let plain = open(cluster.coordinator(&database), false).await;
     let balanced = open(format!("{}?load_balance_hosts=random", cluster.coordinator(&database)), false).await;
     for engine in [plain, balanced] {
-        assert_eq!(engine.shared.pool.shards(), None);
-        engine.shared.pool.take_for(b"any").await.unwrap().return_to_pool();
+        assert_eq!(engine.state().pool.shards(), None);
+        engine.state().pool.take_for(b"any").await.unwrap().return_to_pool();
     }
 }
 
@@ -134,7 +141,7 @@ async fn a_node_that_does_not_belong_to_the_cluster_gets_no_requests_although_it
     cluster.sql(2, &database, "DROP EXTENSION citus; CREATE EXTENSION citus");
     open(cluster.coordinator(&database), true).await;
     let engine = open(cluster.workers(&database), false).await;
-    let is_up: Vec<_> = engine.shared.pool.nodes().iter().map(|node| node.is_up()).collect();
+    let is_up: Vec<_> = engine.state().pool.nodes().iter().map(|node| node.is_up()).collect();
     assert_eq!(is_up, [true, false]);
 }
 
@@ -157,7 +164,7 @@ async fn a_shard_is_not_moved_while_a_changeset_examines_its_entities() {
     let written = engine.commit(&table, inserts).await.unwrap();
     let expected = support::if_match(support::stamp(written[0]));
 
-    let lock = engine.shared.pool.take().await.unwrap();
+    let lock = engine.state().pool.take().await.unwrap();
     let partition = sql("SELECT encode(partition, 'hex') FROM rowhouse_entities LIMIT 1");
     let lock_rows = format!("BEGIN; SELECT 1 FROM rowhouse_entities WHERE partition = '\\x{partition}' FOR UPDATE");
     lock.batch_execute(&lock_rows).await.unwrap();
@@ -208,7 +215,7 @@ async fn outdated_functions_are_replaced_on_all_nodes() {
         cluster.sql(node, &database, sources)
     };
     let current = sources(0);
-    assert_eq!(current.matches(STAY_CONDITION).count(), 2, "{current}");
+    assert_eq!(current.matches("row < ''::bytea").count(), 2, "{current}");
     let outdated = "CREATE OR REPLACE FUNCTION rowhouse_add_entries(_partition bytea, _table bigint, _generation bigint, \
          _rows bytea[], _stamps bytea[], _entry_rows bytea[], _entry_indexes bigint[], _entry_values bytea[]) \
          RETURNS void LANGUAGE plpgsql AS 'BEGIN END'";
@@ -225,7 +232,7 @@ async fn a_node_that_is_not_in_the_url_is_used_while_it_has_shards() {
     let Some(cluster) = CitusCluster::shared() else { return };
     let database = distributed(cluster).await;
     let engine = open(cluster.url_of_several(&[1], &database), false).await;
-    let pool = &engine.shared.pool;
+    let pool = &engine.state().pool;
     let becomes = async |expected: &[usize]| {
         let expected = expected.iter().map(|node| format!("127.0.0.1:{}", cluster.port(*node))).collect::<Vec<_>>();
         let names = || pool.nodes().iter().map(|node| node.name().to_owned()).collect::<Vec<_>>();
@@ -237,9 +244,10 @@ async fn a_node_that_is_not_in_the_url_is_used_while_it_has_shards() {
     };
     becomes(&[1, 2]).await;
     let shards = pool.shards().unwrap();
+    let map = shard_map(engine.state()).await;
     for partition in partitions(20) {
         let lease = pool.take_for(&partition).await.unwrap();
-        assert_eq!(Some(own_group(&lease).await), shards.group_of(hash(&partition)));
+        assert_eq!(Some(own_group(&lease).await), map.group_of(hash(&partition)));
         lease.return_to_pool();
     }
     assert!(pool.take_for_shards(&shards).await.unwrap().is_some());
@@ -257,13 +265,12 @@ async fn a_node_is_not_added_unless_it_finds_the_lease_of_the_server() {
     let database = distributed(cluster).await;
     let engine = open(cluster.url_of_several(&[1], &database), false).await;
     let address = |group| Address { group, host: "127.0.0.1".to_owned(), port: cluster.port(2).parse().unwrap() };
-    assert!(connect(&engine.shared, &address(2)).await.is_ok());
-    let error = connect(&engine.shared, &address(1)).await.err().unwrap();
+    assert!(connect(engine.state(), engine.state().slot_number(), &address(2)).await.is_ok());
+    let error = connect(engine.state(), engine.state().slot_number(), &address(1)).await.err().unwrap();
     assert_eq!(error, NOT_OF_THIS_CLUSTER, "the node belongs to another group");
     // As if the address led to another cluster, in which another server holds the lease.
     let other = open(cluster.all(&database), false).await;
-    engine.shared.slot().imitate(&other.shared.slot());
-    let error = connect(&engine.shared, &address(2)).await.err().unwrap();
+    let error = connect(engine.state(), other.state().slot_number(), &address(2)).await.err().unwrap();
     assert_eq!(error, NOT_OF_THIS_CLUSTER);
 }
 
@@ -272,10 +279,11 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     let Some(cluster) = CitusCluster::start(2) else { return };
     let database = distributed(&cluster).await;
     let engine = open(cluster.all(&database), false).await;
-    let pool = &engine.shared.pool;
+    let pool = &engine.state().pool;
     let shards = pool.shards().unwrap();
-    let partition = partitions(100).into_iter().find(|partition| shards.group_of(hash(partition)) == Some(2)).unwrap();
-    let is_up = || engine.shared.pool.nodes().iter().map(|node| node.is_up()).collect::<Vec<_>>();
+    let map = shard_map(engine.state()).await;
+    let partition = partitions(100).into_iter().find(|partition| map.group_of(hash(partition)) == Some(2)).unwrap();
+    let is_up = || engine.state().pool.nodes().iter().map(|node| node.is_up()).collect::<Vec<_>>();
     let becomes = async |expected: [bool; 3]| {
         let began = Instant::now();
         while is_up() != expected {
@@ -309,33 +317,6 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     // The engine can be opened even if a node is down.
     cluster.kill(2);
     let other = open(cluster.url_of_several(&[2, 1, 0], &database), false).await;
-    assert!(other.shared.pool.take_for(&partition).await.is_ok());
-    assert_eq!(other.shared.pool.shards(), Some(shards));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn connections_are_shared_fairly_among_equal_nodes() {
-    let Some(cluster) = Cluster::shared() else { return };
-    let url = cluster.database();
-    // The same server under two names.
-    let (before, after) = url.split_once("127.0.0.1").expect("the cluster listens on this address");
-    let (port, name) = after.split_once('/').unwrap();
-    let url = format!("{before}127.0.0.1{port},localhost{port}/{name}?load_balance_hosts=random");
-    let settings = Settings::new(&url, None).unwrap();
-    assert_eq!(settings.nodes.len(), 2, "{url}");
-    for (connections_max, each) in [(1, 1), (4, 2), (5, 3)] {
-        let options = PostgresOptions::new(url.clone(), connections_max);
-        let engine = Postgres::open(&options, SystemClock).await.unwrap();
-        let mut leases = Vec::new();
-        for _ in 0..each {
-            for node in &*engine.shared.pool.nodes() {
-                leases.push(node.take().await.unwrap());
-            }
-        }
-        let figures = engine.shared.pool.nodes().iter().map(|node| node.figures()).collect::<Vec<_>>();
-        assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);
-        assert!(figures.iter().all(|node| node.is_up && node.connections_idle == 0), "{figures:?}");
-        assert!(engine.shared.pool.take().await.is_err(), "no node has another connection");
-        leases.into_iter().for_each(Lease::return_to_pool);
-    }
+    assert!(other.state().pool.take_for(&partition).await.is_ok());
+    assert_eq!(other.state().pool.shards(), Some(shards));
 }

@@ -4,8 +4,9 @@
 
 use engine::{CommitError, Engine, Fault};
 use engine_contract::support::*;
+use engine_postgres::PostgresOptions;
 use model::{Condition, Mutation};
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -100,7 +101,7 @@ async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_un
     let Some(cluster) = Cluster::shared() else { return };
     let proxy = Proxy::start(&cluster.database());
     let options = PostgresOptions::new(proxy.url.clone(), 2);
-    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let engine = open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap();
     let (table, marked) = (table("Broken"), key("p", MARK));
     engine.create_table(&table).await.unwrap();
     for round in 1..=3 {

@@ -1,12 +1,10 @@
 //! Publishes the load that this server measures.
 
 use crate::balance::tables;
-use crate::connections::attempt::{AttemptError, jittered};
-use crate::connections::settings::Settings;
 use crate::heat::load::Load;
 use crate::heat::meter::{Measurement, Meter};
-use crate::state::PostgresState;
 use engine::parts::monotonic;
+use engine_postgres::parts::{AttemptError, PostgresState, Settings, jittered};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,29 +28,27 @@ pub(crate) async fn publish_load(shared: Arc<PostgresState>, meter: Arc<Meter>, 
         tokio::time::sleep(jittered(INTERVAL)).await;
         let measurement = meter.measure(began.elapsed());
         began = monotonic::now();
-        if let Err(trouble) = shared.publish(&measurement).await {
+        if let Err(trouble) = publish(&shared, &measurement).await {
             tracing::debug!(?trouble, "the load could not be published");
         }
     }
 }
 
-impl PostgresState {
-    async fn publish(&self, measurement: &Measurement) -> Result<(), AttemptError> {
-        let Some(number) = self.slot().number else { return Ok(()) };
-        #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]
-        let column = |of: fn(&Load) -> f64| measurement.buckets.iter().map(|load| of(load) as f32).collect::<Vec<_>>();
-        let columns = [
-            column(|load| load.reads),
-            column(|load| load.writes),
-            column(|load| load.rows),
-            column(|load| load.written),
-            column(|load| load.seconds),
-        ];
-        #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]
-        let (partitions, costs): (Vec<&[u8]>, Vec<f32>) =
-            measurement.hottest.iter().map(|(key, cost)| (key.as_slice(), *cost as f32)).unzip();
-        let [reads, writes, rows, written, seconds] = &columns;
-        self.pool.write(PUBLISH, &[&number, reads, writes, rows, written, seconds, &partitions, &costs]).await?;
-        Ok(())
-    }
+async fn publish(shared: &PostgresState, measurement: &Measurement) -> Result<(), AttemptError> {
+    let Some(number) = shared.slot_number() else { return Ok(()) };
+    #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]
+    let column = |of: fn(&Load) -> f64| measurement.buckets.iter().map(|load| of(load) as f32).collect::<Vec<_>>();
+    let columns = [
+        column(|load| load.reads),
+        column(|load| load.writes),
+        column(|load| load.rows),
+        column(|load| load.written),
+        column(|load| load.seconds),
+    ];
+    #[allow(clippy::cast_possible_truncation, reason = "a load needs no more precision")]
+    let (partitions, costs): (Vec<&[u8]>, Vec<f32>) =
+        measurement.hottest.iter().map(|(key, cost)| (key.as_slice(), *cost as f32)).unzip();
+    let [reads, writes, rows, written, seconds] = &columns;
+    shared.pool.write(PUBLISH, &[&number, reads, writes, rows, written, seconds, &partitions, &costs]).await?;
+    Ok(())
 }

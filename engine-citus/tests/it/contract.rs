@@ -4,7 +4,8 @@ use engine::{ChangeLog, Engine, KeepChanges};
 use engine_contract::history_test::{StampOrder, is_strictly_serializable};
 use engine_contract::support::{ManualClock, START_TICKS};
 use engine_contract::{every_case, every_case_of_changes, every_case_of_indexes, restart};
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::Balance;
 use std::sync::Arc;
 use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
@@ -33,7 +34,7 @@ fn open_citus_with_changes(clock: ManualClock) -> Option<(Postgres, Arc<dyn Chan
 fn open_with_changes(url: String, distribute: bool, clock: ManualClock) -> (Postgres, Arc<dyn ChangeLog>, ()) {
     let keep_changes = Some(KeepChanges { age: Duration::from_hours(24), bytes: 1 << 30 });
     let options = PostgresOptions { keep_changes, distribute, ..PostgresOptions::new(url, 8) };
-    let open = Postgres::open(&options, clock);
+    let open = rowhouse_engine_citus::open(&options, Balance::Off, clock);
     let engine = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap();
     let log = engine.change_log().unwrap();
     (engine, log, ())
@@ -41,7 +42,7 @@ fn open_with_changes(url: String, distribute: bool, clock: ManualClock) -> (Post
 
 fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres, ()) {
     let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 8) };
-    let open = Postgres::open(&options, clock);
+    let open = rowhouse_engine_citus::open(&options, Balance::Off, clock);
     (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
 
@@ -58,7 +59,7 @@ async fn service_properties_survive_a_restart() {
     let url = cluster.database();
     let options = PostgresOptions::new(url, 4);
     let open = async || {
-        let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+        let engine = rowhouse_engine_citus::open(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap();
         Arc::new(engine) as Arc<dyn Engine>
     };
     restart::survives_a_restart(open).await;

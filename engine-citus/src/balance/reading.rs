@@ -1,9 +1,9 @@
 //! Reads the load of the cluster from the database.
 
 use crate::balance::cluster::{ClusterLoad, HotPartition, NodeLoad};
-use crate::connections::shard_map::SHARDS;
 use crate::heat::load::Load;
 use crate::heat::meter::BUCKETS;
+use crate::shard_map::SHARDS;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio_postgres::{Client, Error};

@@ -1,16 +1,13 @@
 //! What an operator sees of the load of a cluster.
 
-use crate::StoreError;
 use crate::balance::cluster::ClusterLoad;
 use crate::balance::plan::advise;
 use crate::balance::reading::{PastStep, read_cluster, read_steps};
-use crate::connections::dialect::Dialect;
-use crate::connections::login::Password;
-use crate::connections::settings::Settings;
 use crate::heat::load::Load;
-use crate::schema::opening::Session;
 use engine::BoxFuture;
 use engine::load::{LoadRates, LoadReport, NodeReport, PartitionReport, ShardReport, StepReport};
+use engine_postgres::parts::{Dialect, Session, Settings};
+use engine_postgres::{Password, StoreError};
 use model::key::decode_ordinal;
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +23,7 @@ pub fn read_load<'a>(url: &'a str, password: Option<&'a Password>) -> BoxFuture<
     Box::pin(async move {
         let settings = Settings::new(url, password)?;
         let place = &settings.place;
-        let session = Session::open(&settings, &settings.login).await?;
+        let session = Session::open(&settings).await?;
         if Dialect::detect(&session.client, place).await? != Dialect::Citus {
             return Err(StoreError::new(format!(
                 "the database {place} has no nodes to balance: it is not a Citus cluster"

@@ -2,8 +2,10 @@
 
 use crate::heat::hottest::Hottest;
 use crate::heat::load::Load;
+use engine_postgres::parts::RequestMeter;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The number of equal ranges of hashes whose load is measured. With 32 shards, a shard has 32 of them, so a shard can
@@ -68,10 +70,6 @@ pub(crate) struct Measurement {
     pub(crate) hottest: Vec<(Vec<u8>, f64)>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Meter {
     pub(crate) fn new() -> Self {
         Self {
@@ -96,12 +94,12 @@ impl Meter {
     /// Ends a measurement that took this long.
     pub(crate) fn measure(&self, time: Duration) -> Measurement {
         let factor = (-time.as_secs_f64() / FADE_SECONDS).exp();
-        let mut faded = lock(&self.faded);
+        let mut faded = self.faded.lock();
         for (load, counts) in faded.iter_mut().zip(&self.counts) {
             *load = load.times(factor);
             load.add(counts.take());
         }
-        let mut hottest = lock(&self.hottest);
+        let mut hottest = self.hottest.lock();
         let measurement = Measurement {
             buckets: faded.iter().map(|load| load.times(1.0 / FADE_SECONDS)).collect(),
             hottest: hottest.partitions().map(|(key, cost)| (key.to_vec(), cost / FADE_SECONDS)).collect(),
@@ -122,17 +120,17 @@ pub(crate) struct Request {
     nanoseconds: AtomicU64,
 }
 
-impl Request {
-    pub(crate) fn add_read_rows(&self, rows: usize) {
+impl RequestMeter for Request {
+    fn add_read_rows(&self, rows: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_written_rows(&self, rows: usize) {
+    fn add_written_rows(&self, rows: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
         self.written.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_time(&self, time: Duration) {
+    fn add_time(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
@@ -153,7 +151,7 @@ impl Drop for Request {
         let request =
             if is_write { Load { writes: 1.0, ..Load::default() } } else { Load { reads: 1.0, ..Load::default() } };
         let cost = Load { rows: rows as f64, written: written as f64, ..request }.cost();
-        lock(&self.meter.hottest).add(self.hash, &self.partition, cost);
+        self.meter.hottest.lock().add(self.hash, &self.partition, cost);
     }
 }
 

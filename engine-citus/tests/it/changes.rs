@@ -4,12 +4,13 @@ use engine::{ChangeEffect, ChangeLog, ChangeSelection, ChangedTransaction, Chang
 use engine::{KeepChanges, KeptChanges, TableKey};
 use engine_contract::cases::changes::{read_all, wait_for};
 use engine_contract::support::*;
+use engine_postgres::{Postgres, PostgresOptions, StoreError};
 use model::Transaction;
 use model::clock::SystemClock;
 use model::{
     DateTime, MutationResult, Record, Retention, StoredAccessPolicies, StoredAccessPolicy, TableSettingsUpdate,
 };
-use rowhouse_engine_postgres::{Postgres, PostgresOptions, StoreError};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ const READER: &str =
 
 async fn try_open(url: &str, keep_changes: Option<KeepChanges>) -> Result<Server, StoreError> {
     let options = PostgresOptions { keep_changes, ..PostgresOptions::new(url.to_owned(), 6) };
-    Postgres::open(&options, SystemClock).await
+    open_database(&options, Balance::Off, SystemClock).await
 }
 
 async fn open(url: &str) -> Server {

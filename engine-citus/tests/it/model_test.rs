@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use engine::Engine;
 use engine_contract::model_test::{EngineOpener, answers_as_the_memory_engine};
 use engine_contract::support::ManualClock;
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use engine_postgres::PostgresOptions;
+use rowhouse_engine_citus::{Balance, open as open_database};
 use test_support::cluster::{CitusCluster, Cluster};
 
 struct DatabaseOpener {
@@ -27,7 +28,7 @@ impl EngineOpener for DatabaseOpener {
     async fn open(&self, clock: ManualClock, _: bool) -> Box<dyn Engine> {
         let (url, distribute) = (self.url.clone(), self.distribute);
         let options = PostgresOptions { distribute, ..PostgresOptions::new(url, 4) };
-        Box::new(Postgres::open(&options, clock).await.unwrap())
+        Box::new(open_database(&options, Balance::Off, clock).await.unwrap())
     }
 
     /// The database writes the files.

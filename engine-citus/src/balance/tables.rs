@@ -1,12 +1,8 @@
 //! The tables for the load and for the steps that were taken. They are not part of the schema of a database that is not
 //! distributed.
 
-use crate::StoreError;
-use crate::connections::dialect::Dialect;
-use crate::connections::settings::Settings;
-use crate::schema::migration;
-use crate::schema::opening::{TAKE_TURNS, on_coordinator};
-use crate::slot::BALANCE_LEASE;
+use engine_postgres::StoreError;
+use engine_postgres::parts::{BALANCE_LEASE, Dialect, Settings, TAKE_TURNS, begin, on_coordinator};
 
 const EXIST: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_heat')) \
      AND EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_balance_steps'))";
@@ -30,7 +26,7 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), StoreError> {
         let lease = format!(
             "INSERT INTO rowhouse_leases (number, reserved) VALUES ({BALANCE_LEASE}, 0) ON CONFLICT DO NOTHING"
         );
-        let begin = migration::begin(Dialect::Citus);
+        let begin = begin(Dialect::Citus);
         client.batch_execute(&format!("{begin}; {CREATE}; {DISTRIBUTE}; {lease}; COMMIT")).await.map_err(error)?;
     }
     session.close().await;

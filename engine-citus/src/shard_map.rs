@@ -9,19 +9,13 @@
 //! This module must not depend on connections.
 
 use crate::hash::{HashRange, HashRanges};
-use std::collections::BTreeSet;
+use engine_postgres::parts::Shards;
+use std::sync::Arc;
 
 /// Returns the shards of the entities table: the ID, the lowest and highest hash and the group of each shard.
 pub(crate) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
-pub(crate) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
-     FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
-     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
-     AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
-/// Returns no row if the node was never part of a cluster.
-pub(crate) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
-     WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shard {
@@ -45,13 +39,20 @@ impl HashRange for Shard {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShardMap {
     shards: HashRanges<Shard>,
+    by_group: Arc<Shards>,
 }
 
 impl ShardMap {
     /// Creates a map. Returns `None` unless every hash belongs to exactly one of the shards: the table may not be
     /// distributed by hash, or a shard may have several copies.
     pub(crate) fn new(shards: Vec<Shard>) -> Option<Self> {
-        Some(Self { shards: HashRanges::new(shards)? })
+        let shards = HashRanges::new(shards)?;
+        let mut by_group = Shards::new();
+        for Shard { id, group, .. } in shards.iter() {
+            by_group.entry(*group).or_default().push(*id);
+        }
+        by_group.values_mut().for_each(|ids| ids.sort_unstable());
+        Some(Self { shards, by_group: Arc::new(by_group) })
     }
 
     /// Returns the group that stores the partitions with a hash.
@@ -59,15 +60,9 @@ impl ShardMap {
         self.shards.at(hash).map(|shard| shard.group)
     }
 
-    pub(crate) fn groups(&self) -> BTreeSet<i32> {
-        self.shards.iter().map(|shard| shard.group).collect()
-    }
-
-    /// Returns the IDs of the shards of a group, in ascending order.
-    pub(crate) fn shards_of(&self, group: i32) -> Vec<i64> {
-        let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
-        ids.sort_unstable();
-        ids
+    /// Returns the shards of each group.
+    pub(crate) fn by_group(&self) -> Arc<Shards> {
+        Arc::clone(&self.by_group)
     }
 }
 
@@ -84,8 +79,7 @@ mod tests {
     fn every_hash_belongs_to_one_shard() {
         let shards = vec![shard(7, 0, 9, 1), shard(9, 10, i32::MAX, 1), shard(8, i32::MIN, -1, 2)];
         let map = ShardMap::new(shards.clone()).unwrap();
-        assert_eq!(map.groups(), BTreeSet::from([1, 2]));
-        assert_eq!((map.shards_of(1), map.shards_of(2), map.shards_of(3)), (vec![7, 9], vec![8], vec![]));
+        assert_eq!(*map.by_group(), Shards::from([(1, vec![7, 9]), (2, vec![8])]));
         // The hash of an empty string is negative, and the hash of the byte 3 is positive.
         assert_eq!((map.group_of(hash(b"")), map.group_of(hash(b"\x03"))), (Some(2), Some(1)));
         for missing in 0..shards.len() {

@@ -3,12 +3,13 @@
 
 use engine::{Engine, EngineExt, Fault, Memory, ReadError, Scan, ScanEnd, TableKey};
 use engine_contract::support::*;
+use engine_postgres::{Postgres, PostgresOptions};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::STORE_STATEMENT_SECONDS_MAX;
 use model::{Filter, KeyRange, Transaction};
-use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use rowhouse_engine_citus::{Balance, open as open_database};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ type TestEngine = Postgres;
 
 async fn open(url: String) -> TestEngine {
     let options = PostgresOptions::new(url, 16);
-    Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
+    open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap()
 }
 
 /// Keys have several lengths, and some are prefixes of others.
@@ -130,7 +131,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     let database = cluster.database();
     let table = table("Pages");
     let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.workers(&database), 16) };
-    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let engine = open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap();
     let memory = Memory::new(ManualClock::at(START_TICKS));
     engine.create_table(&table).await.unwrap();
     memory.create_table(&table).await.unwrap();
@@ -188,7 +189,7 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
     let database = cluster.database();
     let table = table("Silent");
     let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.workers(&database), 16) };
-    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let engine = open_database(&options, Balance::Off, ManualClock::at(START_TICKS)).await.unwrap();
     engine.create_table(&table).await.unwrap();
     let partitions = (0..40).map(|n| n.to_string()).collect::<Vec<_>>();
     for partition in &partitions {

@@ -7,11 +7,8 @@
 //!    The address by which Citus knows a node, such as `localhost`, may lead this server to another database.
 //! 2. A group has an added node only while none of its nodes in the URL responds.
 
-use crate::connections::attempt::{AttemptError, jittered};
-use crate::connections::node::Node;
-use crate::connections::rows::{column, no_response, read};
-use crate::state::PostgresState;
 use engine::Fault;
+use engine_postgres::parts::{AttemptError, Node, PostgresState, column, jittered, no_response, read};
 use futures_util::future::join_all;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,7 +87,7 @@ impl AddedNodes {
             is_needed
         });
         let new = missing.iter().filter(|address| !self.nodes.iter().any(|added| address.is_of(&added.node)));
-        let connected = new.map(async |address| (address, connect(shared, address).await));
+        let connected = new.map(async |address| (address, connect(shared, shared.slot_number(), address).await));
         for (address, connected) in join_all(connected).await {
             match connected {
                 Ok(node) => {
@@ -120,7 +117,8 @@ impl AddedNodes {
 async fn missing_nodes(shared: &PostgresState) -> Result<Vec<Address>, AttemptError> {
     let url_nodes = shared.pool.url_nodes();
     let is_served = |group: &i32| url_nodes.iter().any(|node| node.is_of(*group) && node.is_up());
-    let mut groups = shared.pool.shards().map(|shards| shards.groups()).unwrap_or_default();
+    let groups = shared.pool.shards().map(|shards| shards.keys().copied().collect::<BTreeSet<_>>());
+    let mut groups = groups.unwrap_or_default();
     groups.retain(|group| !is_served(group));
     if groups.is_empty() {
         return Ok(Vec::new());
@@ -133,11 +131,15 @@ async fn missing_nodes(shared: &PostgresState) -> Result<Vec<Address>, AttemptEr
     Ok(missing)
 }
 
-/// Returns the node at an address if it responds and belongs to this cluster.
-pub(crate) async fn connect(shared: &PostgresState, address: &Address) -> Result<Arc<Node>, String> {
+/// Returns the node at an address if it responds and belongs to this cluster. `number` is the slot of this server.
+pub(crate) async fn connect(
+    shared: &PostgresState,
+    number: Option<i16>,
+    address: &Address,
+) -> Result<Arc<Node>, String> {
     let node = shared.pool.node_at(&address.host, address.port);
     node.check().await?;
-    let number = shared.slot().number.ok_or("this server has no lease yet")?;
+    let number = number.ok_or("this server has no lease yet")?;
     let proof = async {
         let lease = node.take().await?;
         let rows = read(&lease, LEASE, &[&number, &shared.holder]).await?;

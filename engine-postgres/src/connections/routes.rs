@@ -1,0 +1,64 @@
+//! Where requests go if the partitions of the database are on several nodes. The crate above this one knows that; a
+//! single node needs no routes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::Row;
+
+/// The IDs of the shards that each group of nodes stores, in ascending order.
+pub type Shards = BTreeMap<i32, Vec<i64>>;
+
+/// Measures the load that the requests to partitions cause.
+pub trait RequestMeter: Send + Sync {
+    /// Adds rows that the database returned.
+    fn add_read_rows(&self, rows: usize);
+    /// Adds rows that the database was asked to change.
+    fn add_written_rows(&self, rows: usize);
+    /// Adds the time of a step.
+    fn add_time(&self, time: Duration);
+}
+
+/// Where a request to a partition goes.
+#[derive(Default)]
+pub struct Route {
+    /// The group of nodes that stores the partition; `None` if any node may be asked.
+    pub group: Option<i32>,
+    /// What measures the request. It is dropped when the request ends.
+    pub meter: Option<Box<dyn RequestMeter>>,
+}
+
+/// The places of the partitions, as last read. Only speed depends on them, because any node forwards a statement to the
+/// node that has the partition.
+pub trait Routes: Send + Sync {
+    /// Returns where a request to a partition goes.
+    fn route(&self, partition: &[u8]) -> Route;
+
+    /// Returns the shards of each group, each exactly once; `None` if they are not known.
+    fn shards(&self) -> Option<Arc<Shards>>;
+
+    /// Returns the statement that reads the places, if there is one.
+    fn query(&self) -> Option<&'static str>;
+
+    /// Notes what the statement returned.
+    fn learn(&self, rows: &[Row]);
+}
+
+/// The routes of a database that is not distributed.
+pub(crate) struct NoRoutes;
+
+impl Routes for NoRoutes {
+    fn route(&self, _: &[u8]) -> Route {
+        Route::default()
+    }
+
+    fn shards(&self) -> Option<Arc<Shards>> {
+        None
+    }
+
+    fn query(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn learn(&self, _: &[Row]) {}
+}
