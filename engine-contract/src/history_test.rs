@@ -39,7 +39,7 @@ fn version(record: &RecordView<'_>) -> Version {
 fn properties(value: &Value) -> RecordBuilder {
     let mut builder = RecordBuilder::default();
     for (property, token) in value.properties() {
-        builder.push(&property.name().to_string(), EdmValue::Int64((*token).try_into().unwrap()));
+        builder.push(&property.name().to_string(), EdmValue::Int64(token.try_into().unwrap()));
     }
     builder
 }

@@ -41,9 +41,6 @@
 //! carry no stamp, refused and unknown operations. The algorithm tries those places, each only where an answer requires
 //! it.
 //!
-//! A violation is reduced to operations of which none can be left out ([`Violation`]): writes that are left out are
-//! still allowed to have happened or not, so that the explanation never depends on something that is missing.
-//!
 //! # Files
 //!
 //! [`write_history`] writes one JSON object for each operation:
@@ -57,11 +54,10 @@
 //! ```
 //!
 //! Each object is on one line. Times are in nanoseconds, `ETag`s are Timestamps in units of 100 ns, and the values of
-//! properties are tokens. `return` is missing if an operation of unknown outcome has no end. The program
-//! `rowhouse-history check` judges files again, and `history/porcupine` judges them independently.
+//! properties are tokens. `return` is missing if an operation of unknown outcome has no end. A violation shows its
+//! operations in this form, and `history/porcupine` judges files independently.
 
 mod checker;
-mod file;
 mod operation;
 mod planted;
 mod recorder;
@@ -69,11 +65,11 @@ mod store;
 mod workload;
 
 pub use checker::{Report, Rules, StampOrder, Violation, check};
-pub use file::{check_files, read_history, write_history};
 pub use operation::{
     Action, Answer, Filter, Kind, Mutation, Operation, Page, Property, Refusal, Stamp, Time, Value, Version,
+    write_history,
 };
 pub use planted::PlantedBug;
-pub use recorder::{ClientLog, PendingRead, PendingWrite, Recorder};
+pub use recorder::{ClientLog, Recorder};
 pub use store::{Simulation, simulate};
 pub use workload::{Choices, Client, Mix, NoAnswer, Query, Request, run_client};

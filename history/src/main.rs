@@ -1,16 +1,13 @@
-//! Checks files with histories, and writes histories of the model store for other judges.
+//! Writes histories of the model store, with the checker's verdicts, for another judge.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the results of a program")]
+#![allow(clippy::print_stderr, reason = "the results of a program")]
 
-use history::{PlantedBug, Rules, Simulation, StampOrder, check, check_files, simulate, write_history};
+use history::{PlantedBug, Rules, Simulation, StampOrder, check, simulate, write_history};
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-
-const USAGE: &str = "usage: rowhouse-history check partition|entity|life FILE...
-       rowhouse-history simulate FOLDER COUNT";
 
 const ORDERS: [(&str, StampOrder); 3] =
     [("partition", StampOrder::Partition), ("entity", StampOrder::Entity), ("life", StampOrder::Life)];
@@ -19,13 +16,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        ["check", order, files @ ..] if !files.is_empty() => check_all(order, files),
         ["simulate", folder, count] => write_simulations(Path::new(folder), count),
-        _ => Err(USAGE.into()),
+        _ => Err("usage: rowhouse-history simulate FOLDER COUNT".into()),
     };
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(2)
@@ -33,16 +28,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn check_all(order: &str, files: &[&str]) -> Result<bool, Box<dyn Error>> {
-    let (_, order) = ORDERS.iter().find(|(name, _)| *name == order).ok_or(USAGE)?;
-    let paths: Vec<&Path> = files.iter().map(Path::new).collect();
-    let report = check_files(&paths, Rules::new(*order))?;
-    print!("{report}");
-    Ok(report.is_valid())
-}
-
 /// Writes histories, and a file with the verdict on each: its name, the order of Timestamps, and the verdict.
-fn write_simulations(folder: &Path, count: &str) -> Result<bool, Box<dyn Error>> {
+fn write_simulations(folder: &Path, count: &str) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     let mut verdicts = String::new();
     for seed in 0..count.parse::<u64>()? {
@@ -71,5 +58,5 @@ fn write_simulations(folder: &Path, count: &str) -> Result<bool, Box<dyn Error>>
         writeln!(verdicts, "{file} {name} {verdict}")?;
     }
     fs::write(folder.join("verdicts"), verdicts)?;
-    Ok(true)
+    Ok(())
 }

@@ -6,10 +6,11 @@
 //!    read therefore shows which mutations wrote it.
 //! 2. All times are read from one monotonic clock.
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 /// A time in nanoseconds since the clock of the history started.
 pub type Time = u64;
@@ -18,7 +19,7 @@ pub type Time = u64;
 pub type Stamp = u64;
 
 /// An operation of a client on one partition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Operation {
     /// The number of the operation, unique in its history.
     pub id: u64,
@@ -28,7 +29,7 @@ pub struct Operation {
     pub call: Time,
     /// The time after which the operation can have no further effect: the time of the answer or, if the outcome is
     /// unknown, a time by which the server that executed it was known to be down. `None` if there is no such time.
-    #[serde(rename = "return", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "return", skip_serializing_if = "Option::is_none")]
     pub returned: Option<Time>,
     /// The table and partition key.
     pub partition: String,
@@ -45,7 +46,7 @@ impl Operation {
 }
 
 /// A request and its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// A read of one entity.
@@ -67,7 +68,7 @@ pub enum Action {
 }
 
 /// A page of a query on one partition. A page across partitions is recorded as one page for each of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Page {
     /// The first row key that the page covers: the start of the query, or the position in the continuation token.
     pub from: String,
@@ -75,14 +76,14 @@ pub struct Page {
     /// if the page covers the rest of the partition.
     pub until: Option<String>,
     /// The filter on the entities in the range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter>,
     /// The entities, with their row keys.
     pub entities: Vec<(String, Version)>,
 }
 
 /// A filter that matches entities in which a property is at least a certain token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Filter {
     /// The property.
     pub property: Property,
@@ -98,7 +99,7 @@ impl Filter {
 }
 
 /// A state of an entity, as read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Version {
     /// The `ETag`, as its Timestamp.
     pub etag: Stamp,
@@ -107,7 +108,7 @@ pub struct Version {
 }
 
 /// A change to one entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mutation {
     /// The row key.
     pub row: String,
@@ -115,15 +116,15 @@ pub struct Mutation {
     pub kind: Kind,
     /// The `ETag` that the entity must have. `None` stands for `*` in a replacement, a merge and a deletion; inserts
     /// and upserts have no condition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub if_match: Option<Stamp>,
     /// The properties to write; empty for a deletion only.
-    #[serde(default, skip_serializing_if = "Value::is_empty")]
+    #[serde(skip_serializing_if = "Value::is_empty")]
     pub value: Value,
 }
 
 /// The kind of a mutation (02 §5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Creates an entity, which must not exist.
@@ -159,7 +160,7 @@ impl Kind {
 }
 
 /// The answer to a write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// The write took effect. Contains the new `ETag` for each mutation, and `None` for a deletion.
@@ -176,7 +177,7 @@ pub enum Answer {
 }
 
 /// The reason for which a mutation was refused. Each is an observation of the entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// 409: the entity exists.
@@ -188,43 +189,30 @@ pub enum Refusal {
 }
 
 /// A property, named by a lower-case letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Property(u8);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Property(char);
 
 impl Property {
     /// The properties that the workloads use.
-    pub const USUAL: [Self; 3] = [Self(b'a'), Self(b'b'), Self(b'c')];
+    pub const USUAL: [Self; 3] = [Self('a'), Self('b'), Self('c')];
 
     /// Returns the property with a name, or `None` if the name is not a lower-case letter.
     pub fn new(name: &str) -> Option<Self> {
         match name.as_bytes() {
-            [letter @ b'a'..=b'z'] => Some(Self(*letter)),
+            [letter @ b'a'..=b'z'] => Some(Self(char::from(*letter))),
             _ => None,
         }
     }
 
     /// Returns the name.
     pub fn name(self) -> char {
-        char::from(self.0)
+        self.0
     }
 }
 
-impl Serialize for Property {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_char(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Property {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::new(&name).ok_or_else(|| serde::de::Error::custom("a property is a lower-case letter"))
-    }
-}
-
-/// The custom properties of an entity, each with the token of the mutation that wrote it. Sorted by property.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Value(Vec<(Property, u64)>);
+/// The custom properties of an entity, each with the token of the mutation that wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Value(BTreeMap<Property, u64>);
 
 impl Value {
     /// Returns whether there are no properties.
@@ -233,90 +221,43 @@ impl Value {
     }
 
     /// Returns the properties, sorted.
-    pub fn properties(&self) -> &[(Property, u64)] {
-        &self.0
+    pub fn properties(&self) -> impl Iterator<Item = (Property, u64)> {
+        self.0.iter().map(|(property, token)| (*property, *token))
     }
 
     /// Returns the token of a property.
     pub fn get(&self, property: Property) -> Option<u64> {
-        self.0.iter().find(|(known, _)| *known == property).map(|(_, token)| *token)
+        self.0.get(&property).copied()
     }
 
     /// Returns the token of the first property. A mutation writes the same token to all its properties.
     pub fn get_token(&self) -> Option<u64> {
-        self.0.first().map(|(_, token)| *token)
+        self.0.values().next().copied()
     }
 
     /// Sets a property.
     pub fn set(&mut self, property: Property, token: u64) {
-        match self.0.binary_search_by_key(&property, |(known, _)| *known) {
-            Ok(at) => {
-                if let Some((_, known)) = self.0.get_mut(at) {
-                    *known = token;
-                }
-            }
-            Err(at) => self.0.insert(at, (property, token)),
-        }
+        self.0.insert(property, token);
     }
 
     /// Returns the value after a merge of other properties.
     pub fn merged(&self, other: &Self) -> Self {
-        let mut merged = self.clone();
-        for (property, token) in &other.0 {
-            merged.set(*property, *token);
-        }
-        merged
+        self.properties().chain(other.properties()).collect()
     }
 }
 
 impl FromIterator<(Property, u64)> for Value {
     fn from_iter<I: IntoIterator<Item = (Property, u64)>>(properties: I) -> Self {
-        let mut value = Self::default();
-        for (property, token) in properties {
-            value.set(property, token);
-        }
-        value
+        Self(properties.into_iter().collect())
     }
 }
 
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (property, token)) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { " " };
-            write!(f, "{separator}{}={token}", property.name())?;
-        }
-        Ok(())
+/// Writes a history to a file: one operation in JSON on each line.
+pub fn write_history(path: &Path, history: &[Operation]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    for operation in history {
+        serde_json::to_writer(&mut file, operation)?;
+        file.write_all(b"\n")?;
     }
-}
-
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (property, token) in &self.0 {
-            map.serialize_entry(property, token)?;
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Properties;
-        impl<'de> Visitor<'de> for Properties {
-            type Value = Value;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with tokens")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-                let mut value = Value::default();
-                while let Some((property, token)) = map.next_entry()? {
-                    value.set(property, token);
-                }
-                Ok(value)
-            }
-        }
-        deserializer.deserialize_map(Properties)
-    }
+    file.flush()
 }

@@ -1,11 +1,7 @@
-//! Names of bugs that a checker must find. The model store has each of them behind a switch; an engine can have the
-//! same bugs behind a switch of its tests.
-
-use std::fmt;
-use std::str::FromStr;
+//! Bugs that a checker must find. The model store has each of them behind a switch.
 
 macro_rules! planted_bugs {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident,)+) => {
         /// A bug that breaks strict serializability.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum PlantedBug {
@@ -15,95 +11,73 @@ macro_rules! planted_bugs {
         impl PlantedBug {
             /// All bugs.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Returns the name, as in the environment of a test.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
         }
     };
 }
 
 planted_bugs! {
     /// A read returns an earlier version than was current when it was called.
-    StaleRead = "stale-read",
+    StaleRead,
     /// A write is visible before it is durable, and a crash removes it.
-    VisibleBeforeSynced = "visible-before-synced",
+    VisibleBeforeSynced,
     /// After files were merged, point reads return an earlier version until the entity is written again.
-    StaleLookupAfterMerge = "stale-lookup-after-merge",
+    StaleLookupAfterMerge,
     /// A read returns the properties of a version with the `ETag` of the version before.
-    ETagOfOtherVersion = "etag-of-other-version",
+    ETagOfOtherVersion,
     /// A page consists of two snapshots.
-    TornPage = "torn-page",
+    TornPage,
     /// A page shows a part of a transaction.
-    HalfTransactionInPage = "half-transaction-in-page",
+    HalfTransactionInPage,
     /// A page lacks an entity of its range.
-    PageOmitsEntity = "page-omits-entity",
+    PageOmitsEntity,
     /// A continuation token skips an entity.
-    TokenSkips = "token-skips",
+    TokenSkips,
     /// A continuation token repeats an entity.
-    TokenRepeats = "token-repeats",
+    TokenRepeats,
     /// A write was acknowledged before it was durable, and a crash removes it.
-    LostAcknowledgedWrite = "lost-acknowledged-write",
+    LostAcknowledgedWrite,
     /// A member of a group of transactions is acknowledged but not written.
-    LostGroupMember = "lost-group-member",
+    LostGroupMember,
     /// A mutation of a transaction is acknowledged but not written.
-    LostTransactionPart = "lost-transaction-part",
+    LostTransactionPart,
     /// After a restart, Timestamps begin before the last one.
-    StampReusedAfterRestart = "stamp-reused-after-restart",
+    StampReusedAfterRestart,
     /// A write has an earlier Timestamp than the version that it replaces.
-    StampGoesBackwards = "stamp-goes-backwards",
+    StampGoesBackwards,
     /// The condition of a write is checked on a snapshot.
-    ConditionOnSnapshot = "condition-on-snapshot",
+    ConditionOnSnapshot,
     /// A server whose slot was given to another one continues to write with the Timestamps of the slot.
-    ExpiredSlotWrites = "expired-slot-writes",
+    ExpiredSlotWrites,
     /// A merge is applied to a snapshot, so that it reverts the writes in between.
-    LostUpdate = "lost-update",
+    LostUpdate,
     /// A merge removes a property that it does not set.
-    MergeLosesProperty = "merge-loses-property",
+    MergeLosesProperty,
     /// 412 although the condition is met.
-    WrongConditionNotMet = "wrong-condition-not-met",
+    WrongConditionNotMet,
     /// 409 although no entity exists.
-    WrongExists = "wrong-exists",
+    WrongExists,
     /// 404 although the entity exists.
-    WrongNotFound = "wrong-not-found",
+    WrongNotFound,
     /// The wrong mutation of a transaction is said to be refused.
-    WrongIndex = "wrong-index",
+    WrongIndex,
     /// An insert succeeds although the entity exists.
-    InsertSucceedsTwice = "insert-succeeds-twice",
+    InsertSucceedsTwice,
     /// A conditional deletion succeeds although the entity was deleted.
-    DeleteSucceedsTwice = "delete-succeeds-twice",
+    DeleteSucceedsTwice,
     /// The server repeats an upsert that it has already executed.
-    UpsertRepeated = "upsert-repeated",
+    UpsertRepeated,
     /// A write of unknown outcome takes effect twice.
-    UnknownTakesEffectTwice = "unknown-takes-effect-twice",
+    UnknownTakesEffectTwice,
     /// A write of unknown outcome takes effect after the server that executed it has ended.
-    UnknownAfterBarrier = "unknown-after-barrier",
+    UnknownAfterBarrier,
     /// A deleted entity returns.
-    DeletionUndone = "deletion-undone",
+    DeletionUndone,
     /// A refused write takes effect.
-    RefusedButWritten = "refused-but-written",
+    RefusedButWritten,
     /// The mutations before the refused one take effect.
-    RefusedPartlyWritten = "refused-partly-written",
+    RefusedPartlyWritten,
     /// A write takes effect only after its answer.
-    AcknowledgedBeforeVisible = "acknowledged-before-visible",
+    AcknowledgedBeforeVisible,
     /// The answer to a write contains a different `ETag` than reads.
-    WrongETagInAnswer = "wrong-etag-in-answer",
-}
-
-impl fmt::Display for PlantedBug {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for PlantedBug {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|bug| bug.name() == name);
-        found.copied().ok_or_else(|| format!("there is no planted bug named {name}"))
-    }
+    WrongETagInAnswer,
 }

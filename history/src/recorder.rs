@@ -3,9 +3,10 @@
 //! Each client appends to its own log, so that recording takes no shared lock. An operation whose future is dropped
 //! before its answer is recorded as unknown.
 
-use crate::operation::{Action, Answer, Mutation, Operation, Time, Version};
+use crate::operation::{Action, Answer, Mutation, Operation, Time};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// A history that is being recorded. All clones record the same history. Clients of several servers share one, so that
@@ -20,12 +21,6 @@ struct Shared {
     next_token: AtomicU64,
     next_client: AtomicU32,
     logs: Mutex<Vec<Arc<Mutex<Vec<Operation>>>>>,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Recorder {
@@ -43,7 +38,7 @@ impl Recorder {
     /// Adds a client.
     pub fn client(&self) -> ClientLog {
         let log = Arc::new(Mutex::default());
-        self.0.logs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&log));
+        self.0.logs.lock().push(Arc::clone(&log));
         ClientLog { shared: Arc::clone(&self.0), number: self.0.next_client.fetch_add(1, Ordering::Relaxed), log }
     }
 
@@ -51,8 +46,8 @@ impl Recorder {
     /// down. No operation may be in flight.
     pub fn close_unknown(&self) {
         let now = self.0.now();
-        for log in &*self.0.logs.lock().unwrap_or_else(PoisonError::into_inner) {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        for log in &*self.0.logs.lock() {
+            let mut log = log.lock();
             for operation in log.iter_mut().filter(|operation| operation.is_unknown()) {
                 operation.returned.get_or_insert(now);
             }
@@ -61,8 +56,8 @@ impl Recorder {
 
     /// Returns the operations so far, without those in flight.
     pub fn history(&self) -> Vec<Operation> {
-        let logs = self.0.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        let operations = |log: &Arc<Mutex<Vec<Operation>>>| log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let logs = self.0.logs.lock();
+        let operations = |log: &Arc<Mutex<Vec<Operation>>>| log.lock().clone();
         logs.iter().flat_map(operations).collect()
     }
 }
@@ -101,7 +96,7 @@ impl ClientLog {
     fn push(&self, partition: String, call: Time, returned: Option<Time>, action: Action) {
         let id = self.shared.next_operation.fetch_add(1, Ordering::Relaxed);
         let operation = Operation { id, client: self.number, call, returned, partition, action };
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(operation);
+        self.log.lock().push(operation);
     }
 }
 
@@ -114,21 +109,9 @@ pub struct PendingRead<'l> {
 }
 
 impl PendingRead<'_> {
-    /// Records the answer to a read of one entity.
-    pub fn found(self, partition: &str, row: &str, found: Option<Version>) {
-        self.answer(vec![(partition.to_owned(), Action::Get { row: row.to_owned(), found })]);
-    }
-
-    /// Records the answer to a query: one page for each partition that it covers.
-    pub fn pages(self, pages: impl IntoIterator<Item = (String, crate::operation::Page)>) {
-        self.answer(pages.into_iter().map(|(partition, page)| (partition, Action::Page(page))).collect());
-    }
-
-    fn answer(self, actions: Vec<(String, Action)>) {
-        let now = self.log.shared.now();
-        for (partition, action) in actions {
-            self.log.push(partition, self.call, Some(now), action);
-        }
+    /// Records the answer.
+    pub fn answered(self, partition: &str, action: Action) {
+        self.log.push(partition.to_owned(), self.call, Some(self.log.shared.now()), action);
     }
 }
 
@@ -189,7 +172,7 @@ mod tests {
         let (one, other) = (recorder.client(), recorder.client());
         drop(one.write("p", deletion()));
         other.write("p", deletion()).answered(Answer::Done(vec![None]));
-        other.read().found("p", "r", None);
+        other.read().answered("p", Action::Get { row: "r".to_owned(), found: None });
         drop(other.read());
         other.write("p", deletion()).discard();
         let is_open = |operation: &Operation| (operation.client, operation.is_unknown(), operation.returned.is_none());

@@ -4,10 +4,10 @@
 //! Some violations are visible here, without any search: an `ETag` that names two states, a state with two `ETag`s, a
 //! value that no write wrote, a page with an entity outside its range.
 
-use super::rules::StampOrder;
+use super::StampOrder;
 use crate::operation::{Action, Answer, Filter, Kind, Mutation, Operation, Page, Refusal, Stamp, Time, Value, Version};
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// The token of a property whose content no read shows, so that all such tokens are alike.
 const UNSEEN: u64 = u64::MAX;
@@ -17,35 +17,6 @@ pub(super) const ABSENT: u32 = 0;
 
 /// The time of an operation that has no end.
 pub(super) const NEVER: Time = Time::MAX;
-
-/// The maximum number of states in which a part of a history may begin.
-const INITIAL_STATES_MAX: usize = 512;
-
-/// How much of an operation is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Its answer.
-    Exact,
-    /// Only its interval: a write that happened or not.
-    Maybe,
-}
-
-/// An operation of the history that the case contains.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Member<'h> {
-    pub(super) operation: &'h Operation,
-    pub(super) mode: Mode,
-}
-
-/// What of the operations a case contains.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scope<'h> {
-    pub(super) order: StampOrder,
-    /// The row keys; `None` stands for all. What operations do or see elsewhere is ignored.
-    pub(super) rows: Option<&'h BTreeSet<&'h str>>,
-    /// Whether other operations may have happened before.
-    pub(super) begins_anywhere: bool,
-}
 
 /// A violation that the operations with these indexes show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,8 +105,6 @@ impl RowState {
 pub(super) struct Case {
     pub(super) ops: Vec<Op>,
     pub(super) row_count: usize,
-    /// The states in which each row may begin. Absent only, unless the case is a part of a history.
-    pub(super) initial: Vec<Vec<RowState>>,
     /// The search adds values while it shares the rest.
     values: RefCell<Values>,
     /// The `ETag` with which a value of a row was seen.
@@ -179,14 +148,14 @@ struct Tokens {
 impl Tokens {
     fn normal(&self, value: &Value) -> Value {
         let normal = |token| if self.all_are_seen || self.seen.contains(&token) { token } else { UNSEEN };
-        value.properties().iter().map(|(property, token)| (*property, normal(*token))).collect()
+        value.properties().map(|(property, token)| (property, normal(token))).collect()
     }
 }
 
-fn versions_of(operation: &Operation) -> Vec<(&String, Option<&Version>)> {
+fn versions_of(operation: &Operation) -> Vec<(&str, Option<&Version>)> {
     match &operation.action {
         Action::Get { row, found } => vec![(row, found.as_ref())],
-        Action::Page(page) => page.entities.iter().map(|(row, version)| (row, Some(version))).collect(),
+        Action::Page(page) => page.entities.iter().map(|(row, version)| (row.as_str(), Some(version))).collect(),
         Action::Write { .. } => Vec::new(),
     }
 }
@@ -199,14 +168,14 @@ fn mutations_of(operation: &Operation) -> &[Mutation] {
 }
 
 /// Returns whether the operation may have changed something.
-pub(super) fn may_write(operation: &Operation) -> bool {
+fn may_write(operation: &Operation) -> bool {
     matches!(&operation.action, Action::Write { answer: Answer::Done(_) | Answer::Unknown, .. })
 }
 
 /// Returns the row keys that an operation names. A page covers others as well.
-pub(super) fn named_rows(operation: &Operation) -> Vec<&String> {
+pub(super) fn named_rows(operation: &Operation) -> Vec<&str> {
     let versions = versions_of(operation).into_iter().map(|(row, _)| row);
-    versions.chain(mutations_of(operation).iter().map(|mutation| &mutation.row)).collect()
+    versions.chain(mutations_of(operation).iter().map(|mutation| mutation.row.as_str())).collect()
 }
 
 /// Returns whether the operation reads or writes the row.
@@ -246,42 +215,35 @@ fn is_malformed(operation: &Operation) -> bool {
 
 impl Case {
     /// Derives a case from the operations of one partition.
-    pub(super) fn build(members: &[Member<'_>], scope: Scope<'_>) -> Result<Self, Finding> {
+    pub(super) fn build(operations: &[&Operation], order: StampOrder) -> Result<Self, Finding> {
         const MALFORMED: &str = "an answer that does not fit its request: a page must contain, in order and once, \
             entities of its range that match its filter, an entity must have properties, and a write must be answered \
             mutation by mutation";
-        let begins_anywhere = scope.begins_anywhere;
-        if let Some(at) = members.iter().position(|member| is_malformed(member.operation)) {
+        if let Some(at) = operations.iter().position(|operation| is_malformed(operation)) {
             return Err(Finding { members: vec![at], rule: MALFORMED });
         }
-        let mut rows: Vec<&str> =
-            members.iter().flat_map(|member| named_rows(member.operation)).map(String::as_str).collect();
+        let mut rows: Vec<&str> = operations.iter().flat_map(|operation| named_rows(operation)).collect();
         rows.sort_unstable();
         rows.dedup();
-        rows.retain(|row| scope.rows.is_none_or(|kept| kept.contains(row)));
         let mut tokens = Tokens { seen: HashSet::new(), all_are_seen: false };
-        for member in members {
-            if let Action::Page(Page { filter: Some(_), .. }) = member.operation.action {
+        for operation in operations {
+            if let Action::Page(Page { filter: Some(_), .. }) = operation.action {
                 tokens.all_are_seen = true;
             }
-            for version in versions_of(member.operation).into_iter().filter_map(|(_, version)| version) {
-                tokens.seen.extend(version.value.properties().iter().map(|(_, token)| *token));
+            for version in versions_of(operation).into_iter().filter_map(|(_, version)| version) {
+                tokens.seen.extend(version.value.properties().map(|(_, token)| token));
             }
         }
         let mut case = Self { row_count: rows.len(), ..Self::default() };
         case.intern(Value::default());
-        for member in members {
-            case.add(member, &rows, &tokens);
+        for operation in operations {
+            case.add(operation, &rows, &tokens);
         }
-        case.note_versions(members, &rows)?;
+        case.note_versions(operations, &rows)?;
         case.note_answers()?;
-        let written = Self::check_values(members, &rows, begins_anywhere)?;
-        case.resolve(members, &rows, &written, begins_anywhere)?;
-        case.order(scope.order == StampOrder::Partition, scope.order != StampOrder::Life);
-        case.initial = vec![vec![RowState::default()]; rows.len()];
-        if begins_anywhere {
-            case.begin_anywhere(members, &rows);
-        }
+        let written = Self::check_values(operations, &rows)?;
+        case.resolve(operations, &rows, &written)?;
+        case.order(order == StampOrder::Partition, order != StampOrder::Life);
         Ok(case)
     }
 
@@ -301,15 +263,14 @@ impl Case {
         merged
     }
 
-    /// Returns whether a page with the filter may lack an entity with the value. Nothing is known of unseen tokens,
-    /// which only the state at the beginning of a part of a history has.
-    pub(super) fn may_be_excluded(&self, filter: &Filter, value: u32) -> bool {
-        self.is_partly_unseen(value) || !filter.matches(self.values.borrow().get(value))
+    /// Returns whether a page with the filter lacks an entity with the value.
+    pub(super) fn is_excluded(&self, filter: &Filter, value: u32) -> bool {
+        !filter.matches(self.values.borrow().get(value))
     }
 
     /// Returns whether a read shows none, or not all, of the properties of a value.
     fn is_partly_unseen(&self, value: u32) -> bool {
-        self.values.borrow().get(value).properties().iter().any(|(_, token)| *token == UNSEEN)
+        self.values.borrow().get(value).properties().any(|(_, token)| token == UNSEEN)
     }
 
     /// Returns the `ETag` with which clients saw a value of a row.
@@ -327,52 +288,44 @@ impl Case {
         self.answered.get(&(row, etag)).is_some_and(|known| *known != op)
     }
 
-    fn add(&mut self, member: &Member<'_>, rows: &[&str], tokens: &Tokens) {
+    fn add(&mut self, operation: &Operation, rows: &[&str], tokens: &Tokens) {
         let row_of = |row: &str| row_number(rows, row);
-        let operation = member.operation;
         let seen = |case: &Self, version: Option<&Version>| match version {
             Some(version) => Seen { value: case.intern(version.value.clone()), etag: version.etag },
             None => Seen { value: ABSENT, etag: 0 },
         };
         let body = match &operation.action {
-            Action::Get { row, found } => match row_of(row) {
-                Some(row) => Body::Get { row, seen: seen(self, found.as_ref()) },
-                None => Body::Page { rows: 0..0, entities: Vec::new(), filter: None },
-            },
+            Action::Get { row, found } => Body::Get { row: row_of(row), seen: seen(self, found.as_ref()) },
             Action::Page(page) => {
                 let at = |key: &str| u32::try_from(rows.partition_point(|row| *row < key)).unwrap_or(u32::MAX);
                 let end = page.until.as_deref().map_or_else(|| u32::try_from(rows.len()).unwrap_or(u32::MAX), at);
-                let entities = page.entities.iter();
-                let entities = entities.filter_map(|(row, version)| Some((row_of(row)?, seen(self, Some(version)))));
-                let entities = entities.collect();
-                Body::Page { rows: at(&page.from)..end, entities, filter: page.filter }
+                let entities = page.entities.iter().map(|(row, version)| (row_of(row), seen(self, Some(version))));
+                Body::Page { rows: at(&page.from)..end, entities: entities.collect(), filter: page.filter }
             }
             Action::Write { mutations, answer } => {
                 let mut changes = Vec::with_capacity(mutations.len());
                 for (index, mutation) in mutations.iter().enumerate() {
                     let etag = match answer {
-                        Answer::Done(etags) if member.mode == Mode::Exact => etags.get(index).copied().flatten(),
-                        _ => None,
+                        Answer::Done(etags) => etags.get(index).copied().flatten(),
+                        Answer::Refused { .. } | Answer::Unknown => None,
                     };
-                    let (kind, if_match) = (mutation.kind, mutation.if_match);
                     let refusal = match answer {
                         Answer::Refused { index: refused, .. } if index > *refused => break,
                         Answer::Refused { index: refused, reason } if index == *refused => Some(*reason),
                         _ => None,
                     };
-                    if let Some(row) = row_of(&mutation.row) {
-                        let value = self.intern(tokens.normal(&mutation.value));
-                        changes.push(Change { row, kind, if_match, value, etag, previous: None, refusal });
-                    }
+                    let (row, kind, if_match) = (row_of(&mutation.row), mutation.kind, mutation.if_match);
+                    let value = self.intern(tokens.normal(&mutation.value));
+                    changes.push(Change { row, kind, if_match, value, etag, previous: None, refusal });
                 }
                 match answer {
                     Answer::Refused { .. } => Body::Refused { changes },
                     Answer::Done(_) | Answer::Unknown => {
-                        let is_optional = *answer == Answer::Unknown || member.mode == Mode::Maybe;
                         let mut written = mutations.iter().flat_map(|mutation| mutation.value.properties()).peekable();
                         let may_match = tokens.all_are_seen && written.peek().is_some();
-                        let is_seen = written.any(|(_, token)| tokens.seen.contains(token));
+                        let is_seen = written.any(|(_, token)| tokens.seen.contains(&token));
                         let is_unseen = changes.len() == 1 && !is_seen && !may_match;
+                        let is_optional = *answer == Answer::Unknown;
                         Body::Effect(Effect { changes, is_optional, previous: None, is_unseen, is_seen })
                     }
                 }
@@ -382,15 +335,15 @@ impl Case {
     }
 
     /// Notes the versions that reads and the answers to whole-entity writes show.
-    fn note_versions(&mut self, members: &[Member<'_>], rows: &[&str]) -> Result<(), Finding> {
+    fn note_versions(&mut self, operations: &[&Operation], rows: &[&str]) -> Result<(), Finding> {
         const TWO_STATES: &str = "an ETag names two states of an entity";
         const TWO_ETAGS: &str = "one state of an entity has two ETags: a write took effect twice, or an ETag is wrong";
         let mut noted: HashMap<(u32, u32), usize> = HashMap::new();
-        for (at, member) in members.iter().enumerate() {
+        for (at, operation) in operations.iter().enumerate() {
             let mut shown = Vec::new();
-            for (row, version) in versions_of(member.operation) {
-                if let (Some(row), Some(version)) = (row_number(rows, row), version) {
-                    shown.push((row, self.intern(version.value.clone()), version.etag));
+            for (row, version) in versions_of(operation) {
+                if let Some(version) = version {
+                    shown.push((row_number(rows, row), self.intern(version.value.clone()), version.etag));
                 }
             }
             if let Some(Op { body: Body::Effect(effect), .. }) = self.ops.get(at) {
@@ -431,25 +384,21 @@ impl Case {
     }
 
     /// Returns the writes by the entity and the tokens that they write.
-    fn check_values(
-        members: &[Member<'_>],
-        rows: &[&str],
-        begins_anywhere: bool,
-    ) -> Result<HashMap<(u32, u64), u32>, Finding> {
+    fn check_values(operations: &[&Operation], rows: &[&str]) -> Result<HashMap<(u32, u64), u32>, Finding> {
         const UNWRITTEN: &str = "a value that no write of the entity wrote";
         let mut written = HashMap::new();
-        for (at, member) in members.iter().enumerate().filter(|(_, member)| may_write(member.operation)) {
-            for mutation in mutations_of(member.operation) {
-                let Some(row) = row_number(rows, &mutation.row) else { continue };
+        for (at, operation) in operations.iter().enumerate().filter(|(_, operation)| may_write(operation)) {
+            for mutation in mutations_of(operation) {
+                let row = row_number(rows, &mutation.row);
                 let number = u32::try_from(at).unwrap_or(u32::MAX);
-                written.extend(mutation.value.properties().iter().map(|(_, token)| ((row, *token), number)));
+                written.extend(mutation.value.properties().map(|(_, token)| ((row, token), number)));
             }
         }
-        for (at, member) in members.iter().enumerate().filter(|_| !begins_anywhere) {
-            for (row, version) in versions_of(member.operation) {
-                let Some(row) = row_number(rows, row) else { continue };
+        for (at, operation) in operations.iter().enumerate() {
+            for (row, version) in versions_of(operation) {
+                let row = row_number(rows, row);
                 let mut tokens = version.into_iter().flat_map(|version| version.value.properties());
-                if tokens.any(|(_, token)| !written.contains_key(&(row, *token))) {
+                if tokens.any(|(_, token)| !written.contains_key(&(row, token))) {
                     return Err(Finding { members: vec![at], rule: UNWRITTEN });
                 }
             }
@@ -461,30 +410,24 @@ impl Case {
     /// created: the write that created a version wrote a part of it.
     fn resolve(
         &mut self,
-        members: &[Member<'_>],
+        operations: &[&Operation],
         rows: &[&str],
         written: &HashMap<(u32, u64), u32>,
-        begins_anywhere: bool,
     ) -> Result<(), Finding> {
         const TWICE: &str = "a write of unknown outcome took effect twice: it created two versions";
         let mut found: HashMap<(u32, u32), (Stamp, usize)> = HashMap::new();
         let mut resolved = Vec::new();
-        for (at, member) in members.iter().enumerate() {
-            for (row, version) in versions_of(member.operation) {
-                let (Some(row), Some(version)) = (row_number(rows, row), version) else { continue };
+        for (at, operation) in operations.iter().enumerate() {
+            for (row, version) in versions_of(operation) {
+                let (row, Some(version)) = (row_number(rows, row), version) else { continue };
                 if self.answered.contains_key(&(row, version.etag)) {
                     continue;
                 }
-                let tokens = version.value.properties().iter().map(|(_, token)| written.get(&(row, *token)).copied());
-                let tokens: Option<Vec<u32>> = tokens.collect();
-                let is_complete = tokens.is_some();
-                if begins_anywhere && !is_complete {
-                    continue;
-                }
-                let mut creators = tokens.unwrap_or_default();
+                let creators = version.value.properties().filter_map(|(_, token)| written.get(&(row, token)).copied());
+                let mut creators: Vec<u32> = creators.collect();
                 creators.sort_unstable();
                 creators.dedup();
-                creators.retain(|op| self.may_create(*op, row, &version.value, members, rows));
+                creators.retain(|op| self.may_create(*op, row, &version.value, operations, rows));
                 let [creator] = creators[..] else { continue };
                 let (etag, other) = *found.entry((creator, row)).or_insert((version.etag, at));
                 if etag != version.etag {
@@ -504,19 +447,19 @@ impl Case {
         Ok(())
     }
 
-    fn may_create(&self, op: u32, row: u32, version: &Value, members: &[Member<'_>], rows: &[&str]) -> bool {
+    fn may_create(&self, op: u32, row: u32, version: &Value, operations: &[&Operation], rows: &[&str]) -> bool {
         let at = usize::try_from(op).unwrap_or(usize::MAX);
-        let (Some(Op { body: Body::Effect(effect), .. }), Some(member)) = (self.ops.get(at), members.get(at)) else {
+        let (Some(Op { body: Body::Effect(effect), .. }), Some(operation)) = (self.ops.get(at), operations.get(at))
+        else {
             return false;
         };
-        let mut mutations = mutations_of(member.operation).iter();
-        let Some(mutation) = mutations.find(|mutation| row_number(rows, &mutation.row) == Some(row)) else {
+        let mut mutations = mutations_of(operation).iter();
+        let Some(mutation) = mutations.find(|mutation| row_number(rows, &mutation.row) == row) else {
             return false;
         };
-        let written = mutation.value.properties();
         effect.is_optional
-            && written.iter().all(|(property, token)| version.get(*property) == Some(*token))
-            && (mutation.kind.merges() || written.len() == version.properties().len())
+            && mutation.value.properties().all(|(property, token)| version.get(property) == Some(token))
+            && (mutation.kind.merges() || mutation.value.properties().count() == version.properties().count())
     }
 
     /// Links the writes that certainly happened in the order of their Timestamps.
@@ -558,70 +501,10 @@ impl Case {
             }
         }
     }
-
-    /// Allows every state at the beginning that earlier operations could have left, as far as the case can distinguish
-    /// them: absent, a version that an operation mentions, or one with which it shares properties.
-    fn begin_anywhere(&mut self, members: &[Member<'_>], rows: &[&str]) {
-        let unseen: Value = crate::operation::Property::USUAL.iter().map(|property| (*property, UNSEEN)).collect();
-        let mut choices: Vec<Vec<(Value, Stamp)>> = vec![vec![(unseen.clone(), 0)]; rows.len()];
-        let mut choose = |row: u32, value: Value, etag: Stamp| {
-            if let Some(choices) = choices.get_mut(usize::try_from(row).unwrap_or(usize::MAX)) {
-                choices.push((value, etag));
-            }
-        };
-        for member in members {
-            for (row, version) in versions_of(member.operation) {
-                let (Some(row), Some(version)) = (row_number(rows, row), version) else { continue };
-                if self.answered.contains_key(&(row, version.etag)) {
-                    // A kept write created it. What it merged into may still remain from the beginning.
-                    add_parts(&version.value, &mut |value| choose(row, value, 0));
-                    continue;
-                }
-                choose(row, version.value.clone(), version.etag);
-                add_parts(&version.value, &mut |value| choose(row, value, 0));
-            }
-            for mutation in mutations_of(member.operation) {
-                let Some(row) = row_number(rows, &mutation.row) else { continue };
-                if let Some(etag) = mutation.if_match
-                    && !self.answered.contains_key(&(row, etag))
-                    && !self.versions.contains_key(&(row, etag))
-                {
-                    choose(row, unseen.clone(), etag);
-                }
-            }
-        }
-        let initial = choices.into_iter().map(|choices| {
-            let states =
-                choices.into_iter().map(|(value, etag)| RowState { value: self.intern(value), etag, last: etag });
-            let mut states: Vec<RowState> = [RowState::default()].into_iter().chain(states).collect();
-            states.sort_unstable_by_key(|state| (state.value, state.etag));
-            states.dedup();
-            states
-        });
-        self.initial = initial.collect();
-    }
-
-    /// Returns whether the case has more initial states than are worth trying.
-    pub(super) fn begins_in_too_many_states(&self) -> bool {
-        self.initial
-            .iter()
-            .try_fold(1_usize, |product, states| product.checked_mul(states.len()))
-            .is_none_or(|product| product > INITIAL_STATES_MAX)
-    }
 }
 
-/// Passes every value that differs from this one in properties of which nothing is known.
-fn add_parts(value: &Value, add: &mut impl FnMut(Value)) {
-    let properties = value.properties();
-    for unknown in 1_u32..1 << properties.len().min(8) {
-        let property = |(index, (property, token)): (usize, &(crate::operation::Property, u64))| {
-            (*property, if unknown >> index & 1 == 1 { UNSEEN } else { *token })
-        };
-        add(properties.iter().enumerate().map(property).collect());
-    }
-}
-
-/// Returns the number of a row key, or `None` if the case does not contain it.
-fn row_number(rows: &[&str], row: &str) -> Option<u32> {
-    rows.binary_search(&row).ok().and_then(|at| u32::try_from(at).ok())
+/// Returns the number of a row key that an operation names.
+fn row_number(rows: &[&str], row: &str) -> u32 {
+    let at = rows.binary_search(&row).expect("all named row keys are in the list");
+    u32::try_from(at).expect("a partition has fewer than 2^32 entities")
 }

@@ -16,7 +16,7 @@
 //!    the same entities, and not on the number of clients.
 
 use super::case::{ABSENT, Body, Case, Change, Effect, NEVER, Op, RowState, Seen};
-use super::rules::{Rules, StampOrder};
+use super::{Rules, StampOrder};
 use crate::operation::{Kind, Stamp};
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -166,7 +166,8 @@ fn search_with(case: &Case, rules: Rules) -> Outcome {
         }
     }
     events.sort_unstable();
-    let Some(frontier) = initial_configurations(case) else { return Outcome::Undecided };
+    let rows = vec![RowState::default(); case.row_count];
+    let frontier = vec![Configuration { rows, last: 0, applied: Vec::new(), used: Vec::new(), satisfied: Vec::new() }];
     let optional = vec![Vec::new(); case.row_count];
     let (reads, writes) = (Vec::new(), Vec::new());
     let work = Cell::new(0);
@@ -186,22 +187,6 @@ fn search_with(case: &Case, rules: Rules) -> Outcome {
         }
     }
     Outcome::Serializable
-}
-
-fn initial_configurations(case: &Case) -> Option<Vec<Configuration>> {
-    if case.begins_in_too_many_states() {
-        return None;
-    }
-    let mut states: Vec<Vec<RowState>> = vec![Vec::with_capacity(case.row_count)];
-    for choices in &case.initial {
-        let extended = |rows: &Vec<RowState>| -> Vec<Vec<RowState>> {
-            choices.iter().map(|state| rows.iter().copied().chain([*state]).collect()).collect()
-        };
-        states = states.iter().flat_map(extended).collect();
-    }
-    let configuration =
-        |rows| Configuration { rows, last: 0, applied: Vec::new(), used: Vec::new(), satisfied: Vec::new() };
-    Some(states.into_iter().map(configuration).collect())
 }
 
 impl Search<'_> {
@@ -623,7 +608,7 @@ impl Search<'_> {
                 if let Some(seen) = self.seen(read, row) {
                     return seen == Seen { value: state.value, etag: state.etag };
                 }
-                state.value == ABSENT || filter.is_some_and(|filter| self.case.may_be_excluded(&filter, state.value))
+                state.value == ABSENT || filter.is_some_and(|filter| self.case.is_excluded(&filter, state.value))
             }
             Body::Refused { changes } => changes.iter().all(|change| {
                 change.row != row || change.kind.refusal(change.if_match, state.existing()) == change.refusal

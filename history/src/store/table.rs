@@ -259,8 +259,8 @@ impl Store {
         let base = if is_stale { seen.get(&mutation.row).unwrap_or(existing) } else { existing };
         let merged = base.value.merged(&mutation.value);
         if self.has(PlantedBug::MergeLosesProperty, 5) {
-            let kept = merged.properties().iter().filter(|(_, token)| mutation.value.get_token() == Some(*token));
-            return kept.copied().collect();
+            let is_set = |(_, token): &(_, u64)| mutation.value.get_token() == Some(*token);
+            return merged.properties().filter(is_set).collect();
         }
         merged
     }
