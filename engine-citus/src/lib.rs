@@ -1,7 +1,7 @@
 //! The database engine on PostgreSQL, and on a Citus cluster, of which [`engine_postgres`] knows only two things: where a
 //! request to a partition goes (`routes`), and in which order the nodes' transactions enter the change log (`order`).
-//! This crate also connects to nodes that the URL omits (`discovery`), measures the load of the partitions (`heat`), and
-//! evens out the load of the nodes (`balance`).
+//! This crate also connects to nodes that the URL omits (`discovery`), measures the load of the partitions (`heat`),
+//! and evens out the load of the nodes (`balance`).
 //!
 //! `docs/scaling.md` describes how to operate a cluster, and ADR 13, ADR 26 and ADR 29 explain the design.
 
@@ -13,7 +13,6 @@ mod heat;
 mod node_tests;
 mod order;
 mod routes;
-mod shard_map;
 
 pub use balance::balancer::{Balance, take_step};
 pub use balance::report::read_load;
@@ -23,13 +22,14 @@ use balance::publishing::publish_load;
 use engine::{BoxFuture, LoadMonitor};
 use engine_postgres::parts::Dialect;
 use engine_postgres::{Cluster, Database, Postgres, PostgresOptions, StoreError};
-use heat::meter::Meter;
+use heat::Meter;
 use model::Clock;
 use order::citus_order::CitusOrders;
 use routes::CitusRoutes;
 use std::sync::Arc;
 
-/// Opens a database, whether it is a Citus cluster or not. `balance` says what to do about an uneven load of the workers.
+/// Opens a database, whether it is a Citus cluster or not. `balance` says what to do about an uneven load of the
+/// workers.
 pub fn open(
     options: &PostgresOptions,
     balance: Balance,

@@ -3,8 +3,7 @@
 
 use crate::discovery::{Address, NOT_OF_THIS_CLUSTER, connect};
 use crate::hash::hash;
-use crate::routes::CitusRoutes;
-use crate::shard_map::{SHARDS, ShardMap};
+use crate::routes::{CitusRoutes, SHARDS, ShardMap};
 use crate::{Balance, open as open_database};
 use engine::{Engine, EngineExt, Fault, ReadError, Scan, TableKey};
 use engine_contract::support::{self, CollectingSink};

@@ -1,8 +1,7 @@
 //! The routes of a Citus cluster: the node that stores a partition, and the load that a request to it causes.
 
-use crate::hash::hash;
-use crate::heat::meter::Meter;
-use crate::shard_map::{SHARDS, Shard, ShardMap};
+use crate::hash::{HashRange, HashRanges, hash};
+use crate::heat::Meter;
 use engine_postgres::parts::{PostgresState, Route, Routes, Shards, column, jittered};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -72,5 +71,92 @@ pub(crate) async fn refresh_at_intervals(shared: Arc<PostgresState>) {
             // The previous locations stay in use; outdated ones affect only speed.
             tracing::debug!(?trouble, "the shards could not be read");
         }
+    }
+}
+
+/// Returns the shards of the entities table: the ID, the lowest and highest hash and the group of each shard.
+pub(crate) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
+     FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
+     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shard {
+    pub(crate) first: i32,
+    pub(crate) last: i32,
+    pub(crate) id: i64,
+    /// The group of nodes that stores the shard: a worker, and perhaps its standby.
+    pub(crate) group: i32,
+}
+
+impl HashRange for Shard {
+    fn first(&self) -> i32 {
+        self.first
+    }
+
+    fn last(&self) -> i32 {
+        self.last
+    }
+}
+
+/// Maps partitions to the nodes of a Citus cluster.
+///
+/// Citus distributes the partitions over shards by a hash of the column `partition`. Each shard has a range of hashes
+/// and is stored by a group of nodes. Every node of the cluster has this map. It is cached here, and reloaded at
+/// intervals. An outdated map does little harm, because any node forwards a statement to the node that has the shard.
+/// Therefore, only speed may depend on the map. A scan that reads shards directly checks their locations again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShardMap {
+    shards: HashRanges<Shard>,
+    by_group: Arc<Shards>,
+}
+
+impl ShardMap {
+    /// Creates a map. Returns `None` unless every hash belongs to exactly one of the shards: the table may not be
+    /// distributed by hash, or a shard may have several copies.
+    pub(crate) fn new(shards: Vec<Shard>) -> Option<Self> {
+        let shards = HashRanges::new(shards)?;
+        let mut by_group = Shards::new();
+        for Shard { id, group, .. } in shards.iter() {
+            by_group.entry(*group).or_default().push(*id);
+        }
+        by_group.values_mut().for_each(|ids| ids.sort_unstable());
+        Some(Self { shards, by_group: Arc::new(by_group) })
+    }
+
+    /// Returns the group that stores the partitions with a hash.
+    pub(crate) fn group_of(&self, hash: i32) -> Option<i32> {
+        self.shards.at(hash).map(|shard| shard.group)
+    }
+
+    /// Returns the shards of each group.
+    pub(crate) fn by_group(&self) -> Arc<Shards> {
+        Arc::clone(&self.by_group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(id: i64, first: i32, last: i32, group: i32) -> Shard {
+        Shard { first, last, id, group }
+    }
+
+    #[test]
+    fn every_hash_belongs_to_one_shard() {
+        let shards = vec![shard(7, 0, 9, 1), shard(9, 10, i32::MAX, 1), shard(8, i32::MIN, -1, 2)];
+        let map = ShardMap::new(shards.clone()).unwrap();
+        assert_eq!(*map.by_group(), Shards::from([(1, vec![7, 9]), (2, vec![8])]));
+        // The hash of an empty string is negative, and the hash of the byte 3 is positive.
+        assert_eq!((map.group_of(hash(b"")), map.group_of(hash(b"\x03"))), (Some(2), Some(1)));
+        for missing in 0..shards.len() {
+            let mut less = shards.clone();
+            less.remove(missing);
+            assert_eq!(ShardMap::new(less), None);
+            let mut twice = shards.clone();
+            twice.push(Shard { group: 3, ..shards[missing] });
+            assert_eq!(ShardMap::new(twice), None, "a shard with two copies");
+        }
+        assert_eq!(ShardMap::new(Vec::new()), None);
     }
 }

@@ -195,7 +195,7 @@ impl Postgres {
                 tasks.extend([
                     tokio::spawn(decoding),
                     tokio::spawn(changes::watching::watch_changes(Arc::clone(&shared), of_watcher, Arc::clone(log))),
-                    tokio::spawn(changes::trimming::trim_changes(Arc::clone(&shared), Arc::clone(log))),
+                    tokio::spawn(changes::removal::trim_changes(Arc::clone(&shared), Arc::clone(log))),
                 ]);
             } else if dialect != Dialect::YugabyteDb {
                 let removal = changes::removal::remove_unused_log(Arc::clone(&shared), settings.clone(), orders);

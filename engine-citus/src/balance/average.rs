@@ -6,7 +6,7 @@
 
 use crate::balance::cluster::{ClusterLoad, ShardLoad};
 use crate::balance::plan::perform;
-use crate::heat::load::Load;
+use crate::heat::Load;
 use engine::load::Step;
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::balance::cluster::NodeLoad;
     use crate::balance::plan::{Advice, advise};
-    use crate::heat::meter::BUCKETS;
+    use crate::heat::BUCKETS;
     use std::time::Duration;
 
     /// Two nodes with eight shards each, and the cost of each shard.

@@ -14,8 +14,7 @@
 //!    stop the balancer. While a node is down, a step cannot begin, because its record is replicated to all nodes.
 
 use crate::balance::average::Average;
-use crate::balance::reading::{PastStep, read_steps};
-use crate::balance::report::read_report;
+use crate::balance::report::{PastStep, read_report, read_steps};
 use crate::balance::stalled::wait_until_stalled;
 use engine::load::Step;
 use engine::parts::monotonic;

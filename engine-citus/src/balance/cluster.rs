@@ -1,8 +1,7 @@
 //! The load of a cluster: its nodes, its shards and its hottest partitions.
 
 use crate::hash::hash;
-use crate::heat::load::Load;
-use crate::heat::meter::{BUCKET_WIDTH, bucket_of, last_of};
+use crate::heat::{BUCKET_WIDTH, Load, bucket_of, last_of};
 
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +143,7 @@ impl ClusterLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heat::meter::BUCKETS;
+    use crate::heat::BUCKETS;
 
     #[test]
     fn the_load_of_a_hot_partition_belongs_to_the_shard_that_contains_it() {

@@ -7,7 +7,5 @@ pub(crate) mod balancer;
 pub(crate) mod cluster;
 pub(crate) mod plan;
 pub(crate) mod publishing;
-pub(crate) mod reading;
 pub(crate) mod report;
 pub(crate) mod stalled;
-pub(crate) mod tables;

@@ -8,7 +8,7 @@
 
 use crate::balance::cluster::{ClusterLoad, NodeLoad, ShardLoad};
 use crate::hash::hash;
-use crate::heat::meter::{bucket_of, last_of};
+use crate::heat::{bucket_of, last_of};
 use engine::load::{Action, Step};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -223,8 +223,8 @@ pub(crate) fn perform(cluster: &ClusterLoad, step: &Step) -> ClusterLoad {
 mod tests {
     use super::*;
     use crate::balance::cluster::HotPartition;
-    use crate::heat::load::Load;
-    use crate::heat::meter::BUCKETS;
+    use crate::heat::BUCKETS;
+    use crate::heat::Load;
 
     /// A cluster with equal shards, which lie on the nodes in turn, and the costs of some ranges of hashes.
     struct Given {

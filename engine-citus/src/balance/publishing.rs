@@ -1,10 +1,10 @@
-//! Publishes the load that this server measures.
+//! Publishes the load that this server measures, in tables that the first server creates.
 
-use crate::balance::tables;
-use crate::heat::load::Load;
-use crate::heat::meter::{Measurement, Meter};
+use crate::heat::{Load, Measurement, Meter};
 use engine::parts::monotonic;
+use engine_postgres::StoreError;
 use engine_postgres::parts::{AttemptError, PostgresState, Settings, jittered};
+use engine_postgres::parts::{BALANCE_LEASE, Dialect, TAKE_TURNS, begin, on_coordinator};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const PUBLISH: &str = "INSERT INTO rowhouse_heat (number, at, reads, writes, row
 
 /// Publishes at intervals until the engine is closed.
 pub(crate) async fn publish_load(shared: Arc<PostgresState>, meter: Arc<Meter>, settings: Settings) {
-    while let Err(error) = tables::prepare(&settings).await {
+    while let Err(error) = prepare(&settings).await {
         tracing::warn!(%error, "the load of the nodes cannot be measured yet");
         tokio::time::sleep(RETRY).await;
     }
@@ -50,5 +50,35 @@ async fn publish(shared: &PostgresState, measurement: &Measurement) -> Result<()
         measurement.hottest.iter().map(|(key, cost)| (key.as_slice(), *cost as f32)).unzip();
     let [reads, writes, rows, written, seconds] = &columns;
     shared.pool.write(PUBLISH, &[&number, reads, writes, rows, written, seconds, &partitions, &costs]).await?;
+    Ok(())
+}
+
+const EXIST: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_heat')) \
+     AND EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_balance_steps'))";
+/// `rowhouse_heat` contains the last measurement of each server, by the number of its slot, as one array for each kind
+/// of load.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS rowhouse_heat (number smallint PRIMARY KEY, at timestamptz NOT NULL, \
+       reads real[] NOT NULL, writes real[] NOT NULL, rows real[] NOT NULL, written real[] NOT NULL, seconds real[] NOT NULL, \
+       partitions bytea[] NOT NULL, costs real[] NOT NULL); \
+     CREATE TABLE IF NOT EXISTS rowhouse_balance_steps (began timestamptz PRIMARY KEY, step text NOT NULL, \
+       ended timestamptz, error text)";
+const DISTRIBUTE: &str = "SELECT create_distributed_table('rowhouse_heat', 'number', colocate_with => 'rowhouse_leases'); \
+     SELECT create_reference_table('rowhouse_balance_steps')";
+
+/// Creates the tables, unless they exist: they are not part of the schema of a database that is not distributed. Servers
+/// take turns.
+pub(crate) async fn prepare(settings: &Settings) -> Result<(), StoreError> {
+    let error = |error| StoreError::from_postgres(&settings.place, &error);
+    let session = on_coordinator(settings).await?;
+    let client = &session.client;
+    client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
+    if !client.query_one(EXIST, &[]).await.and_then(|row| row.try_get(0)).map_err(error)? {
+        let lease = format!(
+            "INSERT INTO rowhouse_leases (number, reserved) VALUES ({BALANCE_LEASE}, 0) ON CONFLICT DO NOTHING"
+        );
+        let begin = begin(Dialect::Citus);
+        client.batch_execute(&format!("{begin}; {CREATE}; {DISTRIBUTE}; {lease}; COMMIT")).await.map_err(error)?;
+    }
+    session.close().await;
     Ok(())
 }

@@ -49,7 +49,7 @@ async fn is_stalled(settings: &Settings) -> Result<bool, StoreError> {
 #[cfg(test)]
 mod tests {
     use crate::balance::balancer::take_step;
-    use crate::balance::tables;
+    use crate::balance::publishing;
     use crate::{Balance, open};
     use engine::load::Step;
     use engine_postgres::PostgresOptions;
@@ -63,7 +63,7 @@ mod tests {
         let database = cluster.database();
         let options = PostgresOptions { distribute: true, ..PostgresOptions::new(cluster.all(&database), 4) };
         open(&options, Balance::Off, SystemClock).await.unwrap();
-        tables::prepare(&Settings::new(&cluster.coordinator(&database), None).unwrap()).await.unwrap();
+        publishing::prepare(&Settings::new(&cluster.coordinator(&database), None).unwrap()).await.unwrap();
         cluster.sql(2, "postgres", "ALTER SYSTEM SET max_logical_replication_workers = 0");
         cluster.kill(2);
         cluster.restart(2);

@@ -122,8 +122,8 @@ impl Choice {
     }
 }
 
-/// Returns whether the first transaction of a node changes a table that the coordinator creates later. Then it cannot be
-/// part of what precedes the coordinator's next change.
+/// Returns whether the first transaction of a node changes a table that the coordinator creates later. Then it cannot
+/// be part of what precedes the coordinator's next change.
 fn waits_for_table(merger: &Merger, group: i32) -> bool {
     let is_later = |table: i64| table > merger.tables().last && !merger.tables().contains(table);
     merger.first(group).is_some_and(|first| {

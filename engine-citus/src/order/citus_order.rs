@@ -2,8 +2,7 @@
 
 use crate::hash::hash;
 use crate::order::choice::{Choice, Needs, is_of_log, received};
-use crate::order::nodes::{NODES, PLACEMENTS, node_from_row, placements_from_rows};
-use crate::order::placements::{Moves, Placements};
+use crate::order::placements::{Moves, Placement, Placements};
 use async_trait::async_trait;
 use engine::KeptChanges;
 use engine::parts::monotonic;
@@ -28,6 +27,16 @@ const MARK_TIME_MAX: Duration = Duration::from_secs(10);
 /// The maximum time for which a change may wait until its node is known to have the partition.
 const UNKNOWN_MAX: Duration = Duration::from_mins(1);
 
+/// Returns the nodes of a Citus cluster.
+const NODES: &str = "SELECT groupid, nodename, nodeport, isactive FROM pg_dist_node \
+     WHERE noderole = 'primary' ORDER BY groupid";
+/// Returns the placements of the entities, each with the highest number of any placement and the number of placements
+/// whose number is higher than `$1`.
+const PLACEMENTS: &str = "SELECT s.shardminvalue, s.shardmaxvalue, p.groupid, p.placementid, \
+       (SELECT max(placementid) FROM pg_dist_placement), \
+       (SELECT count(*) FROM pg_dist_placement WHERE placementid > $1) \
+     FROM pg_dist_shard AS s JOIN pg_dist_placement AS p USING (shardid) \
+     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
 /// Announces positions, because the statement that stores them runs on any node.
 const NOTIFY: &str = "SELECT pg_notify('rowhouse_changes', $1)";
 const SAVE_PLACEMENTS: &str = "UPDATE rowhouse_change_log SET placements = $2 WHERE name = $1 AND placements = $3";
@@ -244,4 +253,24 @@ impl CitusOrder {
 async fn mark(node: &LogNode) -> Result<u64, DecodeError> {
     let marked = timeout(MARK_TIME_MAX, node.mark()).await;
     Ok(marked.map_err(|_| DecodeError::Database("a node does not respond".to_owned()))??)
+}
+
+/// Reads a row of [`NODES`].
+fn node_from_row(row: &Row, settings: &Settings) -> Result<LogNode, Error> {
+    let (host, port): (&str, i32) = (row.try_get(1)?, row.try_get(2)?);
+    let settings = settings.of_node(host, u16::try_from(port).unwrap_or_default());
+    Ok(LogNode { group: row.try_get(0)?, is_active: row.try_get(3)?, settings })
+}
+
+/// Reads the rows of [`PLACEMENTS`]. Returns the placements and the number of new ones, or `None` if the entities are
+/// not distributed by hash with one copy of each shard.
+fn placements_from_rows(rows: &[Row]) -> Result<Option<(Placements, i64)>, Error> {
+    let (mut all, mut last, mut added) = (Vec::new(), 0, 0);
+    for row in rows {
+        let bound = |index| Ok(row.try_get::<_, Option<&str>>(index)?.and_then(|text| text.parse().ok()));
+        let (Some(first), Some(end)) = (bound(0)?, bound(1)?) else { return Ok(None) };
+        all.push(Placement { first, last: end, group: row.try_get(2)?, number: row.try_get(3)? });
+        (last, added) = (row.try_get(4)?, row.try_get(5)?);
+    }
+    Ok(Placements::new(all, last).map(|placements| (placements, added)))
 }

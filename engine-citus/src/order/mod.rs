@@ -2,5 +2,4 @@
 
 pub(crate) mod choice;
 pub(crate) mod citus_order;
-pub(crate) mod nodes;
 pub(crate) mod placements;

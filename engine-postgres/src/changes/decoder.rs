@@ -17,7 +17,6 @@ use crate::connections::settings::Settings;
 use crate::log_state::LogState;
 use crate::slot::CHANGES_LEASE;
 use crate::state::PostgresState;
-use crate::statements;
 use engine::parts::monotonic;
 use engine::{Fault, KeptChanges};
 use futures_util::future::join_all;
@@ -33,7 +32,6 @@ use tokio_postgres::types::ToSql;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval at which the lease is renewed. Another server takes it after three seconds without a renewal.
 const RENEWAL: Duration = Duration::from_secs(1);
-const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
 /// The maximum time in which the nodes are read.
 const NODES_TIME_MAX: Duration = Duration::from_secs(10);
 /// The time after which it is logged that transactions wait for those of other nodes.
@@ -116,9 +114,8 @@ impl Decoding {
     /// Returns without an error if another server decodes, or if the log must be read again.
     async fn decode_if_free(&self) -> Result<(), DecodeError> {
         let pool = &self.shared.pool;
-        let lease: [&(dyn ToSql + Sync); 2] = [&CHANGES_LEASE, &self.shared.holder];
-        let is_taken = !pool.read(statements::HOLD_SHORT_LEASE, &lease).await?.is_empty();
-        if !is_taken && !pool.read(LEASE, &[&CHANGES_LEASE]).await?.is_empty() {
+        if !self.shared.hold_short_lease(CHANGES_LEASE).await? && !pool.read(LEASE, &[&CHANGES_LEASE]).await?.is_empty()
+        {
             return Ok(());
         }
         let rows = match pool.read(LOG, &[]).await {
@@ -149,16 +146,12 @@ impl Decoding {
 
     /// Returns when another server has the lease.
     async fn keep_lease(&self) {
-        let lease: [&(dyn ToSql + Sync); 2] = [&CHANGES_LEASE, &self.shared.holder];
         loop {
             sleep(RENEWAL).await;
-            match timeout(LEASE_TIME_MAX, self.shared.pool.read(statements::HOLD_SHORT_LEASE, &lease)).await {
-                Ok(Ok(rows)) if rows.is_empty() => {
-                    tracing::info!("another server decodes the change log now");
-                    return;
-                }
-                // The node that has the lease may be down, which does not prevent decoding.
-                _ => {}
+            // The node that has the lease may be down, which does not prevent decoding.
+            if let Ok(false) = self.shared.hold_short_lease(CHANGES_LEASE).await {
+                tracing::info!("another server decodes the change log now");
+                return;
             }
         }
     }

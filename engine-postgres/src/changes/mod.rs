@@ -24,5 +24,4 @@ pub(crate) mod setup;
 pub(crate) mod stored;
 pub(crate) mod streams;
 pub(crate) mod transactions;
-pub(crate) mod trimming;
 pub(crate) mod watching;
