@@ -1,33 +1,18 @@
-//! Tests of the operations, one file for each.
+//! Tests of the operations.
 
 mod batch;
+mod cluster_load;
 mod count_entities;
-mod create_table;
 mod delete_entities;
-mod delete_entity;
-mod delete_table;
-mod get_cluster_load;
 mod get_entity;
-mod get_service_properties;
-mod get_service_stats;
-mod get_table;
-mod get_table_acl;
-mod get_table_indexes;
-mod get_table_retention;
-pub(crate) mod get_user_delegation_key;
 mod insert_entity;
-mod insert_or_merge_entity;
-mod insert_or_replace_entity;
-mod merge_entity;
 mod ordered_views;
 mod query_changes;
 mod query_entities;
-mod query_tables;
-mod set_service_properties;
-mod set_table_acl;
-mod set_table_indexes;
-mod set_table_retention;
+mod service;
 mod stream_changes;
+mod table_list;
+mod table_settings;
 mod update_entity;
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! Queries of ordered views, an extension (`docs/extensions.md`): a table in the order of the values of a property.
 
-use super::get_table_indexes::{list, server};
+use super::table_settings::indexes::{list, server};
 use crate::Layer::{FrontEnd, Query, Storage};
 use crate::{Case, Server, check, delete, get, merge, post, put, signature};
 use engine::KeepChanges;

@@ -1,6 +1,6 @@
-//! Update Entity (02 §5.2), and what all updates with `If-Match` have in common (01 §8).
+//! Update, Merge, Insert Or Replace, Insert Or Merge and Delete Entity (02 §5.2 to §5.6).
 
-use super::{ENTITY, entity};
+use super::{ENTITY, entity, properties};
 use crate::Layer::{Query, Storage};
 use crate::{Case, Server, check, delete, etag, get, merge, post, put, timestamp};
 
@@ -119,6 +119,185 @@ fn keys_and_bodies_that_are_refused() {
             put("/cars", "{}").fails(405, "MethodNotAllowed", Query),
             post(ENTITY, "{}").fails(405, "MethodNotAllowed", Query),
             stored(0, r#","Model":"K","Doors":4"#),
+        ],
+    );
+}
+
+#[test]
+fn given_properties_are_set_and_others_kept() {
+    let patch = |body: &str| Case::new("PATCH", ENTITY, body);
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            post("/cars", &entity("r", r#","b":"K","a":4,"C":1"#)).answers(201, None),
+            // The type may change, and null keeps the old value.
+            merge(ENTITY, r#"{"a":"four","b":null,"D":true}"#).with("If-Match", "*").ok(204).header("etag", etag(1)),
+            stored(1, r#","C":1,"D":true,"a":"four","b":"K""#),
+            // Even a merge that changes nothing is a new version (01 §7).
+            patch("{}").with("If-Match", etag(1)).ok(204).header("etag", etag(2)),
+            stored(2, r#","C":1,"D":true,"a":"four","b":"K""#),
+            post(ENTITY, r#"{"C":2}"#)
+                .with("X-HTTP-Method", "MERGE")
+                .with("If-Match", "*")
+                .with("Prefer", "return-no-content")
+                .ok(204)
+                .header("etag", etag(3))
+                .header("preference-applied", "return-no-content"),
+            stored(3, r#","C":2,"D":true,"a":"four","b":"K""#),
+        ],
+    );
+}
+
+#[test]
+fn the_limits_apply_to_the_merged_entity() {
+    let half = |start| properties(start..start + 127);
+    let change = |start| format!("{{{}}}", half(start));
+    let update = |body: &str| merge(ENTITY, body).with("If-Match", "*");
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            post("/cars", &entity("r", &format!(",{}", half(0)))).answers(201, None),
+            update(&change(127)).fails(400, "TooManyProperties", Storage),
+            update(&change(125)).ok(204).header("etag", etag(1)),
+        ],
+    );
+    // A merged entity above 1 MiB.
+    let large = |start: usize| {
+        let values = (start..start + 9).map(|number| format!("\"P{number}\":\"{}\"", "x".repeat(32_000)));
+        values.collect::<Vec<_>>().join(",")
+    };
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            post("/cars", &entity("r", &format!(",{}", large(0)))).answers(201, None),
+            update(&format!("{{{}}}", large(9))).fails(400, "EntityTooLarge", Storage),
+        ],
+    );
+}
+
+#[test]
+fn an_entity_is_created_or_merged() {
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            merge(ENTITY, r#"{"b":"K","a":1}"#).ok(204).header("etag", etag(0)),
+            // The order of the names, even of a new entity (01 §6.4).
+            stored(0, r#","a":1,"b":"K""#),
+            Case::new("PATCH", ENTITY, r#"{"C":3,"a":null}"#)
+                .with("Prefer", "return-no-content")
+                .ok(204)
+                .header("etag", etag(1))
+                .header("preference-applied", "return-no-content"),
+            stored(1, r#","C":3,"a":1,"b":"K""#),
+            post(ENTITY, r#"{"a":2}"#).with("X-HTTP-Method", "MERGE").ok(204).header("etag", etag(2)),
+            stored(2, r#","C":3,"a":2,"b":"K""#),
+            post(ENTITY, r#"{"a":3}"#).with("X-HTTP-Method", "PATCH").ok(204).header("etag", etag(3)),
+        ],
+    );
+}
+
+#[test]
+fn merges_without_a_condition_that_are_refused() {
+    let long = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(513));
+    let many = format!("{{{}}}", properties(0..253));
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            merge(&long, "{}").fails(400, "PropertyValueTooLarge", Storage),
+            merge(ENTITY, &many).fails(400, "TooManyProperties", Storage),
+            merge("/cars", "{}").fails(405, "MethodNotAllowed", Query),
+            get(ENTITY).fails(404, "ResourceNotFound", Storage),
+        ],
+    );
+}
+
+#[test]
+fn an_entity_is_created_or_replaced() {
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            // 204 without a location, even if the entity is new (02 §5.5).
+            put(ENTITY, r#"{"Model":"K"}"#).ok(204).header("etag", etag(0)),
+            stored(0, r#","Model":"K""#),
+            put(ENTITY, r#"{"PartitionKey":"x","Doors":4}"#)
+                .with("Prefer", "return-no-content")
+                .ok(204)
+                .header("etag", etag(1))
+                .header("preference-applied", "return-no-content"),
+            stored(1, r#","Doors":4"#),
+            // `return-content` is ignored (02 §4.3).
+            put(ENTITY, "{}").with("Prefer", "return-content").answers(204, None),
+            post(ENTITY, r#"{"A":1}"#).with("X-HTTP-Method", "PUT").ok(204).header("etag", etag(3)),
+            put("/cars(PartitionKey='',RowKey='')", "{}").ok(204).header("etag", etag(4)),
+        ],
+    );
+}
+
+#[test]
+fn upserts_that_are_refused() {
+    let long = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(513));
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            // An upsert does not look for the entity, so it cannot be missing (01 §3).
+            put(&long, "{}").fails(400, "PropertyValueTooLarge", Storage),
+            put(ENTITY, r#"{"A":"#).with("Prefer", "return-no-content").fails(400, "InvalidInput", Query),
+            put("/other(PartitionKey='p',RowKey='r')", "{}").fails(404, "TableNotFound", Query),
+            // Versions before upserts existed (02 §7)
+            put(ENTITY, "").atom().version("2009-09-19").answers(400, "InvalidInput"),
+            get(ENTITY).fails(404, "ResourceNotFound", Storage),
+        ],
+    );
+    let body = r#"<entry xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><m:properties></m:properties></content></entry>"#;
+    let upsert = |version| put(ENTITY, body).atom().version(version);
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            upsert("2009-09-19").fails(400, "MissingRequiredHeader", Storage).in_xml(),
+            upsert("2011-08-18").ok(204).header("etag", etag(0)),
+        ],
+    );
+}
+
+#[test]
+fn an_entity_is_deleted_if_its_etag_is_right() {
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            post("/cars", &entity("r", "")).answers(201, None),
+            post("/cars", &entity("s", "")).answers(201, None),
+            // No ETag, and no preference (02 §4.3).
+            delete(ENTITY).with("If-Match", etag(0)).with("Prefer", "return-no-content").ok(204),
+            get(ENTITY).fails(404, "ResourceNotFound", Storage),
+            delete(ENTITY)
+                .with("If-Match", etag(0))
+                .fails(404, "ResourceNotFound", Storage)
+                .says("The specified resource does not exist."),
+            post("/cars(PartitionKey='p',RowKey='s')", "")
+                .with("X-HTTP-Method", "DELETE")
+                .with("If-Match", "*")
+                .ok(204),
+        ],
+    );
+}
+
+#[test]
+fn deletions_that_are_refused() {
+    let long = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(513));
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            post("/cars", &entity("r", "")).answers(201, None),
+            // `If-Match` is required, even before the table is looked up.
+            delete(ENTITY).fails(400, "MissingRequiredHeader", Storage),
+            delete("/other(PartitionKey='p',RowKey='r')").fails(400, "MissingRequiredHeader", Storage),
+            delete(&long).with("If-Match", "*").fails(404, "ResourceNotFound", Storage),
+            delete("/cars(PartitionKey='p')").with("If-Match", "*").fails(400, "InvalidInput", Query),
+            // A key that belongs to no resource below a table (02 §1)
+            delete("/cars/Tables('x')").fails(400, "InvalidInput", Query).says(
+                "The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.cars'.",
+            ),
+            get(ENTITY).answers(200, None),
         ],
     );
 }
