@@ -137,47 +137,6 @@ mod tests {
         shown
     }
 
-    fn preflight_of(rules: &CorsRules, request: &[(&'static str, &str)]) -> Result<Vec<String>, ErrorCode> {
-        let response = preflight(rules, &headers(request)).map_err(|failure| failure.error.code)?;
-        Ok(shown(&response.headers))
-    }
-
-    #[test]
-    fn preflight_requests() {
-        let rules = rules(&[("https://a.example", "GET,PUT", "x-ms-*,accept", ""), ("*", "GET", "", "")]);
-        let (origin, method) = (("origin", "https://a.example"), ("access-control-request-method", "PUT"));
-        let wanted = ("access-control-request-headers", "X-MS-Date, accept,");
-        assert_eq!(
-            preflight_of(&rules, &[origin, method, wanted]),
-            Ok(vec![
-                "access-control-allow-credentials: true".into(),
-                "access-control-allow-headers: X-MS-Date, accept,".into(),
-                "access-control-allow-methods: PUT".into(),
-                "access-control-allow-origin: https://a.example".into(),
-                "access-control-max-age: 60".into(),
-            ])
-        );
-        let any = [("origin", "https://b.example"), ("access-control-request-method", "GET")];
-        assert_eq!(
-            preflight_of(&rules, &any),
-            Ok(vec![
-                "access-control-allow-credentials: true".into(),
-                "access-control-allow-methods: GET".into(),
-                "access-control-allow-origin: *".into(),
-                "access-control-max-age: 60".into(),
-            ])
-        );
-        let foreign = ("access-control-request-headers", "x-other");
-        let refused = Err(ErrorCode::CorsPreflightFailure);
-        assert_eq!(preflight_of(&rules, &[origin, method, foreign]), refused);
-        assert_eq!(preflight_of(&rules, &[origin, ("access-control-request-method", "DELETE")]), refused);
-        assert_eq!(preflight_of(&CorsRules::default(), &[origin, method]), refused);
-        let incomplete = Err(ErrorCode::InvalidHeaderValue);
-        assert_eq!(preflight_of(&rules, &[origin]), incomplete);
-        assert_eq!(preflight_of(&rules, &[method]), incomplete);
-        assert_eq!(preflight_of(&CorsRules::default(), &[]), incomplete);
-    }
-
     fn added(rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
         added_for(true, rules, method, origin)
     }
@@ -191,32 +150,6 @@ mod tests {
             response.remove(name);
         }
         shown(&response)
-    }
-
-    /// Checks the table of 10 §5 row by row.
-    #[test]
-    fn actual_requests() {
-        let exact = rules(&[("https://a.example", "GET,PUT", "", "etag,x-Other")]);
-        let any = rules(&[("*", "GET,PUT", "", "etag")]);
-        let (allowed, other) = (Some("https://a.example"), Some("https://b.example"));
-        let for_any = ["access-control-allow-origin: *", "access-control-expose-headers: etag"];
-        let for_one = [
-            "access-control-allow-credentials: true",
-            "access-control-allow-origin: https://a.example",
-            "access-control-expose-headers: etag,x-Other",
-        ];
-        let none = CorsRules::default();
-        assert!(added(&none, &Method::GET, None).is_empty());
-        assert_eq!(added(&exact, &Method::GET, None), ["vary: Origin"]);
-        assert_eq!(added(&any, &Method::GET, None), for_any);
-        assert!(added(&none, &Method::GET, allowed).is_empty());
-        assert_eq!(added(&exact, &Method::GET, allowed), [&for_one[..], &["vary: Origin"]].concat());
-        assert_eq!(added(&exact, &Method::GET, other), ["vary: Origin"]);
-        assert_eq!(added(&any, &Method::GET, other), for_any);
-        // Only reads can be cached.
-        assert_eq!(added(&exact, &Method::PUT, allowed), for_one);
-        assert!(added(&exact, &Method::PUT, other).is_empty());
-        assert!(added(&exact, &Method::POST, allowed).is_empty());
     }
 
     #[test]

@@ -81,9 +81,6 @@ fn filters_and_key_ranges() {
         [
             finds("", &["1", "2", "3", "4", "5", "6", "1"]),
             finds("&$filter=A%20eq%203", &["1", "4"]),
-            finds("&$filter=A%20gt%202", &["1", "4", "5", "1"]),
-            finds("&$filter=not%20(A%20eq%203)", &["2", "3", "5", "6", "1"]),
-            finds("&$filter=A", &["6"]),
             finds("&$filter=PartitionKey+eq+'p'+and+RowKey+ge+'5'", &["5", "6"]),
             finds("&%24filter=RowKey%20eq%20'1'%20and%20PartitionKey%20eq%20'p'", &["1"]),
             finds("&$filter=PartitionKey%20gt%20'p'", &["1"]),
@@ -103,14 +100,7 @@ fn string_functions() {
         &server_with_extensions(),
         [
             finds("&$filter=startswith(A,'3')", &["2"]),
-            finds("&$filter=endswith(A,'4')", &[]),
-            finds("&$filter=not%20contains(A,'')", &["1", "3", "4", "5", "6", "1"]),
-            finds("&$filter=substringof('3',A)%20eq%20true", &["2"]),
             finds("&$filter=startswith(PartitionKey,'p')%20and%20endswith(RowKey,'5')", &["5"]),
-            finds("&$filter=startswith(PartitionKey,'q')%20or%20contains(RowKey,'6')", &["6", "1"]),
-            finds("&$filter=startswith(PartitionKey,'p')%20eq%20false", &["1"]),
-            finds("&$top=1&$filter=startswith(RowKey,'2')", &["2"]),
-            refused("startswith(Timestamp,'2031')").fails(400, "InvalidInput", Query),
             refused("contains(A,3)").fails(400, "InvalidInput", Query),
             refused("contains(A,B)").fails(501, "NotImplemented", Storage),
             refused("length(A)%20eq%201").fails(501, "NotImplemented", Storage),
@@ -126,14 +116,7 @@ fn without_extensions_there_are_no_functions() {
         &server(),
         [
             refused("startswith(A,'3')"),
-            refused("endswith(A,'3')"),
-            refused("contains(A,'3')"),
-            refused("substringof('3',A)"),
-            refused("startswith(A,'3')%20eq%20true"),
-            refused("startswith(Timestamp,3)"),
-            refused("contains(A,'3')%20and%20A%20eq%20null"),
             query("A%20eq%20null%20and%20contains(A,'3')").fails(400, "InvalidInput", Query),
-            query("contains(A,'3')%20eq").fails(400, "InvalidInput", Query),
         ],
     );
 }
@@ -188,7 +171,6 @@ fn options_that_are_refused() {
     let generic = "One of the request inputs is not valid.";
     let query = |options: &str| get(&format!("/cars()?{options}"));
     let not_implemented = "The requested operation is not implemented on the specified resource.";
-    let types = "A binary operator with incompatible types was detected. Found operand types 'Edm.String' and 'Edm.Boolean' for operator kind 'And'.";
     let select = (0..256).map(|number| format!("N{number}")).collect::<Vec<_>>().join(",");
     check(
         &server(),
@@ -200,11 +182,6 @@ fn options_that_are_refused() {
             query("$filter=aaa%20bbb%20ccc")
                 .fails(400, "InvalidInput", Query)
                 .says("Syntax error at position 7 in 'aaa bbb ccc'."),
-            query("$filter=PartitionKey%20and%20(RowKey%20ge%20'x')").fails(400, "InvalidInput", Query).says(types),
-            query("$filter=x%20eq%205454161346626")
-                .fails(400, "InvalidInput", Query)
-                .says("Unrecognized 'Edm.Int32' literal '5454161346626' at '5' in 'x eq 5454161346626'."),
-            query("$filter=x%20eq%20null").fails(400, "InvalidInput", Query).says(generic),
             query("$filter=startswith(x,'a')").fails(501, "NotImplemented", Storage).says(not_implemented),
             query("$orderby=x").fails(501, "NotImplemented", Storage).says(not_implemented),
             query("$skip=1").fails(501, "NotImplemented", Storage),

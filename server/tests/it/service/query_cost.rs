@@ -59,32 +59,7 @@ fn each_kind_of_query() {
     let server = server();
     for (filter, plan, ranges, examined, returned) in [
         ("PartitionKey eq 'b' and RowKey eq 'r2'", "point", json!([{"from": ["b", "r2"], "to": ["b", "r2\0"]}]), 1, 1),
-        (
-            "PartitionKey eq 'b' and RowKey eq 'none'",
-            "point",
-            json!([{"from": ["b", "none"], "to": ["b", "none\0"]}]),
-            0,
-            0,
-        ),
-        ("PartitionKey eq 'b'", "row range", json!([{"from": ["b"], "to": ["b\u{1}"]}]), 4, 4),
-        ("PartitionKey eq 'b' and Weight gt 3", "row range", json!([{"from": ["b"], "to": ["b\u{1}"]}]), 4, 0),
-        (
-            "PartitionKey eq 'b' and RowKey ge 'r2' and RowKey lt 'r4'",
-            "row range",
-            json!([{"from": ["b", "r2"], "to": ["b", "r4"]}]),
-            2,
-            2,
-        ),
-        ("PartitionKey ge 'b'", "partition range", json!([{"from": ["b"], "to": null}]), 8, 8),
-        (
-            "PartitionKey eq 'a' or PartitionKey eq 'c'",
-            "ranges",
-            json!([{"from": ["a"], "to": ["a\u{1}"]}, {"from": ["c"], "to": ["c\u{1}"]}]),
-            8,
-            8,
-        ),
         ("RowKey eq 'r1'", "table scan", json!([{"from": null, "to": null}]), 12, 3),
-        ("PartitionKey eq 'a' and PartitionKey eq 'b'", "nothing", json!([]), 0, 0),
     ] {
         let count = ranges.as_array().unwrap().len();
         let expected =
@@ -181,13 +156,6 @@ fn a_signature_for_a_key_range_shows_no_key_outside_it() {
         ("", "row range", own.clone(), 2),
         ("Weight eq 3", "row range", own, 2),
         ("RowKey eq 'r1' and PartitionKey eq 'b'", "nothing", json!([]), 0),
-        ("PartitionKey eq 'a'", "nothing", json!([]), 0),
-        (
-            "PartitionKey eq 'b' and RowKey gt 'r2'",
-            "row range",
-            json!([{"from": ["b", "r2\0"], "to": ["b", "r3\0"]}]),
-            1,
-        ),
     ] {
         let cost = cost(&query_of_range(&server, filter));
         assert_eq!((&cost["plan"], &cost["ranges"]), (&json!(plan), &ranges), "{filter}");
@@ -208,16 +176,6 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     // Characters that no key can have.
     let cost = cost_of(&server, "PartitionKey ge 'a\r\nx-injected: yes\u{7F}'");
     assert_eq!(cost["ranges"][0]["from"], json!(["a\r\nx-injected: yes\u{7F}"]));
-    // More ranges than are shown, with long keys.
-    let long = "😀".repeat(100);
-    let filter: Vec<_> = (10..26).map(|n| format!("(PartitionKey eq '{n}{long}' and RowKey ge '{long}')")).collect();
-    let cost = cost_of(&server, &filter.join(" or "));
-    assert_eq!((&cost["plan"], &cost["rangeCount"]), (&json!("ranges"), &json!(16)));
-    let shown = cost["ranges"].as_array().unwrap();
-    assert!((1..8).contains(&shown.len()), "{}", shown.len());
-    assert_eq!(shown[0]["from"], json!([format!("10{}…", "😀".repeat(62)), format!("{}…", "😀".repeat(64))]));
-    let filter: Vec<_> = (10..26).map(|n| format!("PartitionKey eq '{n}'")).collect();
-    assert_eq!(cost_of(&server, &filter.join(" or "))["ranges"].as_array().unwrap().len(), 8);
     // A request of the maximum length.
     let response = query(
         &server,
@@ -242,24 +200,4 @@ fn a_query_in_a_batch_says_nothing_of_its_cost() {
     let response = server.client().request("POST", "/$batch", &headers, body.as_bytes());
     assert_eq!((response.status, response.header(HEADER)), (202, None));
     assert!(!String::from_utf8(response.body).unwrap().contains(HEADER));
-}
-
-#[test]
-fn a_page_of_another_origin_sees_it_as_other_headers() {
-    let server = server();
-    let rules = |exposed: &str| {
-        format!(
-            "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>https://friend.example</AllowedOrigins><AllowedMethods>GET\
-             </AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>{exposed}</ExposedHeaders><MaxAgeInSeconds>60\
-             </MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>"
-        )
-    };
-    for (exposed, expected) in [("x-ms-*", true), ("x-ms-request-id", false)] {
-        let target = "/?restype=service&comp=properties";
-        let headers = [("Content-Type", "application/xml")];
-        assert_eq!(server.client().request("PUT", target, &headers, rules(exposed).as_bytes()).status, 202);
-        let response = query(&server, "/tab", &[ASKED, ("Origin", "https://friend.example")]);
-        let exposed = response.header("access-control-expose-headers").unwrap();
-        assert_eq!(exposed.split(',').any(|name| name == HEADER), expected, "{exposed}");
-    }
 }
