@@ -54,7 +54,7 @@ use engine::parts::cancellation::Cancellation;
 use engine::parts::stamp::Stamps;
 use engine::snapshot::Snapshots;
 use engine::{BoxedSink, CatalogError, ChangeLog, CommitError, Engine, Fault, IndexState, KeepChanges, ReadError};
-use engine::{Scan, ScanEnd, TableKey, TablePage, TableQuery, table_page};
+use engine::{Scan, ScanEnd, TableKey};
 use feed::EmbeddedFeed;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, Retention, ServiceProperties,
@@ -394,10 +394,6 @@ impl Engine for Embedded {
     async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.catalog.read().count_of(account) as u64)
-    }
-
-    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
-        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {

@@ -70,7 +70,7 @@ use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{
     BoxFuture, BoxedSink, CatalogError, CommitError, Engine, Fault, IndexState, ReadError, Scan, ScanEnd, TableKey,
 };
-use engine::{ChangeLog, KeepChanges, LoadMonitor, TablePage, TableQuery, table_page};
+use engine::{ChangeLog, KeepChanges, LoadMonitor};
 use log_state::LogState;
 use model::{AccountName, Clock, EntityKey, Record, Retention, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
@@ -271,10 +271,6 @@ impl Engine for Postgres {
 
     async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault> {
         self.shared.count_tables(account).await
-    }
-
-    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
-        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {

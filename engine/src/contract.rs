@@ -342,8 +342,33 @@ pub trait Engine: Send + Sync + 'static {
     async fn count_tables(&self, account: &AccountName) -> Result<u64, Fault>;
 
     /// Returns one page of the tables of an account that match a filter, ordered by folded name.
-    /// An engine that only lists tables calls the function [`table_page`].
-    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault>;
+    async fn table_page(
+        &self,
+        account: &AccountName,
+        TableQuery { filter, from, limit }: TableQuery<'_>,
+    ) -> Result<TablePage, Fault> {
+        let mut page = TablePage::default();
+        let range = plan_tables(filter);
+        if range.is_empty() {
+            return Ok(page);
+        }
+        let mut pages = TablePages::new(self, account, from.max(range.from.clone()));
+        while let Some(listed) = pages.next().await? {
+            for table in listed {
+                if !range.contains(table.folded()) {
+                    return Ok(page);
+                }
+                if filter.is_none_or(|filter| filter.matches_table(table.folded())) {
+                    if page.tables.len() == limit {
+                        page.next = Some(table);
+                        return Ok(page);
+                    }
+                    page.tables.push(table);
+                }
+            }
+        }
+        Ok(page)
+    }
 
     /// Returns the stored access policies of a table.
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError>;
@@ -434,16 +459,16 @@ pub trait EngineExt: Engine {
 impl<E: Engine + ?Sized> EngineExt for E {}
 
 /// All tables of an account in pages, ordered by folded name, so that no engine needs to return them at once.
-pub struct TablePages<'a> {
-    engine: &'a dyn Engine,
+pub struct TablePages<'a, E: ?Sized> {
+    engine: &'a E,
     account: &'a AccountName,
     /// The start of the next page; `None` after the last page.
     from: Option<String>,
 }
 
-impl<'a> TablePages<'a> {
+impl<'a, E: Engine + ?Sized> TablePages<'a, E> {
     /// Creates pages that start at the given folded name, inclusive. With an empty name, they contain all tables.
-    pub fn new(engine: &'a dyn Engine, account: &'a AccountName, from: String) -> Self {
+    pub fn new(engine: &'a E, account: &'a AccountName, from: String) -> Self {
         Self { engine, account, from: Some(from) }
     }
 
@@ -457,33 +482,4 @@ impl<'a> TablePages<'a> {
         }
         Ok(Some(listed))
     }
-}
-
-/// Returns one page of the tables of an account, for an engine that only lists tables.
-pub async fn table_page(
-    engine: &dyn Engine,
-    account: &AccountName,
-    TableQuery { filter, from, limit }: TableQuery<'_>,
-) -> Result<TablePage, Fault> {
-    let mut page = TablePage::default();
-    let range = plan_tables(filter);
-    if range.is_empty() {
-        return Ok(page);
-    }
-    let mut pages = TablePages::new(engine, account, from.max(range.from.clone()));
-    while let Some(listed) = pages.next().await? {
-        for table in listed {
-            if !range.contains(table.folded()) {
-                return Ok(page);
-            }
-            if filter.is_none_or(|filter| filter.matches_table(table.folded())) {
-                if page.tables.len() == limit {
-                    page.next = Some(table);
-                    return Ok(page);
-                }
-                page.tables.push(table);
-            }
-        }
-    }
-    Ok(page)
 }

@@ -24,7 +24,7 @@ pub use changes::{
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use contract::{
     BoxFuture, BoxedSink, CatalogError, CommitError, Engine, EngineExt, EntitySink, Fault, IndexState, Order,
-    ReadError, Scan, ScanEnd, SinkDecision, TableKey, TablePage, TablePages, TableQuery, table_page,
+    ReadError, Scan, ScanEnd, SinkDecision, TableKey, TablePage, TablePages, TableQuery,
 };
 pub use figures::Figures;
 pub use load::LoadReport;

@@ -18,7 +18,6 @@ use crate::changes::{ChangeEffect, ChangeLog, DatedChangeLog, KeepChanges, first
 use crate::contract::TableKey;
 use crate::contract::{
     BoxedSink, CatalogError, CommitError, Engine, EntitySink, Fault, IndexState, Order, ReadError, Scan, ScanEnd,
-    TablePage, TableQuery, table_page,
 };
 use crate::figures::{Figures, Refusal};
 use crate::parts::cancellation::Cancellation;
@@ -262,10 +261,6 @@ impl Engine for Memory {
 
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         Ok(self.shared.read()?.catalog.list(account, from, limit))
-    }
-
-    async fn table_page(&self, account: &AccountName, query: TableQuery<'_>) -> Result<TablePage, Fault> {
-        table_page(self, account, query).await
     }
 
     async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
