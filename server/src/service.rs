@@ -19,10 +19,11 @@ use crate::operations;
 use crate::reload::Live;
 use crate::replication::{REPLICATION_PATH, X_MS_ROWHOUSE_AGE};
 use crate::request::body::{self, BodyFailure};
+use crate::request::selection::{accepts_events, has_changes};
 use crate::request::{
     ConnectionInfo, CredentialKind, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind,
-    RequestContext, ThrottleUnit, VirtualTable, accepts_events, effective_method, has_changes, is_of_front_end,
-    joined_accept, operation_headers, resolved, route, table_of,
+    RequestContext, ThrottleUnit, VirtualTable, effective_method, is_of_front_end, joined_accept, operation_headers,
+    resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};

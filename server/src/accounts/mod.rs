@@ -18,6 +18,7 @@ use model::AccountName;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 
 /// This key is public, so it protects nothing.
@@ -186,6 +187,15 @@ fn well_known(accounts: &HashMap<AccountName, Vec<AccountKey>>) -> Vec<AccountNa
     let well_known = development_key().sign("");
     let has_it = |keys: &[AccountKey]| keys.iter().any(|key| key.sign("") == well_known);
     accounts.iter().filter(|(_, keys)| has_it(keys)).map(|(account, _)| account.clone()).collect()
+}
+
+/// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
+pub(crate) fn placeholder_keys() -> &'static [AccountKey; 2] {
+    static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
+        let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
+        [key.clone(), key]
+    });
+    &KEYS
 }
 
 #[cfg(test)]

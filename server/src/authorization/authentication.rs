@@ -4,9 +4,8 @@
 //! Runs before the body is read, and before a response could reveal whether an account or a table exists.
 
 use super::bearer::{self, TokenVerifier};
-use super::placeholder_keys::placeholder_keys;
 use super::{delegation, shared_access};
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, placeholder_keys};
 use crate::failure::{Failure, Layer};
 use crate::request::{CredentialKind, IncomingRequest, RequestContext};
 use engine::Engine;

@@ -10,7 +10,6 @@ mod authentication;
 pub(crate) mod bearer;
 mod delegation;
 pub(crate) mod oauth;
-mod placeholder_keys;
 mod shared_access;
 mod unverified_tokens;
 pub(crate) mod web_page;

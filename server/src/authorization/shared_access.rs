@@ -2,8 +2,7 @@
 
 use super::delegation;
 use super::oauth::OAuth;
-use super::placeholder_keys::placeholder_keys;
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, placeholder_keys};
 use crate::failure::Failure;
 use crate::request::RequestContext;
 use crate::telemetry::traces::step;

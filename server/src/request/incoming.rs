@@ -1,12 +1,13 @@
 //! A received request: its URL and its head, before authentication.
 
+use super::Head;
 use super::body::BodyFailure;
-use super::{ConnectionInfo, Head};
 use crate::failure::{Failure, Layer};
 use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;
 use model::{Grant, Scope};
+use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
@@ -115,4 +116,44 @@ impl<'r> IncomingRequest<'r> {
 fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
     let header = || head.host.and_then(|value| value.to_str().ok());
     parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConnectionInfo {
+    /// The other end of the connection: the client, or the last proxy before this server.
+    pub(crate) peer: SocketAddr,
+    /// Whether requests and responses are encrypted between the peer and this server.
+    pub(crate) is_tls: bool,
+}
+
+impl ConnectionInfo {
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
+}
+
+/// The kind of a credential, whether it is valid or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum CredentialKind {
+    /// No credential, or none that was read. Preflight requests have none.
+    #[default]
+    Anonymous,
+    /// Shared Key or Shared Key Lite, or an `Authorization` header with an unsupported scheme.
+    SharedKey,
+    SharedAccessSignature,
+    Bearer,
+}
+
+impl CredentialKind {
+    /// All kinds, in the order of their discriminants.
+    pub(crate) const ALL: [Self; 4] = [Self::Anonymous, Self::SharedKey, Self::SharedAccessSignature, Self::Bearer];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::SharedKey => "shared_key",
+            Self::SharedAccessSignature => "shared_access_signature",
+            Self::Bearer => "bearer",
+        }
+    }
 }

@@ -6,10 +6,7 @@
 //! Code in this folder must not depend on credentials, engines, or how a response is written.
 
 pub(crate) mod body;
-mod connection_info;
 mod context;
-mod credential_kind;
-mod events;
 mod faults;
 mod head;
 mod incoming;
@@ -20,13 +17,10 @@ mod route;
 pub(crate) mod selection;
 mod virtual_table;
 
-pub(crate) use connection_info::ConnectionInfo;
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
-pub(crate) use credential_kind::CredentialKind;
-pub(crate) use events::{accepts_events, has_changes};
 pub use faults::{FaultScript, RequestFaults, ScriptedRefusal};
 pub(crate) use head::{Head, joined_accept, operation_headers};
-pub(crate) use incoming::IncomingRequest;
+pub(crate) use incoming::{ConnectionInfo, CredentialKind, IncomingRequest};
 pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
 pub(crate) use operation_context::{OperationContext, address_key, resolved, table_of};
 pub(crate) use request_id::{RequestId, random_number};

@@ -1,7 +1,7 @@
 //! The entities of a table that a request selects: a filter, the URL and the credential determine the key ranges, and a
 //! continuation token the position from which they are read (specification 04).
 
-use super::{OperationContext, VirtualTable};
+use super::{OperationContext, VirtualTable, table_of};
 use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
 use engine::{Order, TableKey};
@@ -10,7 +10,7 @@ use model::plan::{PlanKind, plan, plan_bounds};
 use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::target::Resource;
-use wire::{ErrorCode, continuation};
+use wire::{ErrorCode, Target, continuation};
 
 pub(crate) struct Selection {
     pub(crate) ranges: Vec<KeyRange>,
@@ -131,4 +131,35 @@ pub(crate) fn tokens(list: Option<&str>, next: Option<&Position>) -> Vec<(&'stat
     let names =
         |(partition, row)| [("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
     encoded.map(names).into_iter().flatten().collect()
+}
+
+/// Returns whether a client accepts server-sent events.
+pub(crate) fn accepts_events(accept: &str) -> bool {
+    let media_type = |range: &str| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    accept.split(',').any(|range| media_type(range) == "text/event-stream")
+}
+
+/// Returns whether a URL contains the name of a table of the change feed.
+pub(crate) fn has_changes(target: &Target<'_>) -> bool {
+    target
+        .resource()
+        .is_ok_and(|resource| table_of(&resource).is_some_and(|name| ChangesTable::from_name(name).is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_lists_events_accepts_them() {
+        for (accept, expected) in [
+            ("text/event-stream", true),
+            ("application/json, Text/Event-Stream; q=0.9", true),
+            ("application/json", false),
+            ("text/*", false),
+            ("", false),
+        ] {
+            assert_eq!(accepts_events(accept), expected, "{accept}");
+        }
+    }
 }

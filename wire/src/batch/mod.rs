@@ -8,7 +8,6 @@
 //!
 //! This module must not depend on the operations: here, methods, targets and headers are uninterpreted strings.
 
-mod error;
 mod multipart;
 mod read;
 mod request;
@@ -16,7 +15,7 @@ mod response;
 mod target;
 mod write;
 
-pub use error::BatchError;
+pub use multipart::BatchError;
 pub use read::{Batch, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
 pub use response::{PartResponse, read_responses};

@@ -2,7 +2,6 @@
 //!
 //! This module must not depend on what the parts of a batch are for.
 
-use super::BatchError;
 use memchr::{memchr, memmem};
 use model::limits::{BATCH_BOUNDARY_CHARS_MAX, BATCH_PART_HEADER_BYTES_MAX};
 
@@ -193,6 +192,17 @@ impl<'a> Header<'a> {
         let text = std::str::from_utf8(self.value).ok().filter(|_| is_visible);
         text.ok_or(BatchError::Malformed("a header contains characters that are not allowed"))
     }
+}
+
+/// The reason why a batch cannot be parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchError {
+    /// The media type of the request is not `multipart/mixed` with a boundary.
+    ContentType,
+    /// The body is not a batch; the message states the reason for the log.
+    Malformed(&'static str),
+    /// The body contains a malformed changeset.
+    MalformedChangeset(&'static str),
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 //! Plain HTTP is used only for issuers on this machine, and only if the configuration allows it. Uses no proxy and
 //! sends no cookie or credential.
 
-use crate::outgoing::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config, without_secrets};
+use crate::outgoing::{HttpClient, HttpError, HttpOptions, is_loopback, system_roots, tls_config, without_secrets};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::uri::Scheme;
 use http::{HeaderMap, Request, StatusCode, Uri};
 use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 use tracing::warn;
 
@@ -129,11 +128,6 @@ impl IssuerClient {
         let body = response.read_body().await.map_err(FetchError::Http)?;
         Ok(FetchStep::Done(IssuerDocument { body, max_age }))
     }
-}
-
-fn is_loopback(uri: &Uri) -> bool {
-    let host = bare_host(uri);
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 fn redirect_target(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
