@@ -240,48 +240,6 @@ fn the_first_failing_operation_is_named() {
     assert!(rows(&mut client, "order").is_empty());
 }
 
-/// The changeset is so large that two threads share its decoding.
-#[test]
-fn the_first_failing_operation_is_named_anywhere_in_a_large_changeset() {
-    let (_server, mut client) = server_with_table("large");
-    let text = "x".repeat(1000);
-    let insert = |table: &str, partition: &str, row: usize| {
-        format!(
-            "POST /{table} HTTP/1.1\n{JSON}\n\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row:02}\",\"Text\":\"{text}\"}}"
-        )
-    };
-    let malformed = || format!("POST /large HTTP/1.1\n{JSON}\n\n{{");
-    let (partitions, duplicate) = ("CommandsInBatchActOnDifferentPartitions", "InvalidDuplicateRow");
-    for (faults, code, index) in [
-        (vec![(0, malformed())], "InvalidInput", 0),
-        (vec![(99, malformed())], "InvalidInput", 99),
-        (vec![(57, malformed()), (83, malformed()), (58, insert("other", "p", 58))], "InvalidInput", 57),
-        (vec![(42, insert("other", "p", 42)), (43, malformed()), (50, malformed())], partitions, 42),
-        (vec![(60, insert("large", "p", 5)), (61, malformed())], duplicate, 60),
-        (vec![(70, insert("large", "q", 70)), (9, insert("large", "q", 9))], partitions, 9),
-        (vec![(10, insert("other", "p", 10)), (9, malformed())], "InvalidInput", 9),
-    ] {
-        let mut operations: Vec<String> = (0..100).map(|row| insert("large", "p", row)).collect();
-        for (at, operation) in faults {
-            operations[at] = operation;
-        }
-        let operations: Vec<_> = operations.iter().map(String::as_str).collect();
-        let text = frame(&post(&mut client, &[changeset(&operations)]));
-        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
-        assert!(text.contains(code) && text.contains(&format!("\"{index}:")), "{code} {index} in {text}");
-    }
-    assert!(rows(&mut client, "large").is_empty());
-    let operations: Vec<String> = (0..100).map(|row| insert("large", "p", row)).collect();
-    let operations: Vec<_> = operations.iter().map(String::as_str).collect();
-    let answer = post(&mut client, &[changeset(&operations)]);
-    let answer = String::from_utf8(answer.body).unwrap();
-    let locations = answer.lines().filter(|line| line.starts_with("Location:"));
-    let expected = |row| format!("(PartitionKey='p',RowKey='{row:02}')");
-    assert_eq!(answer.matches("Location:").count(), 100, "{answer}");
-    assert!(locations.zip(0..).all(|(location, row)| location.ends_with(&expected(row))), "{answer}");
-    assert!(rows(&mut client, "large").into_iter().eq((0..100).map(|row| format!("{row:02}"))));
-}
-
 fn rows(client: &mut Client, table: &str) -> Vec<String> {
     let page = client.request("GET", &format!("/{table}()"), &[], b"").json();
     page["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap().to_owned()).collect()

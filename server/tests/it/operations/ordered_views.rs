@@ -144,19 +144,6 @@ fn entities_look_as_in_the_table_in_both_formats() {
 }
 
 #[test]
-fn counts() {
-    let server = shop();
-    let text = "text/plain;charset=utf-8";
-    check(
-        &server,
-        [
-            get(&format!("{UP}/$count")).ok(200).text(text, "6"),
-            get(&format!("{DOWN}()/$count?$filter=PartitionKey%20eq%20'b'")).ok(200).text(text, "3"),
-        ],
-    );
-}
-
-#[test]
 fn entities_that_change_between_pages() {
     let server = shop();
     let page = |path: &str| get(path).send(&mut server.client());

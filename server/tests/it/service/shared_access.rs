@@ -86,29 +86,6 @@ fn each_operation_needs_its_letters() {
 }
 
 #[test]
-fn each_operation_of_a_batch_needs_its_letters() {
-    let entity = "/cars(PartitionKey='p',RowKey='r')";
-    for (needed, method, target, headers, body) in [
-        ("a", "POST", "/cars", "", r#"{"PartitionKey":"p","RowKey":"s"}"#),
-        ("u", "PUT", entity, "If-Match: *\n", "{}"),
-        ("u", "MERGE", entity, "If-Match: *\n", "{}"),
-        ("au", "PUT", entity, "", "{}"),
-        ("au", "MERGE", entity, "", "{}"),
-        ("d", "DELETE", entity, "If-Match: *\n", ""),
-    ] {
-        for letters in ["r", "a", "u", "d", "au", "raud"] {
-            let server = server();
-            let signature = signature(letters, |_| {});
-            let case = batch(method, target, headers, body).signed(&signature);
-            let text = String::from_utf8(case.send(&mut server.client()).body).unwrap();
-            let allowed = needed.chars().all(|letter| letters.contains(letter));
-            assert_eq!(text.contains("HTTP/1.1 20"), allowed, "{letters} {method} {headers}: {text}");
-            assert_eq!(text.contains("AuthorizationPermissionMismatch"), !allowed, "{text}");
-        }
-    }
-}
-
-#[test]
 fn a_query_in_a_batch_needs_its_letter_and_its_table() {
     let query = |target: &str| {
         let part = format!("GET {target} HTTP/1.1\nAccept: application/json\n");

@@ -269,7 +269,6 @@ fn boolean(text: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::DateTime;
     use proptest::prelude::*;
     use std::fmt::Write as _;
 
@@ -484,16 +483,6 @@ mod tests {
         ], 0..12)) {
             let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address);
             let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address);
-        }
-
-        #[test]
-        fn integers_and_doubles(number in any::<i64>(), double in any::<f64>()) {
-            let text = format!("<d:n m:type=\"Edm.Int64\">{number}</d:n><d:f m:type=\"Edm.Double\">{double}</d:f>");
-            let entity = read_entity(entry(&text).as_bytes(), KeyLocation::Address);
-            prop_assume!(double.is_finite());
-            let record = entity.unwrap().properties.finish(DateTime::MIN);
-            prop_assert_eq!(record.view().unwrap().get("n").unwrap(), Some(model::EdmValue::Int64(number)));
-            prop_assert_eq!(record.view().unwrap().get("f").unwrap(), Some(model::EdmValue::Double(double)));
         }
     }
 }
