@@ -120,37 +120,6 @@ impl Rehearsal {
         }
         is_lost
     }
-
-    fn note_deletion(&self, table: &TableKey) {
-        self.deletions.add(key(table), (), self.clock.now());
-        // The policies of a table disappear immediately when it is deleted.
-        self.policies.forget(&key(table));
-    }
-
-    /// Returns true if a table with this name is still being deleted.
-    fn is_being_deleted(&self, table: &TableKey) -> bool {
-        self.deletions.effective_before(&key(table), self.clock.now()).is_some()
-    }
-
-    fn note_properties(&self, account: &AccountName, current: Arc<ServiceProperties>) {
-        self.properties.add(account.clone(), current, self.clock.now());
-    }
-
-    fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
-        self.properties.effective_before(account, self.clock.now())
-    }
-
-    fn delays_policies(&self) -> bool {
-        !self.settings.policies.is_zero()
-    }
-
-    fn note_policies(&self, table: &TableKey, current: StoredAccessPolicies) {
-        self.policies.add(key(table), current, self.clock.now());
-    }
-
-    fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
-        self.policies.effective_before(&key(table), self.clock.now())
-    }
 }
 
 const LOG: &str = "rowhouse::rehearsal";

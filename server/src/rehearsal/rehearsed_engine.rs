@@ -1,7 +1,7 @@
 //! The engine of a server with a rehearsal: the server's own engine, with the conditions that concern its calls.
 
-use super::Rehearsal;
 use super::request::{is_in_request, note_change};
+use super::{Rehearsal, key};
 use async_trait::async_trait;
 use engine::{
     BoxedSink, CatalogError, CommitError, Engine, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, TableKey,
@@ -43,7 +43,8 @@ impl RehearsedEngine {
 impl Engine for RehearsedEngine {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let rehearsal = self.admit().map_err(CatalogError::Fault)?;
-        if rehearsal.is_some_and(|rehearsal| rehearsal.is_being_deleted(table)) {
+        let earlier = |of: &Rehearsal| of.deletions.effective_before(&key(table), of.clock.now());
+        if rehearsal.and_then(earlier).is_some() {
             return Err(CatalogError::BeingDeleted);
         }
         self.engine.create_table(table).await.inspect(|()| note_change("create table"))
@@ -53,7 +54,9 @@ impl Engine for RehearsedEngine {
         let rehearsal = self.admit().map_err(CatalogError::Fault)?;
         self.engine.delete_table(table).await?;
         if let Some(rehearsal) = rehearsal {
-            rehearsal.note_deletion(table);
+            rehearsal.deletions.add(key(table), (), rehearsal.clock.now());
+            // The policies of a table disappear immediately when it is deleted.
+            rehearsal.policies.forget(&key(table));
         }
         note_change("delete table");
         Ok(())
@@ -93,7 +96,7 @@ impl Engine for RehearsedEngine {
 
     /// Never refuses a call as busy, because it belongs to the check of a signature and not to the operation.
     async fn policies_in_effect(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
-        match self.rehearsal().and_then(|rehearsal| rehearsal.earlier_policies(table)) {
+        match self.rehearsal().and_then(|of| of.policies.effective_before(&key(table), of.clock.now())) {
             Some(earlier) => Ok(earlier),
             None => self.engine.policies_in_effect(table).await,
         }
@@ -101,10 +104,10 @@ impl Engine for RehearsedEngine {
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
         let rehearsal = self.admit().map_err(CatalogError::Fault)?;
-        if let Some(rehearsal) = rehearsal.filter(|rehearsal| rehearsal.delays_policies())
+        if let Some(rehearsal) = rehearsal.filter(|rehearsal| !rehearsal.settings.policies.is_zero())
             && let Ok(current) = self.engine.policies(table).await
         {
-            rehearsal.note_policies(table, current);
+            rehearsal.policies.add(key(table), current, rehearsal.clock.now());
         }
         self.engine.set_policies(table, policies).await.inspect(|()| note_change("set policies"))
     }
@@ -152,7 +155,7 @@ impl Engine for RehearsedEngine {
 
     /// Never refuses a call as busy, because the responses to all requests depend on the properties.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
-        match self.rehearsal().and_then(|rehearsal| rehearsal.earlier_properties(account)) {
+        match self.rehearsal().and_then(|of| of.properties.effective_before(account, of.clock.now())) {
             Some(earlier) => Ok(earlier),
             None => self.engine.service_properties(account),
         }
@@ -168,7 +171,8 @@ impl Engine for RehearsedEngine {
         update: ServicePropertiesUpdate,
     ) -> Result<(), Fault> {
         if let Some(rehearsal) = self.admit()? {
-            rehearsal.note_properties(account, self.engine.service_properties(account)?);
+            let current = self.engine.service_properties(account)?;
+            rehearsal.properties.add(account.clone(), current, rehearsal.clock.now());
         }
         let updated = self.engine.update_service_properties(account, update).await;
         updated.inspect(|()| note_change("set service properties"))
