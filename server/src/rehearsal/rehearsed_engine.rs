@@ -1,7 +1,6 @@
 //! The engine of a server with a rehearsal: the server's own engine, with the conditions that concern its calls.
 
-use super::request::{is_in_request, note_change};
-use super::{Rehearsal, key};
+use super::{Rehearsal, is_in_request, key, note_change};
 use async_trait::async_trait;
 use engine::{
     BoxedSink, CatalogError, CommitError, Engine, Fault, Figures, IndexState, ReadError, Scan, ScanEnd, TableKey,
