@@ -358,23 +358,13 @@ impl Service {
         tables: &AccountTables<'_>,
         body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
-        let RequestedOperation {
-            kind,
-            resource,
-            virtual_table,
-            wants_events,
-            headers,
-            version,
-            preferences,
-            format,
-            timeout,
-        } = requested;
+        let RequestedOperation { kind, version, preferences, timeout, .. } = requested;
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
         let memory = self.memory.for_request(&grant.account, incoming.credential(grant));
         let (body, body_format) =
-            self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
+            self.read_body(kind, context, (body, &memory), requested.headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold a permit.
         let _permit = self.admission.request(kind.is_long_running().then_some(&grant.account)).await?;
         if info.throttle_unit == ThrottleUnit::Request {
@@ -384,20 +374,20 @@ impl Service {
             request: context,
             grant,
             kind,
-            resource,
+            resource: requested.resource,
             body: &body,
             response: ResponseContext {
                 base: &base,
                 account: &grant.account,
-                format,
+                format: requested.format,
                 version,
                 now: DateTime::from_system_time(incoming.now),
             },
             data_service_version: preferences.data_service_version,
             domains: &self.settings.domains,
-            virtual_table,
-            wants_events,
-            headers,
+            virtual_table: requested.virtual_table,
+            wants_events: requested.wants_events,
+            headers: requested.headers,
             options: &incoming.options,
             body_format,
             preference: context.preference,

@@ -152,10 +152,7 @@ impl<'a> AccountTables<'a> {
     pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
         let table = self.table(name)?;
         let set = step("write policies", pin!(self.engine.set_policies(&table, policies))).await;
-        set.map_err(|error| match error {
-            CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
-            error => error.into(),
-        })
+        set.map_err(settings_failure)
     }
 
     pub(crate) async fn retention(&self, name: &str) -> Result<Option<Retention>, Failure> {
@@ -178,10 +175,7 @@ impl<'a> AccountTables<'a> {
     async fn update_settings(&self, name: &str, update: TableSettingsUpdate) -> Result<(), Failure> {
         let table = self.table(name)?;
         let updated = step("write table settings", pin!(self.engine.update_settings(&table, update))).await;
-        updated.map_err(|error| match error {
-            CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
-            error => error.into(),
-        })
+        updated.map_err(settings_failure)
     }
 
     pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
@@ -345,6 +339,14 @@ impl<'a> AccountTables<'a> {
             self.entities.written.fetch_add(count, Ordering::Relaxed);
         }
         committed
+    }
+}
+
+/// Returns the failure of a change to the settings of a table.
+fn settings_failure(error: CatalogError) -> Failure {
+    match error {
+        CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
+        error => error.into(),
     }
 }
 
