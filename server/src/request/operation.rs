@@ -1,8 +1,8 @@
 //! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` are
 //! derived from it.
 //!
-//! An operation consists of one row here, one function in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is
-//! generated from the same rows, so every operation that can be routed has a function that runs it.
+//! An operation consists of one row here, one function in `operations/`, and its tests. Dispatch (`operations/mod.rs`)
+//! is generated from the same rows, so every operation that can be routed has a function that runs it.
 
 use http::Method;
 use model::Action;
