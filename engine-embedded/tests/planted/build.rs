@@ -219,13 +219,15 @@ fn main() {
         };
         let text = fs::read_to_string(&path).expect("the file can be read");
         fs::write(Path::new(&out).join(&name), planted(&name, text)).expect("the copy can be written");
-        let _ = writeln!(log, "#[path = {:?}]\npub(crate) mod {module};", Path::new(&out).join(&name));
+        let copy = Path::new(&out).join(&name).display().to_string();
+        let _ = writeln!(log, "#[path = {copy:?}]\npub(crate) mod {module};");
     }
-    let names: String = MISTAKES.iter().map(|(mistake, ..)| format!("    {mistake},\n")).collect();
-    let all: String = MISTAKES
-        .iter()
-        .map(|(mistake, durability, _)| format!("    (Mistake::{mistake}, Durability::{durability}),\n"))
-        .collect();
+    let mut names = String::new();
+    let mut all = String::new();
+    for (mistake, durability, _) in MISTAKES {
+        let _ = writeln!(names, "    {mistake},");
+        let _ = writeln!(all, "    (Mistake::{mistake}, Durability::{durability}),");
+    }
     let _ = writeln!(
         log,
         "#[derive(Debug, Clone, Copy, PartialEq, Eq)]\npub(crate) enum Mistake {{\n{names}}}\n\

@@ -30,8 +30,8 @@ mod tail;
 
 /// Replaces the real disk by the log's part of the model in [`crate::hardware`].
 pub(crate) mod real_disk {
-    use crate::log::disk::{Disk, DiskFile, ReadAt};
     use crate::hardware::{Hardware, Operation, read};
+    use crate::log::disk::{Disk, DiskFile, ReadAt};
     use std::io;
     use std::path::Path;
     use std::sync::Arc;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 #![allow(dead_code, unused_imports, reason = "the test does not use everything in the modules of the engine")]
-#![allow(clippy::pedantic, reason = "the copy contains conditions that the log does not have")]
+#![allow(clippy::all, clippy::pedantic, reason = "the copy contains conditions that the log does not have")]
 
 #[path = "../../../../src/sequence.rs"]
 mod sequence;
