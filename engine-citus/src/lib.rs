@@ -1,9 +1,10 @@
-//! The database engine on PostgreSQL, and on a Citus cluster, of which [`engine_postgres`] knows only two things: where a
-//! request to a partition goes (`routes`), and in which order the nodes' transactions enter the change log (`order`).
-//! This crate also connects to nodes that the URL omits (`discovery`), measures the load of the partitions (`heat`),
-//! and evens out the load of the nodes (`balance`).
+//! The database engine on PostgreSQL, and on a Citus cluster.
 //!
-//! `docs/scaling.md` describes how to operate a cluster, and ADR 13, ADR 26 and ADR 29 explain the design.
+//! [`engine_postgres`] knows only two things of a cluster: where a request to a partition goes (`routes`), and in which
+//! order the nodes' transactions enter the change feed (`order`). This crate also connects to nodes that the URL omits
+//! (`discovery`), measures the load of the partitions (`heat`), and evens out the load of the nodes (`balance`).
+//!
+//! `docs/scaling.md` describes how to operate a cluster, and ADR 13, ADR 28 and ADR 29 explain the design.
 
 mod balance;
 mod discovery;

@@ -119,7 +119,9 @@ impl ShardMap {
         for Shard { id, group, .. } in shards.iter() {
             by_group.entry(*group).or_default().push(*id);
         }
-        by_group.values_mut().for_each(|ids| ids.sort_unstable());
+        for ids in by_group.values_mut() {
+            ids.sort_unstable();
+        }
         Some(Self { shards, by_group: Arc::new(by_group) })
     }
 

@@ -23,6 +23,12 @@ struct Shared {
     logs: Mutex<Vec<Arc<Mutex<Vec<Operation>>>>>,
 }
 
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Recorder {
     /// Starts a history.
     pub fn new() -> Self {

@@ -65,8 +65,8 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS rowhouse_heat (number smallint 
 const DISTRIBUTE: &str = "SELECT create_distributed_table('rowhouse_heat', 'number', colocate_with => 'rowhouse_leases'); \
      SELECT create_reference_table('rowhouse_balance_steps')";
 
-/// Creates the tables, unless they exist: they are not part of the schema of a database that is not distributed. Servers
-/// take turns.
+/// Creates the tables, unless they exist: they are not part of the schema of a database that is not distributed.
+/// Servers take turns.
 pub(crate) async fn prepare(settings: &Settings) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(&settings.place, &error);
     let session = on_coordinator(settings).await?;

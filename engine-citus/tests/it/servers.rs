@@ -233,29 +233,6 @@ async fn distinct(writers: Vec<tokio::task::JoinHandle<Vec<DateTime>>>) -> BTree
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_created_again_has_other_stamps_whoever_deletes_and_creates_it() {
-    let Some((cluster, url, servers)) = three().await else { return };
-    let table = table("Again");
-    let mut all = BTreeSet::new();
-    for round in 0..12 {
-        // The rounds cover all combinations of clocks, ahead or behind, of the old table's last writer and the new
-        // table's first writer. Other servers delete and create the table.
-        let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
-        creator.create_table(&table).await.unwrap();
-        for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
-            let now = stamp(commit_one(server, &table, mutation).await.unwrap());
-            assert!(all.insert(now), "round {round}: {now:?} was already issued");
-        }
-        deleter.delete_table(&table).await.unwrap();
-        let began = Instant::now();
-        while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-            assert!(began.elapsed() < TIMEOUT, "the purge does not finish");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_writers() {
     const ROUNDS: u8 = 30;
     let Some((_, _, servers)) = three().await else { return };
@@ -295,29 +272,6 @@ async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_w
         (ahead..ahead + SECOND).contains(&latest),
         "{latest} is far from the clock that is furthest ahead, {ahead}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and_again() {
-    let Some(cluster) = Cluster::shared() else { return };
-    let options = PostgresOptions::new(cluster.database(), 2);
-    let clock = ManualClock::at(START_TICKS);
-    let engine = open_database(&options, Balance::Off, clock.clone()).await.unwrap();
-    let table = table("Brief");
-    let mut last = None;
-    for round in 0..60 {
-        // Each table exists for two seconds.
-        clock.set(START_TICKS + round * 2 * SECOND);
-        engine.create_table(&table).await.unwrap();
-        for half in 0..4 {
-            let now = START_TICKS + (round * 4 + half) * SECOND / 2;
-            clock.set(now);
-            let written = stamp(commit_one(&engine, &table, upsert("p", "r", half)).await.unwrap());
-            assert!(Some(written) > last && written.ticks() < now + SECOND, "{written:?} at {now} after {last:?}");
-            last = Some(written);
-        }
-        engine.delete_table(&table).await.unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
