@@ -129,7 +129,7 @@ impl Soak {
 
     fn wait_for_service(&self, server: &Server) {
         let mut client = server.client_of(self.accounts.any());
-        let path = format!("/{}(PartitionKey='{}',RowKey='')", TABLE, PROBE);
+        let path = format!("/{TABLE}(PartitionKey='{PROBE}',RowKey='')");
         eventually("a write after the disk was full", || {
             (client.request("PUT", &path, &[], b"{}").status == 204).then_some(())
         });
@@ -142,8 +142,7 @@ impl Soak {
             server.kill9()
         } else {
             self.figures.stops += 1;
-            let log = server.stop_cleanly();
-            log
+            server.stop_cleanly()
         };
         assert!(!log.iter().any(|line| line.contains("panicked")), "{log:#?}");
     }
