@@ -73,24 +73,23 @@ mod tests {
     use crate::disk::folder::marked_format;
     use std::fs;
 
-    fn append(folder: &Folder, step: &str) {
+    fn append(folder: &Folder, step: &str) -> Result<(), OpenError> {
         let path = folder.path().join("steps");
-        fs::write(&path, fs::read_to_string(&path).unwrap_or_default() + step).unwrap();
+        let steps = fs::read_to_string(&path).unwrap_or_default() + step;
+        fs::write(&path, steps).map_err(|error| OpenError::io("write", &path, error))
     }
 
     fn first(folder: &Folder) -> Result<(), OpenError> {
-        append(folder, "1");
-        Ok(())
+        append(folder, "1")
     }
 
     fn interrupted(folder: &Folder) -> Result<(), OpenError> {
-        append(folder, "x");
+        append(folder, "x")?;
         Err(OpenError::damaged(folder.path(), "the step is interrupted"))
     }
 
     fn second(folder: &Folder) -> Result<(), OpenError> {
-        append(folder, "2");
-        Ok(())
+        append(folder, "2")
     }
 
     #[test]
