@@ -2,7 +2,7 @@
 
 use crate::hash::{HashRange, HashRanges, hash};
 use crate::heat::Meter;
-use engine_postgres::parts::{PostgresState, Route, Routes, Shards, column, jittered};
+use engine_postgres::parts::{PostgresState, RequestMeter, Routes, Shards, column, jittered};
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,18 +30,16 @@ impl CitusRoutes {
 }
 
 impl Routes for CitusRoutes {
-    fn route(&self, partition: &[u8]) -> Route {
-        let shards = self.shard_map();
-        if shards.is_none() && self.meter.is_none() {
-            return Route::default();
-        }
-        let hash = hash(partition);
-        let meter = self.meter.as_ref().map(|meter| Box::new(meter.begin(hash, partition)) as _);
-        Route { group: shards.and_then(|shards| shards.group_of(hash)), meter }
+    fn group_of(&self, partition: &[u8]) -> Option<i32> {
+        self.shard_map()?.group_of(hash(partition))
+    }
+
+    fn measure(&self, partition: &[u8]) -> Option<Box<dyn RequestMeter>> {
+        Some(Box::new(self.meter.as_ref()?.begin(hash(partition), partition)))
     }
 
     fn shards(&self) -> Option<Arc<Shards>> {
-        Some(self.shards.read().as_ref()?.by_group())
+        Some(self.shard_map()?.by_group())
     }
 
     fn query(&self) -> Option<&'static str> {
@@ -139,6 +137,9 @@ impl ShardMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::Engine;
+    use engine_postgres::{Cluster, Postgres, PostgresOptions};
+    use model::clock::SystemClock;
 
     fn shard(id: i64, first: i32, last: i32, group: i32) -> Shard {
         Shard { first, last, id, group }
@@ -160,5 +161,21 @@ mod tests {
             assert_eq!(ShardMap::new(twice), None, "a shard with two copies");
         }
         assert_eq!(ShardMap::new(Vec::new()), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_that_gets_no_connection_is_not_measured() {
+        let Some(database) = test_support::cluster::Cluster::shared() else { return };
+        let options = PostgresOptions::new(database.database(), 2);
+        let meter = Arc::new(Meter::new());
+        let routes = Arc::new(CitusRoutes::new(false, Some(Arc::clone(&meter))));
+        let mut cluster = |_| Cluster { routes: Arc::clone(&routes) as _, ..Cluster::one_node() };
+        let engine = Postgres::open(&options, Arc::new(SystemClock), &mut cluster).await.unwrap();
+        let measured = || meter.measure(Duration::ZERO).hottest.len();
+        engine.state().pool.take_for(b"used").await.unwrap().return_to_pool();
+        assert_eq!(measured(), 1);
+        engine.close().await.unwrap();
+        assert!(engine.state().pool.take_for(b"refused").await.is_err());
+        assert_eq!(measured(), 1);
     }
 }

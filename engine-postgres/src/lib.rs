@@ -50,7 +50,7 @@ pub mod parts {
     pub use crate::connections::dialect::Dialect;
     pub use crate::connections::node::{Lease, Node};
     pub use crate::connections::pool::Pool;
-    pub use crate::connections::routes::{RequestMeter, Route, Routes, Shards};
+    pub use crate::connections::routes::{RequestMeter, Routes, Shards};
     pub use crate::connections::rows::{column, no_response, read};
     pub use crate::connections::settings::Settings;
     pub use crate::schema::migration::begin;

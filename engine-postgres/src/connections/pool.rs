@@ -131,15 +131,14 @@ impl Pool {
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
     pub async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
-        let route = self.routes.route(partition);
-        let lease = match route.group {
+        let lease = match self.routes.group_of(partition) {
             None => self.take().await?,
             Some(group) => match self.node_of(group) {
                 Some(node) => node.take().await?,
                 None => self.take_to_forward([group]).await?,
             },
         };
-        Ok(lease.with_meter(route.meter))
+        Ok(lease.with_meter(self.routes.measure(partition)))
     }
 
     /// Takes a connection to any node, for statements that span partitions.

@@ -19,20 +19,15 @@ pub trait RequestMeter: Send + Sync {
     fn add_time(&self, time: Duration);
 }
 
-/// Where a request to a partition goes.
-#[derive(Default)]
-pub struct Route {
-    /// The group of nodes that stores the partition; `None` if any node may be asked.
-    pub group: Option<i32>,
-    /// What measures the request. It is dropped when the request ends.
-    pub meter: Option<Box<dyn RequestMeter>>,
-}
-
 /// The places of the partitions, as last read. Only speed depends on them, because any node forwards a statement to the
 /// node that has the partition.
 pub trait Routes: Send + Sync {
-    /// Returns where a request to a partition goes.
-    fn route(&self, partition: &[u8]) -> Route;
+    /// Returns the group of nodes that stores a partition; `None` if any node may be asked.
+    fn group_of(&self, partition: &[u8]) -> Option<i32>;
+
+    /// Begins to measure a request to a partition, which has a connection, if its load is measured. What is returned is
+    /// dropped when the request ends.
+    fn measure(&self, partition: &[u8]) -> Option<Box<dyn RequestMeter>>;
 
     /// Returns the shards of each group, each exactly once; `None` if they are not known.
     fn shards(&self) -> Option<Arc<Shards>>;
@@ -48,8 +43,12 @@ pub trait Routes: Send + Sync {
 pub(crate) struct NoRoutes;
 
 impl Routes for NoRoutes {
-    fn route(&self, _: &[u8]) -> Route {
-        Route::default()
+    fn group_of(&self, _: &[u8]) -> Option<i32> {
+        None
+    }
+
+    fn measure(&self, _: &[u8]) -> Option<Box<dyn RequestMeter>> {
+        None
     }
 
     fn shards(&self) -> Option<Arc<Shards>> {
