@@ -218,7 +218,7 @@ file given with --config, such as listen = \"127.0.0.1:10002\". A flag overrides
 
 /// The last line of the short help of `serve` and `standby`.
 const SHORT_HELP_END: &str =
-    "Every option is also a variable, such as ROWHOUSE_CACHE_MIB. --help has details and examples.";
+    "Every option of serve is also a variable, such as ROWHOUSE_CACHE_MIB. --help has details and examples.";
 
 /// The options of `serve` as given, without validation or defaults.
 #[derive(Debug, Default, Args, Deserialize, Merge)]
@@ -482,6 +482,8 @@ pub struct ServeArgs {
     pub log_format: Option<LogFormat>,
 
     /// Include metrics for each table [default: true]; at most 1000 tables
+    ///
+    /// Applies to the metrics of the --admin listener.
     #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", help_heading = "Observability")]
     pub metrics_per_table: Option<bool>,
 
@@ -631,9 +633,12 @@ impl ServeArgs {
     }
 }
 
-/// Omits the variable, which follows from the name, from the help, and makes the value of a Boolean option optional.
+/// Omits a variable that follows from the name of the option from the help, and makes the value of a Boolean option
+/// optional.
 fn server_option(arg: Arg) -> Arg {
-    let arg = arg.hide_env(true);
+    let follows =
+        arg.get_env().is_some_and(|name| *name == *format!("ROWHOUSE_{}", arg.get_id().as_str().to_uppercase()));
+    let arg = arg.hide_env(follows);
     if arg.get_value_parser().type_id() != TypeId::of::<bool>() || !arg.get_action().takes_values() {
         return arg;
     }

@@ -53,6 +53,21 @@ fn the_short_help_of_the_server_has_one_line_for_each_option() {
     assert_eq!(important, 10, "ten options matter first; the others need a help_heading");
 }
 
+#[test]
+fn the_help_omits_only_variables_that_follow_from_the_names_of_options() {
+    for (words, command) in commands() {
+        for arg in command.get_arguments().filter(|arg| arg.is_hide_env_set()) {
+            let variable = format!("ROWHOUSE_{}", arg.get_id().as_str().to_uppercase());
+            assert_eq!(
+                arg.get_env().and_then(|name| name.to_str()),
+                Some(variable.as_str()),
+                "{words} {}",
+                arg.get_id()
+            );
+        }
+    }
+}
+
 /// Options of `serve` that cannot be set in a file.
 const NOT_IN_A_FILE: [&str; 1] = ["config"];
 
