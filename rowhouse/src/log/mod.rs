@@ -73,12 +73,11 @@ fn with_crate_names(directive: &str) -> String {
         Some((component @ ("store" | "engine"), _)) => {
             let rest = directive.strip_prefix(component).unwrap_or_default();
             // To users, a database on several nodes is one engine.
-            if let Some(level) = rest.strip_prefix("::postgres").filter(|level| !level.starts_with(':')) {
-                return format!("rowhouse_engine_postgres{level},rowhouse_engine_citus{level}");
+            if let Some(rest) = rest.strip_prefix("::postgres") {
+                return format!("rowhouse_engine_postgres{rest},rowhouse_engine_citus{rest}");
             }
-            let is_of_a_crate = ["::embedded", "::postgres"].iter().any(|engine| rest.starts_with(engine));
             // A filter applies to all crates whose names begin with the given one.
-            let rest = if is_of_a_crate { rest.replacen("::", "_", 1) } else { rest.to_owned() };
+            let rest = if rest.starts_with("::embedded") { rest.replacen("::", "_", 1) } else { rest.to_owned() };
             format!("rowhouse_engine{rest}")
         }
         Some(("rowhouse", level)) if directive.starts_with("rowhouse=") => format!("{directive},tools={level}"),
@@ -123,6 +122,8 @@ mod tests {
             assert_eq!(of("::embedded"), [false, false, true, false, false, false, false]);
             assert_eq!(of("::embedded::outage"), [false, false, true, false, false, false, false]);
             assert_eq!(of("::postgres"), [false, false, false, true, true, false, false]);
+            assert_eq!(of("::postgres::purge"), [false, false, false, true, false, false, false]);
+            assert_eq!(of("::postgres::discovery"), [false, false, false, false, true, false, false]);
             assert_eq!(of("::memory"), [false; 7]);
         }
         assert_eq!(
