@@ -82,6 +82,8 @@ pub(super) async fn get_user_delegation_key(
 }
 
 /// Get Cluster Load, an extension: the load of the nodes and shards of a cluster, and what would even it out.
+///
+/// The response never waits for the database. Of the hottest partitions, it contains only those in the account.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn get_cluster_load(
     _: &AccountTables<'_>,
