@@ -36,6 +36,7 @@ RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo
 if [ "$seconds" = --build ]; then exit; fi
 
 [ -d fuzz/corpus ] || tar -xzf fuzz/corpus.tar.gz -C fuzz
+rm -rf fuzz/seeds
 python3 - <<'EOF'
 import json, pathlib
 for target, seeds in json.loads(pathlib.Path("fuzz/seeds.json").read_text()).items():
