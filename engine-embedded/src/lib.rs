@@ -31,6 +31,7 @@ mod upkeep;
 mod writing;
 
 pub use disk::folder::lineage as lineage_of;
+pub use disk::layout::FORMAT as FOLDER_FORMAT;
 pub use disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 pub use disk::open_error::OpenError;
 pub use disk::storage_error::StorageError;

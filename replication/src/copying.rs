@@ -58,7 +58,7 @@ fn store_failure(path: &Path) -> String {
 async fn begin(link: &Link, path: &Path, settings: &FollowerSettings) -> anyhow::Result<StandbyFolder> {
     let primary = &settings.primary;
     let standby = Identity::random();
-    let ask = Ask::Begin { standby: standby.to_string(), replaces: settings.replaces };
+    let ask = Ask::begin(standby, settings.replaces);
     let mut retry = Retry::new();
     loop {
         match link.ask(&ask).await {

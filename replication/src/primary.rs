@@ -3,7 +3,7 @@
 
 use crate::decisions::{LogState, Refusal, StandbyHello, StandbyPosition, admission, counts, fencing};
 use crate::frames::{CHUNK_BYTES, push_entry};
-use crate::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, identity, key};
+use crate::protocol::{Answer, Ask, BATCH_BYTES, Content, HELD, Token, Waits, check_format, identity, key};
 use crate::waiting::blocking;
 use bytes::Bytes;
 use engine::Fault;
@@ -187,7 +187,8 @@ impl PrimaryService {
 
     async fn serve(&self, ask: Ask) -> anyhow::Result<(Content, Bytes)> {
         match ask {
-            Ask::Begin { standby, replaces } => {
+            Ask::Begin { standby, replaces, format } => {
+                check_format(format)?;
                 let standby = identity(&standby)?;
                 let hello = StandbyHello { standby, has: None, replaces };
                 self.begin(hello).await
@@ -196,7 +197,8 @@ impl PrimaryService {
                 let after = after.as_deref().map(key).transpose()?;
                 self.chunk(identity(&standby)?, sequence, after).await
             }
-            Ask::Records { standby, replaces, log, epoch, last } => {
+            Ask::Records { standby, replaces, log, epoch, last, format } => {
+                check_format(format)?;
                 let has = StandbyPosition { log: identity(&log)?, epoch: epoch.epoch()?, last };
                 let hello = StandbyHello { standby: identity(&standby)?, has: Some(has), replaces };
                 self.records(hello, last).await
@@ -389,7 +391,7 @@ impl Replicated for PrimaryService {
 mod tests {
     use super::*;
     use engine::KeepChanges;
-    use engine_embedded::{EmbeddedOptions, KeptLog};
+    use engine_embedded::{EmbeddedOptions, FOLDER_FORMAT, KeptLog};
     use std::path::Path;
 
     fn service(folder: &Path) -> (Embedded, PrimaryService) {
@@ -403,8 +405,7 @@ mod tests {
     }
 
     async fn begin(service: &PrimaryService, standby: Identity) -> Option<u64> {
-        let ask = Ask::Begin { standby: standby.to_string(), replaces: false };
-        match service.serve(ask).await.unwrap().0 {
+        match service.serve(Ask::begin(standby, false)).await.unwrap().0 {
             Content::Copy { sequence, .. } => Some(sequence),
             Content::TooManyCopies => None,
             other => panic!("{other:?}"),
@@ -450,5 +451,35 @@ mod tests {
         engine::Engine::close(&engine).await.unwrap();
         let refused = service.serve(Ask::chunk(late, sequences[0], None)).await;
         assert!(refused.is_err(), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn servers_with_data_of_different_formats_do_not_follow_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_engine, service) = service(folder.path());
+        let (standby, lineage) = (Identity::random(), service.replication.lineage());
+        let last = service.replication.log.synced();
+        let asks = [Ask::begin(standby, false), Ask::records(standby, &lineage, last, false)];
+        for ask in asks.map(|ask| serde_json::to_value(ask).unwrap()) {
+            // Versions from before the first release name no format.
+            for (format, is_served) in [(Some(FOLDER_FORMAT), true), (Some(FOLDER_FORMAT + 1), false), (None, false)] {
+                let mut ask = ask.clone();
+                ask["format"] = format.into();
+                if format.is_none() {
+                    ask.as_object_mut().unwrap().remove("format");
+                }
+                let served = service.serve(serde_json::from_value(ask.clone()).unwrap()).await;
+                assert_eq!(served.is_ok(), is_served, "{ask}: {served:?}");
+                let refusal = served.err().map(|error| error.to_string());
+                assert!(refusal.is_none_or(|refusal| refusal.contains("have different formats")), "{ask}");
+            }
+        }
+        let answer = service.answer(Content::Copy { sequence: last, waits: Waits::No }, &[]);
+        let (answer, _) = Answer::decode(&answer).unwrap();
+        assert_eq!(answer.lineage().unwrap(), lineage);
+        for format in [Some(FOLDER_FORMAT + 1), None] {
+            let error = Answer { format, ..answer.clone() }.lineage().unwrap_err().to_string();
+            assert!(error.contains("have different formats"), "{error}");
+        }
     }
 }

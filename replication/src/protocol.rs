@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use engine_embedded::{Awaited, Epoch, Identity, Lineage, Role};
+use engine_embedded::{Awaited, Epoch, FOLDER_FORMAT, Identity, Lineage, Role};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_client::{
@@ -72,12 +72,12 @@ impl Token {
 #[serde(rename_all = "kebab-case", tag = "ask")]
 pub(crate) enum Ask {
     /// Begins a base copy.
-    Begin { standby: String, replaces: bool },
+    Begin { standby: String, replaces: bool, format: Option<u32> },
     /// Asks for the chunk of the base copy that follows a key, in Base64; for the first one without a key. It can be
     /// asked for again.
     Chunk { standby: String, sequence: u64, after: Option<String> },
     /// Asks for the records that follow the last one that the standby has on disk.
-    Records { standby: String, replaces: bool, log: String, epoch: NamedEpoch, last: u64 },
+    Records { standby: String, replaces: bool, log: String, epoch: NamedEpoch, last: u64, format: Option<u32> },
     /// Says that a standby was promoted.
     Fence { log: String, epoch: NamedEpoch },
 }
@@ -98,9 +98,21 @@ impl NamedEpoch {
     }
 }
 
+/// Fails if another server has data of another format. A standby stores keys, values and records as its primary has
+/// them. Versions from before the first release name no format.
+pub(crate) fn check_format(format: Option<u32>) -> anyhow::Result<()> {
+    ensure!(
+        format == Some(FOLDER_FORMAT),
+        "the data of the primary and of the standby have different formats; both must run versions of Rowhouse with the \
+         same format"
+    );
+    Ok(())
+}
+
 /// The head of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answer {
+    pub(crate) format: Option<u32>,
     pub(crate) log: String,
     pub(crate) epochs: Vec<NamedEpoch>,
     /// The time of the primary, in milliseconds since 1970. It was read before `last`.
@@ -167,10 +179,12 @@ impl From<Waits> for Awaited {
 impl Answer {
     pub(crate) fn new(lineage: &Lineage, (time, last): (u64, u64), content: Content) -> Self {
         let epochs = lineage.epochs.iter().map(NamedEpoch::from).collect();
-        Self { log: lineage.log.to_string(), epochs, time, last, content }
+        Self { format: Some(FOLDER_FORMAT), log: lineage.log.to_string(), epochs, time, last, content }
     }
 
+    /// Returns the lineage of a primary whose data a standby can store.
     pub(crate) fn lineage(&self) -> anyhow::Result<Lineage> {
+        check_format(self.format)?;
         let log = identity(&self.log)?;
         let epochs = self.epochs.iter().map(NamedEpoch::epoch).collect::<anyhow::Result<Vec<_>>>()?;
         ensure!(!epochs.is_empty(), "the response names no epoch");
@@ -196,6 +210,10 @@ pub(crate) fn identity(text: &str) -> anyhow::Result<Identity> {
 }
 
 impl Ask {
+    pub(crate) fn begin(standby: Identity, replaces: bool) -> Self {
+        Self::Begin { standby: standby.to_string(), replaces, format: Some(FOLDER_FORMAT) }
+    }
+
     pub(crate) fn chunk(standby: Identity, sequence: u64, after: Option<&[u8]>) -> Self {
         Self::Chunk { standby: standby.to_string(), sequence, after: after.map(|key| STANDARD.encode(key)) }
     }
@@ -203,7 +221,8 @@ impl Ask {
     /// Asks for what follows the last transaction of a standby with this lineage.
     pub(crate) fn records(standby: Identity, lineage: &Lineage, last: u64, replaces: bool) -> Self {
         let epoch = NamedEpoch::from(&lineage.newest());
-        Self::Records { standby: standby.to_string(), replaces, log: lineage.log.to_string(), epoch, last }
+        let (standby, log) = (standby.to_string(), lineage.log.to_string());
+        Self::Records { standby, replaces, log, epoch, last, format: Some(FOLDER_FORMAT) }
     }
 
     pub(crate) fn read(headers: &HeaderMap) -> anyhow::Result<Self> {
