@@ -19,9 +19,13 @@ const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
 const META: &str = "CREATE TABLE IF NOT EXISTS rowhouse_meta (name text PRIMARY KEY, value bigint NOT NULL)";
 const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'version'";
-/// Returns a row if a version before the first release created the tables. The first release has other names for its
-/// versions, so that no schema is taken for another one.
+/// Returns a row if a version before the first release created the tables, unless they have a version too. The first
+/// release has another name for its versions, so that no schema is taken for another one.
 const IS_UNRELEASED: &str = "SELECT 1 FROM rowhouse_meta WHERE name = 'schema-version'";
+/// Adds the version of tables that do not exist yet. Versions before the first release look for the other name, and
+/// would otherwise perform their steps on the tables; they refuse a number that they do not know.
+const ADD_VERSION: &str = "INSERT INTO rowhouse_meta (name, value) VALUES ('version', 0), ('schema-version', 1000) \
+     ON CONFLICT (name) DO NOTHING";
 
 /// The steps to the current version. A step that was released is never changed; a change of the schema adds a step.
 const STEPS: [Step; 1] = [first];
@@ -134,9 +138,7 @@ async fn try_migrate(
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => client.batch_execute(META).await?,
         Err(error) => return Err(error),
     }
-    client
-        .batch_execute("INSERT INTO rowhouse_meta (name, value) VALUES ('version', 0) ON CONFLICT (name) DO NOTHING")
-        .await?;
+    client.batch_execute(ADD_VERSION).await?;
     client.batch_execute(begin(dialect)).await?;
     let found: i64 = client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await?.try_get(0)?;
     if found > current {
@@ -275,13 +277,12 @@ mod tests {
         }
         let newer = migrate(&STEPS).await.unwrap_err();
         assert!(newer.contains("schema 2") && newer.contains("use the newer version"), "{newer}");
+        // The newest schema before the first release was 4.
+        let guard = cluster.sql(&url, "SELECT value > 4 FROM rowhouse_meta WHERE name = 'schema-version'");
+        assert_eq!(guard.trim(), "t", "a version before the first release would change the tables");
+        cluster.sql(&url, "DELETE FROM rowhouse_meta WHERE name = 'version'");
         for version in 1..=4 {
-            cluster.sql(
-                &url,
-                &format!(
-                    "UPDATE rowhouse_meta SET name = 'schema-version', value = {version} WHERE name LIKE '%version'"
-                ),
-            );
+            cluster.sql(&url, &format!("UPDATE rowhouse_meta SET value = {version} WHERE name = 'schema-version'"));
             let before = cluster.sql(&url, "SELECT * FROM rowhouse_meta ORDER BY name");
             let unreleased = migrate(&STEPS).await.unwrap_err();
             assert!(unreleased.contains("development version") && unreleased.contains("rowhouse copy"), "{unreleased}");
