@@ -1,6 +1,6 @@
-//! The database of a release, which this release must open with everything as it was.
+//! The databases of releases, which this release must open with everything as they were.
 
-use super::write_to_known_entity;
+use super::{releases, write_to_known_entity};
 use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::fs;
@@ -28,4 +28,12 @@ pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path) {
         "{name}: a purged table must not appear in a new table with the same name"
     );
     drop(server.stop());
+}
+
+#[test]
+fn databases_of_all_releases_are_opened_with_everything_as_it_was() {
+    let Some(cluster) = Cluster::shared() else { return };
+    for release in releases() {
+        open_and_compare(cluster, &release);
+    }
 }
