@@ -376,7 +376,8 @@ impl PromotableFolder {
 
     /// Begins the epoch of a promotion. If the attempt is interrupted, the folder has its former role.
     pub fn promote(self, promoted: &Lineage) -> Result<(), OpenError> {
-        let Self { storage, folder, .. } = self;
+        // Of these two, the storage is dropped first.
+        let Self { folder, storage, .. } = self;
         let storage_error = |error| OpenError::storage(folder.path(), error);
         storage.begin_epoch(promoted.epoch()).map_err(storage_error)?;
         storage.close().map_err(storage_error)?;
