@@ -31,7 +31,6 @@ mod upkeep;
 mod writing;
 
 pub use disk::folder::lineage as lineage_of;
-pub use disk::layout::FORMAT as FOLDER_FORMAT;
 pub use disk::lineage::{Awaited, Epoch, Identity, Lineage, Role};
 pub use disk::open_error::OpenError;
 pub use disk::storage_error::StorageError;
@@ -78,6 +77,9 @@ use writing::committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, 
 use writing::fair_queue::FairQueue;
 use writing::prepared::{Prepared, RecentWrites, Submitted};
 use writing::queue_memory::{MemoryShare, QueueMemory};
+
+/// The format of the data folder that this version writes and reads.
+pub const FOLDER_FORMAT: u32 = disk::layout::FORMAT;
 
 /// Determines when a write is on disk, relative to its acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

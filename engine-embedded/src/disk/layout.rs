@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The data folder format that this version writes and reads.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 // No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
 // entry.
