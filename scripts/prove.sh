@@ -58,7 +58,7 @@ judge() {
 # About four minutes for a seed on two cores. Each test chooses a new seed if none is set.
 seeds() {
     for _ in $(seq "$(amount 100)"); do
-        cargo test --quiet --locked --package rowhouse-engine-embedded --lib -- compaction
+        cargo test --quiet --locked --package rowhouse-engine-embedded --lib -- tree::
         cargo test --quiet --locked --package rowhouse-engine-embedded --test it -- contract:: check::
         cargo test --quiet --locked --package rowhouse-engine-embedded-schedules
         cargo test --quiet --locked --package rowhouse-engine-citus --test it -- model_test::
