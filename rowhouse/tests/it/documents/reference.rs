@@ -24,8 +24,8 @@ Switches also accept a value, so you can turn off on the command line what the e
 `--in-memory=false`, `ROWHOUSE_IN_MEMORY=false`, `in-memory = false`. If the file contains an unknown name, or if a value
 is invalid, the server reports it and does not start.
 
-`rowhouse serve -h` shows one line for each option, and `rowhouse serve --help` everything, in the same groups. [The index](#index) lists the options by
-name, with their variables and defaults.
+`rowhouse serve -h` shows one line for each option, and `rowhouse serve --help` everything, in the same groups. [The index](#index) lists
+the options by name, with their variables and defaults.
 
 ";
 
