@@ -265,7 +265,8 @@ export class EntityGrid extends HTMLElement {
   }
 
   #reveal() {
-    const { height, scale, top } = this.#view();
+    const { height, body, scale, top } = this.#view();
+    this.#body.style.height = `${body}px`; // The list may have grown, and the browser scrolls no further.
     const { line, column } = this.#active;
     if (line >= 0) {
       const start = line * LINE_HEIGHT;
