@@ -120,11 +120,11 @@ export class TableService extends EventTarget {
   /**
    * Streams the changes of a table, until the server ends the stream. This needs a server that keeps its log.
    * @param {string} table
-   * @param {{after: string, signal: AbortSignal}} options `after` is the position to continue from; empty for changes from
-   *   now on
+   * @param {{after: string, signal: AbortSignal, opened: () => void}} options `after` is the position to continue from;
+   *   empty for changes from now on. `opened` is called when the server has begun to stream
    * @returns {AsyncGenerator<ServerEvent>}
    */
-  async *streamChanges(table, { after, signal }) {
+  async *streamChanges(table, { after, signal, opened }) {
     const url = this.#url(`/${encodeURIComponent(`$Changes${table}`)}()`);
     const headers = { Accept: "text/event-stream", ...(after && { "Last-Event-ID": after }) };
     try {
@@ -133,6 +133,7 @@ export class TableService extends EventTarget {
       if (!response.ok || response.body === null) {
         throw this.#refusal(response, await response.text());
       }
+      opened();
       yield* readEvents(response.body);
     } catch (error) {
       throw this.#failure(error, signal);

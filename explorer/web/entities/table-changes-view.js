@@ -90,8 +90,8 @@ export class TableChangesView extends HTMLElement {
     const { signal } = streaming;
     while (!signal.aborted) {
       try {
-        this.#showStatus("Waiting for changes");
-        for await (const event of service.streamChanges(this.#table, { after: this.#position, signal })) {
+        const opened = () => this.#showStatus("Waiting for changes");
+        for await (const event of service.streamChanges(this.#table, { after: this.#position, signal, opened })) {
           this.#take(event);
         }
         // The server ends each stream at some time.
