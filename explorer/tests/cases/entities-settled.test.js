@@ -132,7 +132,7 @@ test("a conflict during a deletion shows both versions", async (t) => {
     await button(page, choice).click();
     await closed(page);
   }
-  await cell(page, "their t0").waitFor();
+  await foot(page, "1 entity").waitFor();
   assert.deepEqual((await all(table)).map(({ text }) => text), ["their t0"]);
 });
 

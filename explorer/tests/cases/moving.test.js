@@ -436,7 +436,9 @@ test("a signature without Update cannot replace entities, and an expired signatu
   await page.goto(`${other.origin}/_rowhouse/#/t/Cars`);
   await page.reload();
   const dialog = await chooseFiles(page, [["cars.jsonl", line("p", "1") + line("p", "2")]]);
-  assert.equal(await dialog.getByRole("group", { name: "If an entity already exists" }).getByRole("radio").count(), 1);
+  const choices = dialog.getByRole("group", { name: "If an entity already exists" }).getByRole("radio");
+  await choices.first().waitFor();
+  assert.equal(await choices.count(), 1);
   await page.evaluate(() => {
     const { credential } = document.querySelector("rowhouse-explorer").session.service;
     credential.token = credential.token.replace(/se=[^&]*/, "se=2001-01-01T00%3A00%3A00Z");

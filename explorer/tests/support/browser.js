@@ -61,6 +61,7 @@ export async function openExplorer(
   server.closeBeforeStop(browserContext);
   browserContext.setDefaultTimeout(WAIT_MS);
   const page = await browserContext.newPage();
+  readAfterDrawing(page);
   const faults = watch(page, server.origin, { statuses, unreachable });
   test.after(async () => {
     await browserContext.close();
@@ -69,6 +70,39 @@ export async function openExplorer(
   await prepare(page);
   await page.goto(`${server.origin}/_rowhouse/${hash}`);
   return page;
+}
+
+// Methods that read the page once, without waiting for what a test expects.
+const READS = [
+  "allTextContents", "boundingBox", "count", "evaluate", "evaluateAll", "getAttribute", "innerText", "inputValue",
+  "isChecked", "isDisabled", "isEnabled", "isHidden", "isVisible", "textContent",
+];
+const afterDrawing = new WeakMap();
+
+// The grid draws what has changed in the next frame, but texts change at once. A test that has waited for a text would
+// therefore read the former lines.
+function readAfterDrawing(page) {
+  const evaluate = page.evaluate.bind(page);
+  // A page draws no frames while it is not visible.
+  const drawn = () => evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(done));
+    setTimeout(done, 500);
+  }));
+  afterDrawing.set(page, drawn);
+  page.evaluate = async (...given) => {
+    await drawn();
+    return evaluate(...given);
+  };
+  const locator = Object.getPrototypeOf(page.locator("html"));
+  if (afterDrawing.has(locator)) return;
+  afterDrawing.set(locator, drawn);
+  for (const name of READS) {
+    const read = locator[name];
+    locator[name] = async function readDrawn(...given) {
+      await afterDrawing.get(this.page())?.();
+      return read.apply(this, given);
+    };
+  }
 }
 
 function watch(page, origin, { statuses, unreachable }) {
