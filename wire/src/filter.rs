@@ -12,9 +12,10 @@
 //! This module must not depend on how a filter is evaluated or planned.
 
 mod error;
-mod lex;
+pub(crate) mod lex;
 mod parse;
 mod print;
+mod syntax;
 
 use crate::filter::parse::Parser;
 use model::Filter;

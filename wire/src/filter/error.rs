@@ -1,7 +1,7 @@
 //! The reasons for which a filter is rejected.
 
+use super::syntax::SyntaxError;
 use crate::error::{ErrorCode, ServiceError};
-use model::name::utf16_units;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -41,6 +41,12 @@ impl From<FilterError> for ServiceError {
     }
 }
 
+impl From<SyntaxError> for FilterError {
+    fn from(error: SyntaxError) -> Self {
+        Self::because(error.message)
+    }
+}
+
 impl FilterError {
     pub(super) fn invalid_input() -> Self {
         Self::because(ErrorCode::InvalidInput.message())
@@ -53,12 +59,5 @@ impl FilterError {
 
     pub(super) fn because(message: impl Into<Cow<'static, str>>) -> Self {
         Self { code: FilterErrorCode::InvalidInput, message: message.into() }
-    }
-
-    /// Creates a syntax error. The position in the message is the number of UTF-16 code units up to the end of the
-    /// offending token.
-    pub(super) fn syntax(text: &str, at: usize) -> Self {
-        let position = utf16_units(text.get(..at).unwrap_or(text));
-        Self::because(format!("Syntax error at position {position} in '{text}'."))
     }
 }

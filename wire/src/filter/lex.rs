@@ -1,18 +1,20 @@
-//! The tokens of a filter expression.
+//! The tokens of OData expressions: filters, and the keys in URLs.
 //!
 //! This module must not depend on the grammar, that is, on which token may follow which.
 
-use super::error::FilterError;
+use super::syntax::{SyntaxError, SyntaxErrorKind};
+use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenKind {
+pub(crate) enum TokenKind {
     End,
     OpenParenthesis,
     CloseParenthesis,
     Comma,
     Minus,
     Slash,
-    /// A character of OData's grammar that this service's filters do not use.
+    Equal,
+    /// A character of OData's grammar that this service does not use.
     Symbol,
     /// A property, an operator or a function, depending on its position.
     Identifier,
@@ -20,7 +22,7 @@ pub(super) enum TokenKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LiteralKind {
+pub(crate) enum LiteralKind {
     Null,
     Boolean,
     String,
@@ -35,35 +37,35 @@ pub(super) enum LiteralKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token<'t> {
-    pub(super) kind: TokenKind,
-    pub(super) text: &'t str,
+pub(crate) struct Token<'t> {
+    pub(crate) kind: TokenKind,
+    pub(crate) text: &'t str,
     /// The start of the token, in bytes.
-    pub(super) start: usize,
+    pub(crate) start: usize,
 }
 
 impl Token<'_> {
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-pub(super) struct Lexer<'t> {
+pub(crate) struct Lexer<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Lexer<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         Self { text, at: 0 }
     }
 
-    pub(super) fn text(&self) -> &'t str {
+    pub(crate) fn text(&self) -> &'t str {
         self.text
     }
 
     /// Returns the next token. After the last token, it always returns `End`.
-    pub(super) fn next(&mut self) -> Result<Token<'t>, FilterError> {
+    pub(crate) fn next(&mut self) -> Result<Token<'t>, SyntaxError> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
         let (kind, length) = self.scan(rest)?;
@@ -79,7 +81,7 @@ impl<'t> Lexer<'t> {
 
     /// Returns the kind and length in bytes of the token at the beginning of `rest`, which starts at the current
     /// position.
-    fn scan(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+    fn scan(&self, rest: &str) -> Result<(TokenKind, usize), SyntaxError> {
         let Some(first) = rest.chars().next() else {
             return Ok((TokenKind::End, 0));
         };
@@ -88,26 +90,28 @@ impl<'t> Lexer<'t> {
             ')' => (TokenKind::CloseParenthesis, 1),
             ',' => (TokenKind::Comma, 1),
             '/' => (TokenKind::Slash, 1),
-            '=' | '?' | '.' | '*' | ':' => (TokenKind::Symbol, 1),
+            '=' => (TokenKind::Equal, 1),
+            '?' | '.' | '*' | ':' => (TokenKind::Symbol, 1),
             '\'' => (TokenKind::Literal(LiteralKind::String), self.string_length(rest)?),
             '-' => self.minus(rest)?,
             '0'..='9' => self.number(rest, 0)?,
             _ if starts_identifier(first) => self.identifier(rest)?,
-            _ => return Err(self.syntax_error(first.len_utf8())),
+            _ => return Err(self.error(SyntaxErrorKind::InvalidCharacter(first), 0)),
         })
     }
 
-    fn syntax_error(&self, length: usize) -> FilterError {
-        FilterError::syntax(self.text, self.at + length)
+    /// Creates the error for the text at an offset from the current position.
+    fn error(&self, kind: SyntaxErrorKind, offset: usize) -> SyntaxError {
+        SyntaxError::new(kind, self.text, self.at + offset)
     }
 
     /// A quote inside a string literal is doubled.
-    fn string_length(&self, rest: &str) -> Result<usize, FilterError> {
+    fn string_length(&self, rest: &str) -> Result<usize, SyntaxError> {
         let mut length = 1;
         loop {
             let tail = rest.get(length..).unwrap_or_default();
             let Some(quote) = tail.find('\'') else {
-                return Err(self.syntax_error(rest.len()));
+                return Err(self.error(SyntaxErrorKind::UnterminatedString, rest.len()));
             };
             length += quote + 1;
             if !rest.get(length..).is_some_and(|tail| tail.starts_with('\'')) {
@@ -118,7 +122,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Scans a minus, which belongs to a number that directly follows it.
-    fn minus(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+    fn minus(&self, rest: &str) -> Result<(TokenKind, usize), SyntaxError> {
         let tail = rest.strip_prefix('-').unwrap_or_default();
         if tail.starts_with(|c: char| c.is_ascii_digit()) {
             return self.number(rest, 1);
@@ -130,12 +134,12 @@ impl<'t> Lexer<'t> {
     }
 
     /// Scans a number whose digits begin at offset `sign`.
-    fn number(&self, rest: &str, sign: usize) -> Result<(TokenKind, usize), FilterError> {
+    fn number(&self, rest: &str, sign: usize) -> Result<(TokenKind, usize), SyntaxError> {
         let bytes = rest.as_bytes();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
         let required_digits = |from: usize| match digits(from) {
-            0 => Err(self.syntax_error(from)),
+            0 => Err(self.error(SyntaxErrorKind::DigitExpected, from)),
             count => Ok(from + count),
         };
         let mut kind = LiteralKind::Int32;
@@ -158,12 +162,12 @@ impl<'t> Lexer<'t> {
         Ok((TokenKind::Literal(kind), length))
     }
 
-    fn identifier(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+    fn identifier(&self, rest: &str) -> Result<(TokenKind, usize), SyntaxError> {
         let length = identifier_length(rest);
         let (word, tail) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if let (Some(kind), Some(quoted)) = (literal_prefix(word), tail.strip_prefix('\'')) {
             let Some(quote) = quoted.find('\'') else {
-                return Err(self.syntax_error(rest.len()));
+                return Err(self.error(SyntaxErrorKind::UnterminatedLiteral, rest.len()));
             };
             return Ok((TokenKind::Literal(kind), length + quote + 2));
         }
@@ -177,8 +181,19 @@ impl<'t> Lexer<'t> {
     }
 }
 
+/// Returns the text between the quotes of a literal.
+pub(crate) fn quoted(literal: &str) -> &str {
+    literal.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
+}
+
+/// Returns the value of a string literal, in which quotes are doubled.
+pub(crate) fn string(literal: &str) -> Cow<'_, str> {
+    let text = quoted(literal);
+    if text.contains('\'') { Cow::Owned(text.replace("''", "'")) } else { Cow::Borrowed(text) }
+}
+
 /// Parses a Boolean literal, ignoring case (04 §2.1).
-pub(super) fn boolean(word: &str) -> Option<bool> {
+pub(crate) fn boolean(word: &str) -> Option<bool> {
     if word.eq_ignore_ascii_case("true") {
         return Some(true);
     }
@@ -186,9 +201,9 @@ pub(super) fn boolean(word: &str) -> Option<bool> {
 }
 
 /// The literal for NaN (UNVERIFIED, 04 §2.1).
-pub(super) const NOT_A_NUMBER: &str = "NaN";
+pub(crate) const NOT_A_NUMBER: &str = "NaN";
 /// The literal for positive infinity (UNVERIFIED, 04 §2.1).
-pub(super) const INFINITY: &str = "INF";
+pub(crate) const INFINITY: &str = "INF";
 
 /// Returns the kind of literal that a word introduces when a quote follows it. UNVERIFIED: any letter case is accepted,
 /// as in the OData library of the service; 04 §2.1 specifies lower case.

@@ -7,7 +7,8 @@
 //! This module must not depend on characters: it operates on tokens.
 
 use super::error::FilterError;
-use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
+use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean, quoted, string};
+use super::syntax::{SyntaxError, SyntaxErrorKind};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
@@ -189,9 +190,10 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The position in the error is the end of the current token (04 §7).
-    fn syntax_error(&self) -> FilterError {
-        FilterError::syntax(self.lexer.text(), self.token.end())
+    /// Returns the error for the current token (04 §7).
+    fn syntax_error(&self, kind: SyntaxErrorKind) -> FilterError {
+        let at = if kind == SyntaxErrorKind::UnexpectedToken { self.token.end() } else { self.token.start };
+        SyntaxError::new(kind, self.lexer.text(), at).into()
     }
 
     /// Advances to the next token and returns the current one.
@@ -250,7 +252,7 @@ impl<'t> Parser<'t> {
                     self.take()?;
                     operand
                 }
-                _ => return Err(self.syntax_error()),
+                _ => return Err(self.syntax_error(SyntaxErrorKind::ExpressionExpected)),
             };
             self.operands.push((operand, None));
             return Ok(());
@@ -269,7 +271,7 @@ impl<'t> Parser<'t> {
         while self.token.kind == TokenKind::Slash {
             self.take()?;
             if self.token.kind != TokenKind::Identifier {
-                return Err(self.syntax_error());
+                return Err(self.syntax_error(SyntaxErrorKind::IdentifierExpected));
             }
             self.take()?;
             operand = self.refuse(FilterError::not_implemented());
@@ -303,13 +305,14 @@ impl<'t> Parser<'t> {
             self.reduce(LOOSEST);
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
-                (None, _) => return Err(self.syntax_error()),
+                (None, _) => return Err(self.syntax_error(SyntaxErrorKind::UnexpectedToken)),
                 (Some(Pending::Call { .. }), TokenKind::Comma) => {
                     self.take()?;
                     return Ok(true);
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
-                (Some(_), _) => return Err(self.syntax_error()),
+                (Some(Pending::Call { .. }), _) => return Err(self.syntax_error(SyntaxErrorKind::ArgumentExpected)),
+                (Some(_), _) => return Err(self.syntax_error(SyntaxErrorKind::OperatorExpected)),
             }
         }
     }
@@ -360,7 +363,7 @@ impl<'t> Parser<'t> {
             LiteralKind::Null => return Ok(Operand::Null),
             LiteralKind::Foreign => return Ok(self.refuse(unsupported_literal())),
             LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
-            LiteralKind::String => (EdmType::String, Some(string(text))),
+            LiteralKind::String => (EdmType::String, Some(Literal::String(string(text).into()))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
             LiteralKind::DateTime => (EdmType::DateTime, DateTime::parse(quoted(text)).ok().map(Literal::DateTime)),
             LiteralKind::Guid => (EdmType::Guid, Guid::parse(quoted(text)).map(Literal::Guid)),
@@ -473,14 +476,6 @@ impl<'t> Parser<'t> {
 
 fn without_suffix(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
-}
-
-fn quoted(text: &str) -> &str {
-    text.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
-}
-
-fn string(text: &str) -> Literal {
-    Literal::String(quoted(text).replace("''", "'").into_boxed_str())
 }
 
 fn binary(hex: &str) -> Option<Literal> {

@@ -167,6 +167,10 @@ fn errors_are_those_of_the_service() {
         ("a = 1", "Syntax error at position 3 in 'a = 1'."),
         ("a eq 1)", "Syntax error at position 7 in 'a eq 1)'."),
         ("'é' eq a b", "Syntax error at position 10 in ''é' eq a b'."),
+        ("a eq 'its", "There is an unterminated string literal at position 9 in 'a eq 'its'."),
+        // The name after the string is refused before its quote is read.
+        ("a eq 'it's'", "Syntax error at position 10 in 'a eq 'it's''."),
+        ("a eq \"x\"", "Syntax error: character '\"' is not valid at position 5 in 'a eq \"x\"'."),
         ("x eq 5454161346626", "Unrecognized 'Edm.Int32' literal '5454161346626' at '5' in 'x eq 5454161346626'."),
         ("x eq -2147483649", "Unrecognized 'Edm.Int32' literal '-2147483649' at '5' in 'x eq -2147483649'."),
         (
@@ -220,20 +224,33 @@ fn errors_are_those_of_the_service() {
 #[test]
 fn other_errors_of_syntax() {
     for (input, message) in [
-        ("", "Syntax error at position 0 in ''."),
-        ("a eq", "Syntax error at position 4 in 'a eq'."),
-        ("a eq 1 and ", "Syntax error at position 11 in 'a eq 1 and '."),
-        ("()", "Syntax error at position 2 in '()'."),
-        ("a eq .5", "Syntax error at position 6 in 'a eq .5'."),
-        ("(a eq 1", "Syntax error at position 7 in '(a eq 1'."),
-        ("f(a b)", "Syntax error at position 5 in 'f(a b)'."),
-        ("a > 1", "Syntax error at position 3 in 'a > 1'."),
-        ("a eq \"x\"", "Syntax error at position 6 in 'a eq \"x\"'."),
-        ("a eq 1.", "Syntax error at position 7 in 'a eq 1.'."),
-        ("a eq 1e+", "Syntax error at position 8 in 'a eq 1e+'."),
-        ("a eq 'x", "Syntax error at position 7 in 'a eq 'x'."),
-        ("a eq 'x''", "Syntax error at position 9 in 'a eq 'x'''."),
-        ("a eq guid'x", "Syntax error at position 11 in 'a eq guid'x'."),
+        ("", "Expression expected at position 0 in ''."),
+        ("a eq", "Expression expected at position 4 in 'a eq'."),
+        ("a eq 1 and ", "Expression expected at position 11 in 'a eq 1 and '."),
+        ("a eq 1 or or b", "Syntax error at position 14 in 'a eq 1 or or b'."),
+        ("()", "Expression expected at position 1 in '()'."),
+        ("a eq .5", "Expression expected at position 5 in 'a eq .5'."),
+        ("/a", "Expression expected at position 0 in '/a'."),
+        ("a/ 1", "An identifier was expected at position 3."),
+        ("(a eq 1", "')' or operator expected at position 7 in '(a eq 1'."),
+        ("(a eq 1 b", "')' or operator expected at position 8 in '(a eq 1 b'."),
+        ("('é😀' eq a,b)", "')' or operator expected at position 11 in '('é😀' eq a,b)'."),
+        ("f(a b)", "')' or ',' expected at position 4 in 'f(a b)'."),
+        ("f(a,", "Expression expected at position 4 in 'f(a,'."),
+        ("f((a,b)", "')' or operator expected at position 4 in 'f((a,b)'."),
+        ("a > 1", "Syntax error: character '>' is not valid at position 2 in 'a > 1'."),
+        ("'é😀' eq 5 😀", "Syntax error: character '😀' is not valid at position 11 in ''é😀' eq 5 😀'."),
+        ("a eq \u{1}", "Syntax error: character '\u{1}' is not valid at position 5 in 'a eq \u{1}'."),
+        ("a eq 1.", "A digit was expected at position 7 in 'a eq 1.'."),
+        ("a eq 1e+", "A digit was expected at position 8 in 'a eq 1e+'."),
+        ("a eq -1.x", "A digit was expected at position 8 in 'a eq -1.x'."),
+        ("'", "There is an unterminated string literal at position 1 in '''."),
+        ("a eq 'x''", "There is an unterminated string literal at position 9 in 'a eq 'x'''."),
+        ("é eq '😀", "There is an unterminated string literal at position 8 in 'é eq '😀'."),
+        ("a eq guid'x", "There is an unterminated literal at position 11 in 'a eq guid'x'."),
+        // A token is read when the token before it is complete.
+        ("a b 'x", "Syntax error at position 3 in 'a b 'x'."),
+        ("a eq 1 'x", "There is an unterminated string literal at position 9 in 'a eq 1 'x'."),
         ("a eq datetime'x'", "Unrecognized 'Edm.DateTime' literal 'datetime'x'' at '5' in 'a eq datetime'x''."),
         (
             "a eq datetime'0001-01-01T00:00:00Z'",
@@ -303,12 +320,17 @@ fn what_the_service_does_not_have_is_not_implemented() {
 
 #[test]
 fn an_error_of_syntax_comes_before_an_error_of_meaning() {
-    for input in
-        ["x eq null and a b", "p eq q (", "startswith(a,'b') 'c'", "(1 eq 2", "startswith(,'b')", "contains(a,'b',)"]
-    {
+    for (input, message) in [
+        ("x eq null and a b", "Syntax error at position 17"),
+        ("p eq q (", "Expression expected at position 8"),
+        ("startswith(a,'b') 'c'", "Syntax error at position 21"),
+        ("(1 eq 2", "')' or operator expected at position 7"),
+        ("startswith(,'b')", "Expression expected at position 11"),
+        ("contains(a,'b',)", "Expression expected at position 15"),
+    ] {
         let error = parse(input).unwrap_err();
         assert_eq!(error.code, FilterErrorCode::InvalidInput, "{input}");
-        assert!(error.message.starts_with("Syntax error"), "{input}");
+        assert_eq!(error.message, format!("{message} in '{input}'."));
         assert_eq!(parse_extended(input), Err(error), "{input}");
     }
 }

@@ -191,7 +191,7 @@ fn all_pages_are_read_and_counted() {
     assert_eq!((rows(&[]), rows(&["--top", "1500"])), (2500, 1500));
     // The columns are named once, although there are three pages.
     assert_eq!(rows(&["--output", "table"]), 2 + 2500 + 1);
-    let told = "rowhouse: ENDPOINT: querying the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
+    let told = "rowhouse: ENDPOINT: querying the table 'many' was refused: 400 InvalidInput: Expression expected at position 4 in 'N gt'.\n";
     assert_eq!(test.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
     // A reader that closes the pipe is not an error.
     let mut command = Command::new(PROGRAM.path());
@@ -219,7 +219,7 @@ fn matching_entities_are_counted_and_deleted() {
             (1, &["many"][..], "pass PARTITION ROW, or --filter FILTER to delete all matching entities"),
             (1, &["many", "--filter", ""], empty),
             (1, &["many", "--filter", " ", "--dry-run"], empty),
-            (1, &["many", "--filter", "N gt"], "400 InvalidInput: Syntax error at position 4 in 'N gt'."),
+            (1, &["many", "--filter", "N gt"], "400 InvalidInput: Expression expected at position 4 in 'N gt'."),
             (2, &["many", "p", "0001", "--filter", "true"], "cannot be used with"),
             (2, &["many", "--if-exists", "--filter", "true"], "cannot be used with"),
             (2, &["many", "p", "0001", "--dry-run"], "cannot be used with"),

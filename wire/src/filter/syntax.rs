@@ -1,0 +1,71 @@
+//! Errors of syntax in OData expressions, with the messages of the service (specification 04 §7).
+//!
+//! Filters and the keys in URLs have the same tokens, so they share these messages.
+//!
+//! This module must not depend on tokens or on a grammar: its callers determine what is wrong, and where.
+
+use crate::error::ServiceError;
+use model::name::utf16_units;
+
+/// The kind of an error of syntax.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SyntaxErrorKind {
+    /// A token that cannot follow the complete expression before it. The position is the end of the token; for all
+    /// other kinds, it is the start of the text that is wrong.
+    UnexpectedToken,
+    ExpressionExpected,
+    IdentifierExpected,
+    /// Neither an operator nor the end of the parentheses follows an operand.
+    OperatorExpected,
+    /// Neither another argument nor the end of a call follows an argument.
+    ArgumentExpected,
+    DigitExpected,
+    InvalidCharacter(char),
+    UnterminatedString,
+    /// A literal with a prefix, such as `guid'…`.
+    UnterminatedLiteral,
+}
+
+/// An error of syntax.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    /// The message for the client.
+    pub(crate) message: String,
+}
+
+impl SyntaxError {
+    /// Creates the error for the text at an offset in bytes. Messages count positions in UTF-16 code units.
+    ///
+    /// UNVERIFIED (04 §7): all messages except those for a token that cannot follow, an unterminated string and an
+    /// invalid character. They are the messages of the OData library whose other messages the service sends. Also
+    /// UNVERIFIED: the message for a character above U+FFFF, which the library does not read as a whole.
+    pub(crate) fn new(kind: SyntaxErrorKind, text: &str, at: usize) -> Self {
+        let position = utf16_units(text.get(..at).unwrap_or(text));
+        let problem = match kind {
+            SyntaxErrorKind::UnexpectedToken => "Syntax error at",
+            SyntaxErrorKind::ExpressionExpected => "Expression expected at",
+            SyntaxErrorKind::OperatorExpected => "')' or operator expected at",
+            SyntaxErrorKind::ArgumentExpected => "')' or ',' expected at",
+            SyntaxErrorKind::DigitExpected => "A digit was expected at",
+            SyntaxErrorKind::UnterminatedString => "There is an unterminated string literal at",
+            SyntaxErrorKind::UnterminatedLiteral => "There is an unterminated literal at",
+            SyntaxErrorKind::InvalidCharacter(character) => {
+                return Self {
+                    message: format!(
+                        "Syntax error: character '{character}' is not valid at position {position} in '{text}'."
+                    ),
+                };
+            }
+            SyntaxErrorKind::IdentifierExpected => {
+                return Self { message: format!("An identifier was expected at position {position}.") };
+            }
+        };
+        Self { message: format!("{problem} position {position} in '{text}'.") }
+    }
+}
+
+impl From<SyntaxError> for ServiceError {
+    fn from(error: SyntaxError) -> Self {
+        Self::invalid_input(error.message)
+    }
+}
