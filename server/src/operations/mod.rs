@@ -17,12 +17,12 @@ mod table_settings;
 mod update_entity;
 
 use crate::failure::Failure;
-use crate::request::{OperationContext, OperationKind, operation_table};
+use crate::request::{OperationContext, OperationKind, check_key_count, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{Action, DateTime, Mutation, MutationResult, Transaction};
+use wire::ErrorCode;
 use wire::target::Resource;
-use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
     ($($kind:ident $name:literal $run:path { $($row:tt)* })+) => {
@@ -30,10 +30,13 @@ macro_rules! define_run {
             tables: &AccountTables<'_>,
             context: &OperationContext<'_>,
         ) -> Result<OperationResponse, Failure> {
-            if let Resource::Nested { has_key, .. } = context.resource
-                && context.kind != OperationKind::InsertEntity
-            {
-                return Err(Box::pin(refuse_nested(tables, context, has_key)).await);
+            let wrong_key_count = check_key_count(context.account(), context.kind, &context.resource);
+            if let Err(failure) = wrong_key_count {
+                return Err(Box::pin(refuse_address(tables, context, failure)).await);
+            }
+            if matches!(context.resource, Resource::Nested(_)) && context.kind != OperationKind::InsertEntity {
+                let failure = Failure::service(ErrorCode::NotImplemented);
+                return Err(Box::pin(refuse_address(tables, context, failure)).await);
             }
             if let Some(table) = context.virtual_table.changes() {
                 return Box::pin(query_changes::run(tables, context, table)).await;
@@ -51,22 +54,12 @@ macro_rules! define_run {
 
 operation_table!(define_run);
 
-/// Returns the failure for a URL below a table (02 §1). Only an insert is supported there; it inserts into that table.
+/// Returns the failure for a URL that addresses neither entities nor an entity (02 §1). The service looks the table up
+/// first. Below a table, only an insert is supported; it inserts into that table.
 ///
 /// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to other methods.
-async fn refuse_nested(tables: &AccountTables<'_>, context: &OperationContext<'_>, has_key: bool) -> Failure {
-    if let Err(failure) = tables.check_exists(context.table()).await {
-        return failure;
-    }
-    if has_key {
-        Failure::query(ServiceError::invalid_input(format!(
-            "The number of keys specified in the URI does not match number of key properties for the resource '{}.{}'.",
-            context.account(),
-            context.table(),
-        )))
-    } else {
-        Failure::service(ErrorCode::NotImplemented)
-    }
+async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'_>, failure: Failure) -> Failure {
+    tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }
 
 /// Commits one mutation if it is allowed. Returns the Timestamp of the entity if it was stored.

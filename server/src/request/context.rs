@@ -120,7 +120,7 @@ pub(crate) fn is_of_front_end(
     match resource {
         // Service properties below a table. A client whose endpoint URL ends with the name of a table requests them
         // (recorded).
-        Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") && comp.is_some() => true,
+        Resource::Entities(_) | Resource::Nested(_) if restype == Some("service") && comp.is_some() => true,
         Resource::Service => restype.is_some() || comp.is_some(),
         Resource::Entities(_) => comp == Some("acl") || (extensions && matches!(comp, Some("indexes" | "retention"))),
         _ => false,

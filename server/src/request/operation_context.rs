@@ -125,9 +125,29 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
         | Resource::EntityCount(table)
         | Resource::Entity { table, .. }
         | Resource::Partition { table, .. }
-        | Resource::Nested { table, .. } => Some(table),
+        | Resource::Nested(table)
+        | Resource::WrongKeyCount(table) => Some(table),
         Resource::Service | Resource::Tables | Resource::Batch | Resource::Metadata => None,
     }
+}
+
+/// Rejects a URL whose keys address no entity (02 §1). Only a query can address a whole partition.
+///
+/// UNVERIFIED (02 §1): the message for a table of which the URL names one key or more than two. It is recorded for a
+/// table in front of `Tables('x')`.
+pub(crate) fn check_key_count(
+    account: &AccountName,
+    kind: OperationKind,
+    resource: &Resource<'_>,
+) -> Result<(), Failure> {
+    let table = match resource {
+        Resource::WrongKeyCount(table) => table,
+        Resource::Partition { table, .. } if kind != OperationKind::QueryEntities => table,
+        _ => return Ok(()),
+    };
+    Err(Failure::query(ServiceError::invalid_input(format!(
+        "The number of keys specified in the URI does not match number of key properties for the resource '{account}.{table}'."
+    ))))
 }
 
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {

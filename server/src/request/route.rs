@@ -40,12 +40,12 @@ pub(crate) fn route(
     if !METHODS.contains(&method.as_str()) {
         return Err(ErrorCode::InvalidHttpVerb.into());
     }
-    let address = address(resource, restype, comp, offered)?;
-    if matches!(resource, Resource::Partition { .. }) && method != Method::GET {
-        return Err(ServiceError::malformed_address());
-    }
+    let address = match address(resource, restype, comp, offered)? {
+        Address::Entities if matches!(resource, Resource::Partition { .. }) && method != Method::GET => Address::Entity,
+        address => address,
+    };
     // Extensions have no operations on URLs below a table.
-    let extensions = offered.extensions && !matches!(resource, Resource::Nested { .. });
+    let extensions = offered.extensions && !matches!(resource, Resource::Nested(_) | Resource::WrongKeyCount(_));
     OperationKind::find(method, address, has_if_match, extensions).ok_or_else(|| {
         let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
         let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
@@ -84,7 +84,8 @@ fn address(
         (Resource::Entities(_) | Resource::Partition { .. }, ..) => Ok(Address::Entities),
         (Resource::EntityCount(_), ..) => Ok(Address::EntityCount),
         (Resource::Entity { .. }, ..) => Ok(Address::Entity),
-        (Resource::Nested { has_key, .. }, ..) => Ok(if *has_key { Address::Entity } else { Address::Entities }),
+        (Resource::Nested(_), ..) => Ok(Address::Entities),
+        (Resource::WrongKeyCount(_), ..) => Ok(Address::Entity),
         (Resource::Batch, ..) => Ok(Address::Batch),
     }
 }
@@ -160,12 +161,15 @@ mod tests {
         assert_eq!(name("DELETE", entity(), true), Ok("DeleteEntity"));
         let partition = || Resource::Partition { table: "t".into(), partition: "p".into() };
         assert_eq!(name("GET", partition(), false), Ok("QueryEntities"));
-        assert_eq!(name("POST", partition(), false), Err(ErrorCode::InvalidInput));
-        let nested = |has_key| Resource::Nested { table: "t".into(), has_key };
-        assert_eq!(name("POST", nested(false), false), Ok("InsertEntity"));
-        assert_eq!(name("GET", nested(false), false), Ok("QueryEntities"));
-        assert_eq!(name("DELETE", nested(false), false), Err(ErrorCode::MethodNotAllowed));
-        assert_eq!(name("DELETE", nested(true), false), Ok("DeleteEntity"));
+        assert_eq!(name("DELETE", partition(), false), Ok("DeleteEntity"));
+        assert_eq!(name("POST", partition(), false), Err(ErrorCode::MethodNotAllowed));
+        let nested = || Resource::Nested("t".into());
+        assert_eq!(name("POST", nested(), false), Ok("InsertEntity"));
+        assert_eq!(name("GET", nested(), false), Ok("QueryEntities"));
+        assert_eq!(name("DELETE", nested(), false), Err(ErrorCode::MethodNotAllowed));
+        let wrong_count = || Resource::WrongKeyCount("t".into());
+        assert_eq!(name("DELETE", wrong_count(), false), Ok("DeleteEntity"));
+        assert_eq!(name("GET", wrong_count(), false), Ok("QueryEntity"));
         let on_service = |verb, restype, comp, offered| {
             let kind = route(&method(verb), &Resource::Service, (restype, comp), false, offered);
             kind.map(OperationKind::name).map_err(|error| error.code)
@@ -204,8 +208,8 @@ mod tests {
         assert_eq!(extended("GET", count()), Ok("CountEntities"));
         assert_eq!(extended("DELETE", Resource::Entities("t".into())), Ok("DeleteEntities"));
         assert_eq!(extended("DELETE", count()), Err(ErrorCode::MethodNotAllowed));
-        assert_eq!(extended("DELETE", partition()), Err(ErrorCode::InvalidInput));
-        assert_eq!(extended("DELETE", nested(false)), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(extended("DELETE", partition()), Ok("DeleteEntity"));
+        assert_eq!(extended("DELETE", nested()), Err(ErrorCode::MethodNotAllowed));
         assert_eq!(extended("DELETE", entity()), Ok("DeleteEntity"));
         let comp = |verb, comp, extensions| {
             let offered = Offered { extensions, ..Offered::default() };

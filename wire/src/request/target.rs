@@ -5,6 +5,7 @@
 //! This module must not depend on whether the resource exists.
 
 use crate::error::ServiceError;
+use crate::filter::lex::{Lexer, LiteralKind, Token, TokenKind, string};
 use crate::signing::DEVELOPMENT_ACCOUNT;
 use crate::uri::percent_decode;
 use model::AccountName;
@@ -45,13 +46,11 @@ pub enum Resource<'a> {
         /// The partition key.
         partition: Cow<'a, str>,
     },
-    /// A path below a table, as sent by clients whose endpoint ends with a table name.
-    Nested {
-        /// The table; may be any string.
-        table: Cow<'a, str>,
-        /// Whether the rest of the path has a single key, as in `Tables('x')`.
-        has_key: bool,
-    },
+    /// A path below a table, as sent by clients whose endpoint ends with a table name. The name may be any string.
+    Nested(Cow<'a, str>),
+    /// A table with another number of keys than an entity has, as in `t('x')`; also a table in front of a key, as in
+    /// `t/Tables('x')`. The name may be any string.
+    WrongKeyCount(Cow<'a, str>),
     /// One entity; all fields may be any string.
     Entity {
         /// The table.
@@ -146,7 +145,8 @@ enum ResourceParts<'a> {
     Keyed(Cow<'a, str>),
     Partition(&'a str, Cow<'a, str>),
     Entity(&'a str, Cow<'a, str>, Cow<'a, str>),
-    Nested { table: &'a str, has_key: bool },
+    Nested(&'a str),
+    WrongKeyCount(&'a str),
 }
 
 impl<'a> Resource<'a> {
@@ -168,7 +168,8 @@ impl<'a> Resource<'a> {
             ResourceParts::Name(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
             ResourceParts::Keyed(name) => Self::Table(name),
             ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
-            ResourceParts::Nested { table, has_key } => Self::Nested { table: Cow::Borrowed(table), has_key },
+            ResourceParts::Nested(table) => Self::Nested(Cow::Borrowed(table)),
+            ResourceParts::WrongKeyCount(table) => Self::WrongKeyCount(Cow::Borrowed(table)),
             ResourceParts::Entity(table, partition, row) => {
                 Self::Entity { table: Cow::Borrowed(table), partition, row }
             }
@@ -186,7 +187,8 @@ impl<'a> Resource<'a> {
             Self::Partition { table, partition } => {
                 Resource::Partition { table: own(table), partition: own(partition) }
             }
-            Self::Nested { table, has_key } => Resource::Nested { table: own(table), has_key },
+            Self::Nested(table) => Resource::Nested(own(table)),
+            Self::WrongKeyCount(table) => Resource::WrongKeyCount(own(table)),
             Self::Entity { table, partition, row } => {
                 Resource::Entity { table: own(table), partition: own(partition), row: own(row) }
             }
@@ -211,10 +213,8 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
         return Err(ServiceError::malformed_address());
     }
     match parse_segment(below, arguments)? {
-        ResourceParts::Keyed(_) => Ok(ResourceParts::Nested { table: name, has_key: true }),
-        ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => {
-            Ok(ResourceParts::Nested { table: name, has_key: false })
-        }
+        ResourceParts::Keyed(_) => Ok(ResourceParts::WrongKeyCount(name)),
+        ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => Ok(ResourceParts::Nested(name)),
         _ => Err(ServiceError::malformed_address()),
     }
 }
@@ -223,105 +223,92 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
 /// has split the segment before the parenthesis.
 fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
     let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Name(name)) };
-    let mut reader = Arguments { rest: arguments };
-    reader.skip_spaces();
-    if reader.take(')') {
-        reader.end()?;
-        return Ok(ResourceParts::Set(name));
-    }
-    if name == "Tables" {
-        if !reader.rest.starts_with('\'') {
-            reader.word("TableName")?;
+    let keys = Keys::parse(arguments.strip_suffix(')').ok_or_else(ServiceError::malformed_address)?)?;
+    let parts = match (name, keys.first, keys.second, keys.count) {
+        (_, None, ..) => ResourceParts::Set(name),
+        ("Tables", Some(Key { name: None | Some("TableName"), value }), None, _) => ResourceParts::Keyed(value?),
+        ("Tables", ..) => return Err(ServiceError::malformed_address()),
+        (_, Some(Key { name: Some("PartitionKey"), value: Ok(value) }), None, _) => {
+            ResourceParts::Partition(name, value)
         }
-        let table = reader.literal()?;
-        reader.close()?;
-        return Ok(ResourceParts::Keyed(table));
-    }
-    let (mut partition, mut row) = (None, None);
-    loop {
-        let slot = if reader.rest.starts_with("PartitionKey") {
-            reader.word("PartitionKey")?;
-            &mut partition
-        } else {
-            reader.word("RowKey")?;
-            &mut row
+        (_, Some(first), Some(second), 2) => match (first.name, second.name) {
+            (Some("PartitionKey"), Some("RowKey")) => ResourceParts::Entity(name, first.value?, second.value?),
+            (Some("RowKey"), Some("PartitionKey")) => ResourceParts::Entity(name, second.value?, first.value?),
+            (None, None) => return Err(ServiceError::invalid_input(KEYS_MUST_BE_NAMED)),
+            _ => return Err(ServiceError::malformed_address()),
+        },
+        _ => ResourceParts::WrongKeyCount(name),
+    };
+    Ok(parts)
+}
+
+/// The message for two keys without names (02 §1).
+const KEYS_MUST_BE_NAMED: &str = "Segments with multiple key values must specify them in 'name=value' form.";
+
+/// A key in the parentheses of a segment.
+struct Key<'a> {
+    name: Option<&'a str>,
+    /// An error if the value is not a string.
+    value: Result<Cow<'a, str>, ServiceError>,
+}
+
+/// The keys in the parentheses of a segment. Only as many are kept as an entity has.
+#[derive(Default)]
+struct Keys<'a> {
+    first: Option<Key<'a>>,
+    second: Option<Key<'a>>,
+    count: usize,
+}
+
+impl<'a> Keys<'a> {
+    /// Parses the text between the parentheses. Errors of the lexer have the messages of 04 §7. The service splits a
+    /// path at slashes before it reads the keys, so with a slash, no key is complete.
+    ///
+    /// UNVERIFIED (02 §1): the comma between two keys is optional, as in the OData library of the service.
+    fn parse(text: &'a str) -> Result<Self, ServiceError> {
+        let mut lexer = Lexer::new(text);
+        let mut next = || {
+            lexer.next().map_err(|error| {
+                if text.contains(['/', '\\']) { ServiceError::malformed_address() } else { error.into() }
+            })
         };
-        if slot.replace(reader.literal()?).is_some() {
-            return Err(ServiceError::malformed_address());
-        }
-        reader.skip_spaces();
-        if !reader.take(',') {
-            break;
-        }
-        reader.skip_spaces();
-    }
-    reader.close()?;
-    match (partition, row) {
-        (Some(partition), Some(row)) => Ok(ResourceParts::Entity(name, partition, row)),
-        (Some(partition), None) => Ok(ResourceParts::Partition(name, partition)),
-        _ => Err(ServiceError::malformed_address()),
-    }
-}
-
-struct Arguments<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Arguments<'a> {
-    fn skip_spaces(&mut self) {
-        self.rest = self.rest.trim_start_matches(' ');
-    }
-
-    fn take(&mut self, expected: char) -> bool {
-        match self.rest.strip_prefix(expected) {
-            Some(rest) => {
-                self.rest = rest;
-                true
+        let mut keys = Self::default();
+        let mut token = next()?;
+        while token.kind != TokenKind::End {
+            let mut name = None;
+            if token.kind == TokenKind::Identifier {
+                name = Some(token.text);
+                if keys.first.as_ref().is_some_and(|first| first.name.is_none()) || next()?.kind != TokenKind::Equal {
+                    return Err(ServiceError::malformed_address());
+                }
+                token = next()?;
             }
-            None => false,
+            keys.push(name, token)?;
+            token = next()?;
+            if token.kind == TokenKind::Comma {
+                token = next()?;
+                if token.kind == TokenKind::End {
+                    return Err(ServiceError::malformed_address());
+                }
+            }
         }
+        Ok(keys)
     }
 
-    fn word(&mut self, name: &str) -> Result<(), ServiceError> {
-        self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
-        self.skip_spaces();
-        if !self.take('=') {
+    fn push(&mut self, name: Option<&'a str>, token: Token<'a>) -> Result<(), ServiceError> {
+        let value = match token.kind {
+            TokenKind::Literal(LiteralKind::String) => Ok(string(token.text)),
+            TokenKind::Literal(kind) if kind != LiteralKind::Null => Err(ServiceError::malformed_address()),
+            _ => return Err(ServiceError::malformed_address()),
+        };
+        let fits = |key: &Key<'_>| key.name.is_some() == name.is_some() && (name.is_none() || key.name != name);
+        if !self.first.iter().chain(&self.second).all(fits) {
             return Err(ServiceError::malformed_address());
         }
-        self.skip_spaces();
+        let slot = if self.count == 0 { &mut self.first } else { &mut self.second };
+        slot.get_or_insert(Key { name, value });
+        self.count += 1;
         Ok(())
-    }
-
-    /// Parses a quoted string in which quotes are doubled.
-    fn literal(&mut self) -> Result<Cow<'a, str>, ServiceError> {
-        if !self.take('\'') {
-            return Err(ServiceError::malformed_address());
-        }
-        let mut text = Cow::Borrowed(self.up_to_quote()?);
-        while self.take('\'') {
-            let owned = text.to_mut();
-            owned.push('\'');
-            owned.push_str(self.up_to_quote()?);
-        }
-        Ok(text)
-    }
-
-    fn up_to_quote(&mut self) -> Result<&'a str, ServiceError> {
-        let (before, after) = self.rest.split_once('\'').ok_or_else(ServiceError::malformed_address)?;
-        self.rest = after;
-        Ok(before)
-    }
-
-    fn close(&mut self) -> Result<(), ServiceError> {
-        self.skip_spaces();
-        if !self.take(')') {
-            return Err(ServiceError::malformed_address());
-        }
-        self.end()
-    }
-
-    fn end(&self) -> Result<(), ServiceError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(ServiceError::malformed_address()) }
     }
 }
 
@@ -380,15 +367,11 @@ mod tests {
     #[test]
     fn what_lies_below_a_table_is_told_apart_from_slashes_in_names_and_keys() {
         let resource = |path: &'static str| Target::parse("127.0.0.1", path, &[]).resource().unwrap();
-        for (path, has_key) in [
-            ("/a/t/Tables", false),
-            ("/a/t/Tables()", false),
-            ("/a/t/%24batch", false),
-            ("/a/t/u/", false),
-            ("/a/t/Tables('x')", true),
-            ("/a/t/Tables%28'x/y'%29", true),
-        ] {
-            assert_eq!(resource(path), Resource::Nested { table: "t".into(), has_key }, "{path}");
+        for path in ["/a/t/Tables", "/a/t/Tables()", "/a/t/%24batch", "/a/t/u/"] {
+            assert_eq!(resource(path), Resource::Nested("t".into()), "{path}");
+        }
+        for path in ["/a/t/Tables('x')", "/a/t/Tables%28'x/y'%29"] {
+            assert_eq!(resource(path), Resource::WrongKeyCount("t".into()), "{path}");
         }
         for path in ["/a/t/", "/a/t//", "/a/t", "/a/t%2F%2f"] {
             assert_eq!(resource(path), Resource::Entities("t".into()), "{path}");
@@ -401,13 +384,20 @@ mod tests {
     #[test]
     fn malformed_addresses_are_refused() {
         for path in [
-            "/a/t('x')",
-            "/a/t(RowKey='x')",
             "/a/t(PartitionKey='x',RowKey='y'",
             "/a/t(PartitionKey='x',RowKey='y')z",
             "/a/t(PartitionKey=x,RowKey='y')",
             "/a/t(PartitionKey='x',PartitionKey='y')",
             "/a/t(partitionkey='x',rowkey='y')",
+            "/a/t(PartitionKey='x',RowKey='y',)",
+            "/a/t(PartitionKey='x','y')",
+            "/a/t('x',RowKey='y')",
+            "/a/t(PartitionKey='x',RowKey=5)",
+            "/a/t(PartitionKey='x',RowKey=guid'y')",
+            "/a/t(PartitionKey='x',RowKey=null)",
+            "/a/t(PartitionKey='x';RowKey='y/')",
+            "/a/t(PartitionKey='x\\y';RowKey='y')",
+            // The first quote ends the key, and the next two enclose what follows (reported).
             "/a/t(PartitionKey='x'y',RowKey='z')",
             "/a/b/c/d",
             "/a/Tables/b",
@@ -426,6 +416,36 @@ mod tests {
             let target = Target::parse("127.0.0.1", path, &[]);
             assert_eq!(target.resource(), Err(ServiceError::malformed_address()), "{path}");
         }
+    }
+
+    #[test]
+    fn errors_of_the_lexer_have_their_messages() {
+        for (keys, message) in [
+            // The first two are reported.
+            ("PartitionKey='one',RowKey='two'three'", "There is an unterminated string literal at position 37 in '…'."),
+            (
+                "PartitionKey='\"A'aaa\"_bbbb3',RowKey='\"A'aaa\"_bbbb3'",
+                "Syntax error: character '\"' is not valid at position 20 in '…'.",
+            ),
+            ("PartitionKey='a,RowKey='b'", "There is an unterminated string literal at position 26 in '…'."),
+            ("PartitionKey='é😀',RowKey='b", "There is an unterminated string literal at position 28 in '…'."),
+            ("PartitionKey='x';RowKey='y'", "Syntax error: character ';' is not valid at position 16 in '…'."),
+            ("PartitionKey=1.,RowKey='y'", "A digit was expected at position 15 in '…'."),
+            ("PartitionKey=guid'", "There is an unterminated literal at position 18 in '…'."),
+            ("'x','y'", "Segments with multiple key values must specify them in 'name=value' form."),
+        ] {
+            let path = format!("t({keys})").replace('%', "%25");
+            let expected = ServiceError::invalid_input(message.replace('…', keys));
+            assert_eq!(Resource::parse(&path), Err(expected), "{keys}");
+        }
+    }
+
+    #[test]
+    fn a_table_with_a_wrong_number_of_keys_is_told_apart_from_a_malformed_address() {
+        for path in ["t('x')", "t(RowKey='x')", "t(5)", "t(PartitionKey='x',RowKey='y',X='z')", "t('x''y' 'z' 'u')"] {
+            assert_eq!(Resource::parse(path), Ok(Resource::WrongKeyCount("t".into())), "{path}");
+        }
+        assert_eq!(Resource::parse("t(PartitionKey='p'RowKey='r')"), Ok(entity("t", "p", "r")));
     }
 
     #[test]

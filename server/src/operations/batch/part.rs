@@ -3,7 +3,9 @@
 use super::response::FailureForm;
 use crate::authorization::authorize_part;
 use crate::failure::Failure;
-use crate::request::{Offered, OperationContext, OperationKind, effective_method, resolved, route, table_of};
+use crate::request::{
+    Offered, OperationContext, OperationKind, check_key_count, effective_method, resolved, route, table_of,
+};
 use crate::tables::AccountTables;
 use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
@@ -47,6 +49,7 @@ impl<'a> Part<'a> {
     /// The caller, the version, the time and the deadline come from the batch.
     pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
         let (kind, resource) = self.operation()?;
+        check_key_count(batch.account(), kind, &resource)?;
         let virtual_table = authorize_part(batch.grant, kind, &resource, batch.offered)?;
         let preferences = self.preferences(batch)?;
         let format = self.format(batch, preferences)?;
@@ -93,8 +96,10 @@ impl<'a> Part<'a> {
         if resource == Resource::Service && options.comp.is_none() && options.restype.is_none() {
             return Err(Failure::query(ErrorCode::MethodNotAllowed));
         }
-        let is_of_entities =
-            matches!(resource, Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. });
+        let is_of_entities = matches!(
+            resource,
+            Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. } | Resource::WrongKeyCount(_)
+        );
         if !is_of_entities || options.comp.is_some() {
             return Err(Failure::query(ErrorCode::InvalidInput));
         }

@@ -161,7 +161,13 @@ fn failed_queries_carry_the_index_0() {
         ("failing(PartitionKey='p',RowKey='r')", "404", "0:The specified resource does not exist.", true),
         ("missing(PartitionKey='p',RowKey='r')", "404", "0:The table specified does not exist.", false),
         ("missing()", "404", "0:The table specified does not exist.", false),
-        ("failing(RowKey='p')", "400", "0:Bad Request - Error in query syntax.", false),
+        ("failing(PartitionKey='p'", "400", "0:Bad Request - Error in query syntax.", false),
+        (
+            "failing('p')",
+            "400",
+            "0:The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.failing'.",
+            false,
+        ),
         ("Tables", "400", "0:One of the request inputs is not valid.", false),
     ] {
         assert_eq!(failure(&mut client, target), (status.to_owned(), message.to_owned(), has_no_cache), "{target}");
@@ -352,6 +358,18 @@ fn the_index_of_a_failed_operation() {
             "The values are not specified for all properties in the entity.",
         ),
         (change("DELETE", "a%2Fb", "If-Match: *"), 400, "0:", "Bad Request - Error in query syntax."),
+        (
+            change("DELETE", "a'b", "If-Match: *"),
+            400,
+            "0:",
+            "There is an unterminated string literal at position 29 in 'PartitionKey='p',RowKey='a'b''.",
+        ),
+        (
+            change("DELETE", "1", "If-Match: *").replace(",RowKey='1'", ""),
+            400,
+            "0:",
+            "The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.cars'.",
+        ),
     ] {
         let alone = failed(&mut client, std::slice::from_ref(&operation));
         assert!(alone.0 == status && alone.2.starts_with(&format!("{prefix}{message}")), "{alone:?} {message}");

@@ -81,7 +81,14 @@ fn what_is_missing_or_malformed() {
             get("/cars(PartitionKey='p',RowKey='a%23b')")
                 .fails(400, "OutOfRangeInput", Query)
                 .says("One of the request inputs is out of range."),
-            get("/cars(RowKey='r')").fails(400, "InvalidInput", Query).says(syntax),
+            get("/cars(PartitionKey='p',RowKey='a'b')")
+                .fails(400, "InvalidInput", Query)
+                .says("There is an unterminated string literal at position 29 in 'PartitionKey='p',RowKey='a'b''."),
+            get("/cars(PartitionKey='p',RowKey='r').").fails(400, "InvalidInput", Query).says(syntax),
+            get("/cars(RowKey='r')").fails(400, "InvalidInput", Query).says(
+                "The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.cars'.",
+            ),
+            get("/other('r')").fails(404, "TableNotFound", Query),
             get(&format!("{ENTITY}?$expand=x")).fails(501, "NotImplemented", Storage),
             get(&format!("{ENTITY}?comp=nonsense")).fails(400, "InvalidQueryParameterValue", Query),
             // A table in front of another resource (02 §1)

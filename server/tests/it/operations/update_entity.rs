@@ -284,6 +284,7 @@ fn an_entity_is_deleted_if_its_etag_is_right() {
 #[test]
 fn deletions_that_are_refused() {
     let long = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(513));
+    let key_count = "The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.cars'.";
     check(
         &Server::with_tables(&["cars"]),
         [
@@ -292,11 +293,11 @@ fn deletions_that_are_refused() {
             delete(ENTITY).fails(400, "MissingRequiredHeader", Storage),
             delete("/other(PartitionKey='p',RowKey='r')").fails(400, "MissingRequiredHeader", Storage),
             delete(&long).with("If-Match", "*").fails(404, "ResourceNotFound", Storage),
-            delete("/cars(PartitionKey='p')").with("If-Match", "*").fails(400, "InvalidInput", Query),
-            // A key that belongs to no resource below a table (02 §1)
-            delete("/cars/Tables('x')").fails(400, "InvalidInput", Query).says(
-                "The number of keys specified in the URI does not match number of key properties for the resource 'devstoreaccount1.cars'.",
-            ),
+            // Keys that address no entity, also below a table (02 §1)
+            delete("/cars/Tables('x')").fails(400, "InvalidInput", Query).says(key_count),
+            delete("/cars('x')").fails(400, "InvalidInput", Query).says(key_count),
+            delete("/cars(PartitionKey='p')").with("If-Match", "*").fails(400, "InvalidInput", Query).says(key_count),
+            put("/cars(RowKey='r')", "{}").fails(400, "InvalidInput", Query).says(key_count),
             get(ENTITY).answers(200, None),
         ],
     );
