@@ -19,6 +19,8 @@ const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
 const DAYS_FROM_MARCH_1600: i64 = 306;
 /// The number of days in 400 years, after which the calendar repeats.
 const DAYS_PER_CYCLE: i64 = 146_097;
+/// The length of `YYYY-MM-DD`.
+const DATE_BYTES: usize = 10;
 /// 9999-12-31T23:59:59.9999999Z.
 const TICKS_MAX: i64 = 2_650_467_743_999_999_999;
 
@@ -93,8 +95,18 @@ impl DateTime {
     /// Parses the text form of the protocol. A missing suffix means UTC; offsets are converted. Source: 01 §6.1. A date
     /// without a time is not accepted.
     pub fn parse(text: &str) -> Result<Self, DateTimeError> {
+        Self::from_digits(Digits { rest: text.as_bytes() }.instant())
+    }
+
+    /// Parses the text of a value, which may also be a date without a time, with or without an offset (01 §6.5).
+    pub fn parse_value(text: &str) -> Result<Self, DateTimeError> {
         let mut digits = Digits { rest: text.as_bytes() };
-        let ticks = digits.instant().ok_or(DateTimeError::Malformed)?;
+        let is_date = text.as_bytes().get(DATE_BYTES).is_none_or(|next| matches!(next, b'Z' | b'z' | b'+' | b'-'));
+        Self::from_digits(if is_date { digits.date() } else { digits.instant() })
+    }
+
+    fn from_digits(ticks: Option<i64>) -> Result<Self, DateTimeError> {
+        let ticks = ticks.ok_or(DateTimeError::Malformed)?;
         if (0..=TICKS_MAX).contains(&ticks) {
             Ok(Self(ticks))
         } else {
@@ -255,11 +267,7 @@ struct Digits<'a> {
 impl Digits<'_> {
     /// Parses the whole input and returns its ticks since 1601, which are negative for earlier instants.
     fn instant(&mut self) -> Option<i64> {
-        let year = self.number(4)?;
-        self.byte(b'-')?;
-        let month = self.number(2)?;
-        self.byte(b'-')?;
-        let day = self.number(2)?;
+        let days = self.day()?;
         if !self.one_of(b"Tt") {
             return None;
         }
@@ -277,12 +285,23 @@ impl Digits<'_> {
             return None;
         }
         let offset_minutes = self.offset()?;
-        if year == 0 {
-            return None;
-        }
-        let days = day_of(year, month, day)?;
         let seconds = hour * 3600 + minute * 60 + second - offset_minutes * 60;
         Some(days * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + ticks)
+    }
+
+    /// Parses the whole input as a date and returns the ticks of its midnight.
+    fn date(&mut self) -> Option<i64> {
+        Some(self.day()? * TICKS_PER_DAY - self.offset()? * 60 * TICKS_PER_SECOND)
+    }
+
+    /// Parses `YYYY-MM-DD` and returns the day, counted from 1601-01-01.
+    fn day(&mut self) -> Option<i64> {
+        let year = self.number(4)?;
+        self.byte(b'-')?;
+        let month = self.number(2)?;
+        self.byte(b'-')?;
+        let day = self.number(2)?;
+        if year == 0 { None } else { day_of(year, month, day) }
     }
 
     /// Parses the suffix (`Z`, an offset in minutes, or nothing) and the end of the input.
@@ -452,7 +471,29 @@ mod tests {
             "+023-11-05T06:31:02Z",
         ] {
             assert_eq!(DateTime::parse(text), Err(DateTimeError::Malformed), "{text}");
+            let value = DateTime::parse_value(text);
+            assert_eq!(value.is_ok(), text == "2023-11-05", "{text}");
         }
+        for text in ["2023-02-29", "2023-1-05", "2023-11", "2023-11-05ZZ", "2023-11-05T", "2023-11-05 ", "2023-11-05+1"]
+        {
+            assert_eq!(DateTime::parse_value(text), Err(DateTimeError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_may_be_a_date_without_a_time() {
+        for (input, output) in [
+            ("2023-11-05", "2023-11-05T00:00:00Z"),
+            ("2023-11-05Z", "2023-11-05T00:00:00Z"),
+            ("2023-11-05+01:30", "2023-11-04T22:30:00Z"),
+            ("2023-12-31-01:00", "2023-12-31T01:00:00Z"),
+            ("2023-11-05T06:31:12-01:00", "2023-11-05T07:31:12Z"),
+            ("2023-11-05T06:31", "2023-11-05T06:31:00Z"),
+        ] {
+            assert_eq!(DateTime::parse_value(input).unwrap().to_string(), output, "{input}");
+        }
+        let early = DateTimeError::OutOfRange("12/31/1600 23:00:00".to_owned());
+        assert_eq!(DateTime::parse_value("1601-01-01+01:00"), Err(early));
     }
 
     #[test]

@@ -33,17 +33,28 @@ impl Guid {
         out.extend_from_slice(&self.text());
     }
 
-    /// Parses the hyphenated form in either letter case. Braces and other forms are not accepted.
+    /// Parses a Guid in either letter case: hyphenated, also in braces or parentheses, or as 32 digits (01 §6.5).
     pub fn parse(text: &str) -> Option<Self> {
-        let text: &[u8; GUID_TEXT_BYTES] = text.as_bytes().try_into().ok()?;
+        let is_bare = text.len() == 2 * GUID_DIGITS_AT.len();
+        if is_bare {
+            return Self::from_digits(text.as_bytes(), |index| 2 * index);
+        }
+        let in_pair = |open, close| text.strip_prefix(open).and_then(|text| text.strip_suffix(close));
+        let text = in_pair('{', '}').or_else(|| in_pair('(', ')')).unwrap_or(text).as_bytes();
+        let guid = Self::from_digits(text, |index| GUID_DIGITS_AT.get(index).copied().unwrap_or(GUID_TEXT_BYTES))?;
+        // The digits were just read, so only a missing hyphen can differ.
+        guid.text().eq_ignore_ascii_case(text).then_some(guid)
+    }
+
+    /// Reads the two digits of each byte at the given offset.
+    fn from_digits(text: &[u8], at: impl Fn(usize) -> usize) -> Option<Self> {
         let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
         let mut bytes = [0; 16];
-        for (byte, at) in bytes.iter_mut().zip(GUID_DIGITS_AT) {
-            let [high, low] = text.get(at..)?.first_chunk()?;
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let [high, low] = text.get(at(index)..)?.first_chunk()?;
             *byte = digit(*high)? << 4 | digit(*low)?;
         }
-        // The digits were just read, so only a missing hyphen can differ.
-        Self(bytes).text().eq_ignore_ascii_case(text).then_some(Self(bytes))
+        Some(Self(bytes))
     }
 
     fn text(&self) -> [u8; GUID_TEXT_BYTES] {
@@ -198,14 +209,24 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn guids_are_read_in_the_hyphenated_form_only() {
+    fn guids_are_read_in_the_forms_of_net_and_written_hyphenated() {
         let text = "0b0c0d0e-1111-4222-8333-444455556666";
-        assert_eq!(Guid::parse(text).unwrap().to_string(), text);
-        assert_eq!(Guid::parse(&text.to_uppercase()).unwrap().to_string(), text);
+        let bare = text.replace('-', "");
+        for form in [text, &bare, &format!("{{{text}}}"), &format!("({text})")] {
+            assert_eq!(Guid::parse(form).unwrap().to_string(), text);
+            assert_eq!(Guid::parse(&form.to_uppercase()).unwrap().to_string(), text);
+        }
         for bad in [
             "",
-            "0b0c0d0e111142228333444455556666",
-            "{0b0c0d0e-1111-4222-8333-444455556666}",
+            "{}",
+            "{0b0c0d0e111142228333444455556666}",
+            "{0b0c0d0e-1111-4222-8333-444455556666",
+            "{0b0c0d0e-1111-4222-8333-444455556666)",
+            "({0b0c0d0e-1111-4222-8333-444455556666})",
+            "0b0c0d0e11114222833344445555666g",
+            "0b0c0d0e-111142228333-4444555566",
+            "é0c0d0e111142228333444455556666",
+            "{0x0b0c0d0e,0x1111,0x4222,{0x83,0x33,0x44,0x44,0x55,0x55,0x66,0x66}}",
             "0b0c0d0e-1111-4222-8333-44445555666g",
             "0b0c0d0e-1111-4222-8333-4444555566666",
             "0b0c0d0e-1111-4222-83334-44455556666",

@@ -2,8 +2,13 @@
 //!
 //! This module must not depend on where such values occur.
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+
+/// Accepts what .NET accepts: nonzero bits after the last byte are ignored.
+const TOLERANT: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
@@ -12,9 +17,14 @@ pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.truncate(start + written.expect("the buffer was resized for it"));
 }
 
-/// Decodes padded standard Base64. Returns `None` for anything else.
-pub(crate) fn read_base64(text: impl AsRef<[u8]>) -> Option<Vec<u8>> {
-    STANDARD.decode(text).ok()
+/// Decodes padded standard Base64, which may contain white space anywhere (01 §6.5). Returns `None` for anything else.
+pub(crate) fn read_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    if text.iter().any(is_blank) {
+        let text: Vec<u8> = text.iter().copied().filter(|byte| !is_blank(byte)).collect();
+        return TOLERANT.decode(text).ok();
+    }
+    TOLERANT.decode(text).ok()
 }
 
 #[cfg(test)]
@@ -34,9 +44,14 @@ mod tests {
 
     #[test]
     fn what_is_not_base64_is_refused() {
-        for text in ["AQ", "AQ=", "AR==", "A_==", "AQ==\n", "é", "===="] {
-            assert_eq!(read_base64(text), None, "{text}");
+        for text in ["AQ", "AQ=", "A_==", "AQ==AQ==", "A\u{A0}Q==", "é", "===="] {
+            assert_eq!(read_base64(text.as_bytes()), None, "{text}");
         }
-        assert_eq!(read_base64(""), Some(Vec::new()));
+        for text in ["", " \r\n\t"] {
+            assert_eq!(read_base64(text.as_bytes()), Some(Vec::new()));
+        }
+        for text in ["AQ==", "AR==", "AQ==\n", " A Q\r\n=\t="] {
+            assert_eq!(read_base64(text.as_bytes()), Some(vec![1]), "{text}");
+        }
     }
 }

@@ -117,7 +117,7 @@ pub(crate) fn finite_double(text: &str) -> Option<f64> {
 /// Parses a date. It may be earlier than the earliest date that the service accepts, which is a separate error.
 pub(crate) fn datetime(name: &str, text: &str) -> Result<model::DateTime, BodyError> {
     use model::datetime::DateTimeError;
-    model::DateTime::parse(text).map_err(|error| match error {
+    model::DateTime::parse_value(text).map_err(|error| match error {
         DateTimeError::Malformed => BodyError::Malformed,
         DateTimeError::OutOfRange(quoted) => BodyError::OutOfRange(name.to_owned(), quoted),
     })

@@ -365,8 +365,10 @@ impl<'t> Parser<'t> {
             LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
             LiteralKind::String => (EdmType::String, Some(Literal::String(string(text).into()))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
-            LiteralKind::DateTime => (EdmType::DateTime, DateTime::parse(quoted(text)).ok().map(Literal::DateTime)),
-            LiteralKind::Guid => (EdmType::Guid, Guid::parse(quoted(text)).map(Literal::Guid)),
+            LiteralKind::DateTime => {
+                (EdmType::DateTime, DateTime::parse_value(unpadded(text)).ok().map(Literal::DateTime))
+            }
+            LiteralKind::Guid => (EdmType::Guid, Guid::parse(unpadded(text)).map(Literal::Guid)),
             LiteralKind::Double => (EdmType::Double, double(text)),
             LiteralKind::Int32 => (EdmType::Int32, text.parse().ok().map(Literal::Int32)),
             LiteralKind::Int64 => (EdmType::Int64, without_suffix(text).parse().ok().map(Literal::Int64)),
@@ -476,6 +478,11 @@ impl<'t> Parser<'t> {
 
 fn without_suffix(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Returns the text between the quotes of a DateTime or a Guid. UNVERIFIED (01 §6.5): white space around it is ignored.
+fn unpadded(literal: &str) -> &str {
+    quoted(literal).trim_ascii()
 }
 
 fn binary(hex: &str) -> Option<Literal> {

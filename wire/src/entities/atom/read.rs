@@ -319,7 +319,9 @@ mod tests {
             ("<d:a m:type=\"Edm.Binary\">AQID\n BA==</d:a>", "Binary([1, 2, 3, 4])"),
             ("<d:a m:type=\"Edm.Binary\" />", "Binary([])"),
             ("<d:a m:type=\"Edm.Guid\" m:null=\"false\">0B0C0D0E-1111-4222-8333-444455556666</d:a>", "Guid"),
+            ("<d:a m:type=\"Edm.Guid\">{0b0c0d0e-1111-4222-8333-444455556666}</d:a>", "Guid(Guid([11, 12"),
             ("<d:a m:type=\"Edm.DateTime\">2015-06-23T00:26:35+00:00</d:a>", "DateTime"),
+            ("<d:a m:type=\"Edm.DateTime\">2024-02-29</d:a>", "DateTime(DateTime(133536384000000000))"),
             ("<d:é>non-ASCII</d:é>", "String(\"non-ASCII\")"),
         ] {
             let got = one(property).unwrap_or_else(|error| panic!("{property}: {error:?}"));

@@ -77,8 +77,9 @@ fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     }
 }
 
-/// White space around the text is ignored for every type except string. UNVERIFIED (03 §5.2): which strings the service
-/// accepts beyond those of XML Schema.
+/// White space around the text is ignored for every type except string. Only strings and binary values can be empty, so
+/// an empty element is an error for all other types (03 §5.2). UNVERIFIED (01 §6.5): which strings the service accepts
+/// beyond those of XML Schema.
 pub(super) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
@@ -91,7 +92,7 @@ pub(super) fn push_value(
     let value = match edm_type {
         EdmType::String => EdmValue::String(text),
         EdmType::Binary => {
-            binary = decode_binary(trimmed)?;
+            binary = read_base64(trimmed.as_bytes()).ok_or(malformed)?;
             EdmValue::Binary(&binary)
         }
         EdmType::Boolean => EdmValue::Boolean(boolean(trimmed).ok_or(malformed)?),
@@ -103,13 +104,6 @@ pub(super) fn push_value(
     };
     properties.push(name, value);
     Ok(())
-}
-
-/// Decodes Base64 that may contain line breaks. Empty text represents an empty value. Only strings and binary values
-/// can be empty, so an empty element is an error for all other types (03 §5.2).
-fn decode_binary(text: &str) -> Result<Vec<u8>, BodyError> {
-    let joined: String = text.split(is_white_space).collect();
-    read_base64(joined).ok_or(BodyError::Malformed)
 }
 
 fn boolean(text: &str) -> Option<bool> {

@@ -91,6 +91,9 @@ fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
 }
 
 /// Appends a property with its declared type, or with the type implied by its JSON form (01 §6).
+///
+/// UNVERIFIED (01 §6.5): which strings the service accepts as values of other types. White space around them is
+/// ignored.
 fn push_property(
     properties: &mut RecordBuilder,
     name: &str,
@@ -119,20 +122,21 @@ fn push_property(
     }
     let malformed = BodyError::Malformed;
     let binary;
+    let text = if edm_type == EdmType::String { &*text } else { text.trim_ascii() };
     let value = match edm_type {
-        EdmType::String => EdmValue::String(&text),
+        EdmType::String => EdmValue::String(text),
         EdmType::Binary => {
             binary = read_base64(text.as_bytes()).ok_or(malformed)?;
             EdmValue::Binary(&binary)
         }
-        EdmType::Boolean => EdmValue::Boolean(boolean(&text).ok_or(malformed)?),
-        EdmType::DateTime => EdmValue::DateTime(datetime(name, &text)?),
+        EdmType::Boolean => EdmValue::Boolean(boolean(text, quoted).ok_or(malformed)?),
+        EdmType::DateTime => EdmValue::DateTime(datetime(name, text)?),
         EdmType::Double => {
-            let value = double(&text, quoted).ok_or(malformed)?;
+            let value = double(text, quoted).ok_or(malformed)?;
             // Adding zero removes the sign of a zero.
             EdmValue::Double(if source == Source::Stored { value } else { value + 0.0 })
         }
-        EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
+        EdmType::Guid => EdmValue::Guid(Guid::parse(text).ok_or(malformed)?),
         EdmType::Int32 => EdmValue::Int32(text.parse().map_err(|_| malformed)?),
         EdmType::Int64 => EdmValue::Int64(text.parse().map_err(|_| malformed)?),
     };
@@ -140,10 +144,13 @@ fn push_property(
     Ok(())
 }
 
-fn boolean(text: &str) -> Option<bool> {
+/// Parses a Boolean, of which a string may have any letter case.
+fn boolean(text: &str, quoted: bool) -> Option<bool> {
     match text {
-        "true" | "True" => Some(true),
-        "false" | "False" => Some(false),
+        "true" => Some(true),
+        "false" => Some(false),
+        _ if quoted && text.eq_ignore_ascii_case("true") => Some(true),
+        _ if quoted && text.eq_ignore_ascii_case("false") => Some(false),
         _ => None,
     }
 }
@@ -207,6 +214,24 @@ mod tests {
             (r#"{"a@odata.type":"Edm.Int32","a":"7"}"#, "Int32(7)"),
             (r#"{"a@odata.type":"Edm.Boolean","a":"true"}"#, "Boolean(true)"),
             (r#"{"a@odata.type":"Edm.Binary","a":"AQIDBA=="}"#, "Binary([1, 2, 3, 4])"),
+            // Strings that .NET accepts beyond the form in which the service writes a value
+            (r#"{"a@odata.type":"Edm.Int64","a":" +7\n"}"#, "Int64(7)"),
+            (r#"{"a@odata.type":"Edm.Int32","a":"\t-7 "}"#, "Int32(-7)"),
+            (r#"{"a@odata.type":"Edm.Double","a":" 1.5E1 "}"#, "Double(15.0)"),
+            (r#"{"a@odata.type":"Edm.Double","a":" NaN "}"#, "Double(NaN)"),
+            (r#"{"a@odata.type":"Edm.Boolean","a":" TRUE "}"#, "Boolean(true)"),
+            (r#"{"a@odata.type":"Edm.Boolean","a":"fAlse"}"#, "Boolean(false)"),
+            (r#"{"a@odata.type":"Edm.Binary","a":" AQ ID\r\n\tBA== "}"#, "Binary([1, 2, 3, 4])"),
+            (r#"{"a@odata.type":"Edm.DateTime","a":" 2024-02-29 "}"#, "DateTime(DateTime(133536384000000000))"),
+            (
+                r#"{"a@odata.type":"Edm.Guid","a":" {0B0C0D0E-1111-4222-8333-444455556666} "}"#,
+                "Guid(Guid([11, 12, 13, 14, 17, 17, 66, 34, 131, 51, 68, 68, 85, 85, 102, 102]))",
+            ),
+            (
+                r#"{"a@odata.type":"Edm.Guid","a":"0b0c0d0e111142228333444455556666"}"#,
+                "Guid(Guid([11, 12, 13, 14, 17, 17, 66, 34, 131, 51, 68, 68, 85, 85, 102, 102]))",
+            ),
+            (r#"{"a@odata.type":"Edm.String","a":" x "}"#, "String(\" x \")"),
             (r#"{"a@odata.type":"Edm.String","a":"x"}"#, "String(\"x\")"),
             (r#"{"a":"\ud83d\ude00\u0000"}"#, "String(\"😀\\0\")"),
             (r#" { "a" : "x" } "#, "String(\"x\")"),
@@ -268,6 +293,11 @@ mod tests {
             r#"{"a@odata.type":"Edm.Double","a":true}"#,
             r#"{"a@odata.type":"Edm.Double","a":""}"#,
             r#"{"a@odata.type":"Edm.DateTime","a":"2024"}"#,
+            r#"{"a@odata.type":"Edm.DateTime","a":"02/29/2024"}"#,
+            r#"{"a@odata.type":"Edm.Int64","a":"1,000"}"#,
+            r#"{"a@odata.type":"Edm.Double","a":"1,000.5"}"#,
+            r#"{"a@odata.type":"Edm.Boolean","a":"1"}"#,
+            r#"{"a@odata.type":"Edm.Boolean","a":1}"#,
             r#"{"a@odata.type":"Edm.Binary","a":"AQ"}"#,
             r#"{"a@odata.type":"Edm.String","a":5}"#,
         ] {
