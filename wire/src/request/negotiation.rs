@@ -194,13 +194,20 @@ impl FormatPreferences<'_> {
 
     /// Returns the format of the request body, which the version must support (03 §1.3). UNVERIFIED (03 §1.3): without
     /// `Content-Type`, the first character of the body determines the format.
+    ///
+    /// UNVERIFIED (03 §1.4): a body whose `charset` is not UTF-8 is rejected, unless it is ASCII. Reading it as UTF-8
+    /// could store wrong text.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
         let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
             let is_atom = text.first().map_or(!self.supports_json(), |first| *first == b'<');
             if is_atom { Format::Atom } else { Format::Json(MetadataLevel::Minimal) }
         };
-        self.supported_body(named_body_format(content_type).unwrap_or_else(|| Ok(guessed()))?)
+        let format = self.supported_body(named_body_format(content_type).unwrap_or_else(|| Ok(guessed()))?)?;
+        if content_type.is_some_and(names_foreign_charset) && !body.is_ascii() {
+            return Err(ErrorCode::MediaTypeNotSupported);
+        }
+        Ok(format)
     }
 
     fn supported_body(&self, format: Format) -> Result<Format, ErrorCode> {
@@ -230,6 +237,16 @@ fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorC
     } else {
         Some(Err(ErrorCode::MediaTypeNotSupported))
     }
+}
+
+/// Returns true if a `Content-Type` has a `charset` other than UTF-8 and its subset ASCII.
+fn names_foreign_charset(content_type: &str) -> bool {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    parameters.any(|(name, value)| {
+        let charset = value.trim().trim_matches('"');
+        let is_own = ["utf-8", "utf8", "us-ascii"].iter().any(|own| charset.eq_ignore_ascii_case(own));
+        name.trim().eq_ignore_ascii_case("charset") && !is_own
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -416,6 +433,9 @@ mod tests {
             ("2019-02-02", None, "<entry", Err(AtomFormatNotSupported)),
             ("2019-02-02", Some("application/atom+xml"), "", Err(AtomFormatNotSupported)),
             ("2019-02-02", Some("text/plain"), "{", Err(MediaTypeNotSupported)),
+            ("2019-02-02", Some("application/json; Charset=\"UTF-8\""), "{\"a\":\"é\"}", json),
+            ("2019-02-02", Some("application/json;charset=utf8"), "{\"a\":\"é\"}", json),
+            ("2019-02-02", Some("application/json;charset=ISO-8859-1"), "{\"a\":\"e\"}", json),
             ("2012-02-12", Some("application/json"), "", Err(JsonFormatNotSupported)),
             ("2012-02-12", Some(""), "<entry", Ok(Format::Atom)),
             ("2012-02-12", None, "", Ok(Format::Atom)),
@@ -424,6 +444,21 @@ mod tests {
             ("2014-02-14", None, "\u{FEFF}\r\n<entry", Ok(Format::Atom)),
         ] {
             assert_eq!(check(version, content_type, body), expected, "{version} {content_type:?} {body}");
+        }
+    }
+
+    #[test]
+    fn a_body_in_another_charset_is_refused() {
+        let (version, data_service_version) = (Version::parse("2014-02-14").unwrap(), DataServiceVersion::V3);
+        let preferences = FormatPreferences { version, data_service_version, accept: None, format: None };
+        for (content_type, body) in [
+            ("application/json; CHARSET = \"iso-8859-1\"", b"{\"a\":\"\xE9\"}".as_slice()),
+            ("application/json;charset=utf-16", b"\xFF\xFE{\0}\0"),
+            // Valid UTF-8, but a different text in the declared charset
+            ("application/atom+xml;type=entry;charset=windows-1252", "<a>é</a>".as_bytes()),
+        ] {
+            let format = preferences.body_format(Some(content_type), body);
+            assert_eq!(format, Err(ErrorCode::MediaTypeNotSupported), "{content_type}");
         }
     }
 
