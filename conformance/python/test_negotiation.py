@@ -109,9 +109,15 @@ def test_unknown_content_type(shared, key):
     check_refused(answer)
 
 
-def test_missing_content_type(shared, key):
-    answer = shared.insert({"PartitionKey": key, "RowKey": "r"}, headers={"Content-Type": None})
-    assert answer.status == 201 or 400 <= answer.status < 500
+def test_missing_content_type(wire, shared, key):
+    entity = {"PartitionKey": key, "RowKey": "r"}
+    without = {"Content-Type": None}
+    for answer in [shared.insert(entity, headers=without), shared.write("PUT", key, "r", {}, headers=without),
+                   shared.write("MERGE", key, "r", {}, headers={**without, "If-Match": "*"}),
+                   wire.send("POST", "/Tables", {"TableName": shared.name}, headers=without)]:
+        check_problem(answer, 400, "InvalidInput", "Content-Type header value missing.")
+        assert answer.header("Cache-Control") is None
+    check_status(shared.point(key, "r"), 404)
 
 
 def test_byte_order_mark_is_accepted(shared, key):

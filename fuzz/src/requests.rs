@@ -105,11 +105,7 @@ pub(crate) fn negotiation(text: &str) {
     }
     let _ = preferences.empty_response_format();
     let (content_type, prefer) = (line(), line());
-    for body in [&b""[..], b"<", b"\xEF\xBB\xBF {"] {
-        if preferences.body_format(content_type, body).is_ok() {
-            assert_eq!(preferences.check_content_type(content_type), Ok(()));
-        }
-    }
+    let _ = content_type.map(|content_type| preferences.body_format(content_type));
     if let Some(preference) = Preference::parse(data_service_version, prefer) {
         assert_eq!(Preference::parse(data_service_version, Some(preference.applied())), Some(preference));
     }

@@ -22,8 +22,8 @@ use crate::request::body::{self, BodyFailure};
 use crate::request::selection::{accepts_events, has_changes};
 use crate::request::{
     ConnectionInfo, CredentialKind, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind,
-    RequestContext, ThrottleUnit, VirtualTable, effective_method, is_of_front_end, joined_accept, operation_headers,
-    resolved, route, table_of,
+    RequestContext, ThrottleUnit, VirtualTable, body_format, effective_method, is_of_front_end, joined_accept,
+    operation_headers, required_content_type, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};
@@ -43,7 +43,7 @@ use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::negotiation::FormatPreferences;
+use wire::negotiation::{FormatPreferences, check_charset};
 use wire::payload::ResponseContext;
 use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
@@ -429,11 +429,13 @@ impl Service {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        // Each part of a batch has its own format, and XML may have any `Content-Type` (recorded).
-        let has_format = info.request == PayloadKind::Negotiated;
-        if has_format {
-            preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
-        }
+        let format = match info.request {
+            PayloadKind::Negotiated => body_format(preferences, content_type)?,
+            // Each part of a batch has its own format.
+            PayloadKind::Parts => required_content_type(content_type).map(|_| unread)?,
+            // XML may have any `Content-Type` (recorded).
+            _ => unread,
+        };
         let waiting = self.records_every_request().then(clock::instant);
         let body = traces::step("receive body", pin!(body::read(body, memory))).await;
         context.body_wait = waiting.map(clock::elapsed_since).unwrap_or_default();
@@ -442,7 +444,9 @@ impl Service {
         if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        let format = if has_format { resolved(preferences.body_format(content_type, &body))? } else { unread };
+        if info.request == PayloadKind::Negotiated {
+            resolved(check_charset(content_type, &body))?;
+        }
         let md5 = incoming.head.content_md5.and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))

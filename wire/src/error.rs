@@ -203,6 +203,11 @@ impl ServiceError {
         Self::invalid_input(MALFORMED_BODY)
     }
 
+    /// Creates the error for a body without `Content-Type` (03 §1.3).
+    pub fn content_type_missing() -> Self {
+        Self::invalid_input("Content-Type header value missing.")
+    }
+
     /// Returns the same error, attributed to the operation at the given index of a batch (05 §5.1).
     pub fn at_index(&self, index: usize) -> Self {
         Self::new(self.code, format!("{index}:{}", self.message))

@@ -22,7 +22,9 @@ pub use faults::{FaultScript, RequestFaults, ScriptedRefusal};
 pub(crate) use head::{Head, joined_accept, operation_headers};
 pub(crate) use incoming::{ConnectionInfo, CredentialKind, IncomingRequest};
 pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
-pub(crate) use operation_context::{OperationContext, address_key, check_key_count, resolved, table_of};
+pub(crate) use operation_context::{
+    OperationContext, address_key, body_format, check_key_count, required_content_type, resolved, table_of,
+};
 pub(crate) use request_id::{RequestId, random_number};
 pub(crate) use route::{effective_method, route};
 pub(crate) use virtual_table::{Offered, VirtualTable};

@@ -4,12 +4,12 @@ use super::response::FailureForm;
 use crate::authorization::authorize_part;
 use crate::failure::Failure;
 use crate::request::{
-    Offered, OperationContext, OperationKind, check_key_count, effective_method, resolved, route, table_of,
+    Offered, OperationContext, OperationKind, body_format, check_key_count, effective_method, resolved, route, table_of,
 };
 use crate::tables::AccountTables;
 use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
-use wire::negotiation::{FormatPreferences, Preference};
+use wire::negotiation::{FormatPreferences, Preference, check_charset};
 use wire::payload::ResponseContext;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Headers, QueryOptions, ServiceError};
@@ -53,11 +53,10 @@ impl<'a> Part<'a> {
         let virtual_table = authorize_part(batch.grant, kind, &resource, batch.offered)?;
         let preferences = self.preferences(batch)?;
         let format = self.format(batch, preferences)?;
-        let body_format = if kind.info().has_body() {
-            resolved(preferences.body_format(self.headers.content_type, self.request.body))?
-        } else {
-            format
-        };
+        let content_type = self.headers.content_type;
+        let has_body = kind.info().has_body();
+        let body_format = if has_body { body_format(&preferences, content_type)? } else { format };
+        resolved(check_charset(content_type, self.request.body))?;
         Ok(OperationContext {
             kind,
             resource,

@@ -236,6 +236,15 @@ fn the_first_failing_operation_is_named() {
             "MediaTypeNotSupported",
             0,
         ),
+        (
+            vec![
+                good("1"),
+                format!("MERGE /order(PartitionKey='p',RowKey='1') HTTP/1.1\nAccept: application/json\n\n{{}}"),
+                good("1"),
+            ],
+            "Content-Type header value missing.",
+            1,
+        ),
     ] {
         let operations: Vec<_> = operations.iter().map(String::as_str).collect();
         let text = frame(&post(&mut client, &[changeset(&operations)]));

@@ -1,7 +1,7 @@
 //! Versions (02 §7, §8) and formats (03 §1).
 
-use crate::Layer::{Format, FrontEnd};
-use crate::{Case, Server, check, get, post};
+use crate::Layer::{Format, FrontEnd, Query};
+use crate::{Case, Server, check, delete, get, merge, post, put, signature};
 
 fn tables() -> Case {
     get("/Tables")
@@ -90,11 +90,54 @@ fn formats_of_bodies() {
         &server,
         [
             create("one", "application/json;odata=nometadata;charset=utf-8").answers(201, None),
-            // Without a media type, it is inferred from the body (03 §1.3).
-            create("two", "").answers(201, None),
             create("three", "text/plain").fails(415, "MediaTypeNotSupported", Format),
             create("three", "multipart/mixed").fails(415, "MediaTypeNotSupported", Format),
             create("three", "application/atom+xml").fails(415, "AtomFormatNotSupported", Format),
+        ],
+    );
+}
+
+#[test]
+fn every_body_of_entities_or_tables_needs_a_content_type() {
+    // 03 §1.3
+    let entity = "/cars(PartitionKey='p',RowKey='r')";
+    let read_only = signature("r", |_| {});
+    let refused = |case: Case| {
+        case.without("Content-Type").fails(400, "InvalidInput", Query).says("Content-Type header value missing.")
+    };
+    let insert = || post("/cars", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    check(
+        &Server::with_tables(&["cars"]),
+        [
+            refused(post("/Tables", r#"{"TableName":"bikes"}"#)),
+            refused(insert()),
+            refused(insert().level("nometadata")),
+            refused(insert().version("2012-02-12").with("Accept", "application/atom+xml")).in_xml(),
+            refused(put(entity, "{}")),
+            refused(put(entity, "{}").with("If-Match", "*")),
+            refused(merge(entity, "{}")),
+            refused(Case::new("PATCH", entity, "{}").with("If-Match", "*")),
+            refused(post(entity, "{}").with("X-HTTP-Method", "MERGE")),
+            // The table, the body and its keys are checked later.
+            refused(post("/other", "{")),
+            refused(post("/cars", "")),
+            refused(post("/$batch", "--b--")),
+            // The permission and the length of the body are checked before.
+            insert().without("Content-Type").signed(&read_only).answers(403, "AuthorizationPermissionMismatch"),
+            post("/cars", "").without("Content-Type").without("Content-Length").fails(
+                411,
+                "MissingContentLengthHeader",
+                Query,
+            ),
+            // Nothing was written. Operations without a body need no header.
+            get("/Tables")
+                .without("Content-Type")
+                .level("nometadata")
+                .ok(200)
+                .json(r#"{"value":[{"TableName":"cars"}]}"#),
+            get("/cars()").level("nometadata").ok(200).json(r#"{"value":[]}"#),
+            insert().answers(201, None),
+            delete(entity).without("Content-Type").with("If-Match", "*").ok(204),
         ],
     );
 }

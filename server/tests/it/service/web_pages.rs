@@ -84,12 +84,12 @@ fn token(account: &str, key: &str) -> String {
     fields.sign(account, &AccountKey::parse(key).unwrap()).unwrap()
 }
 
-/// Returns a request that a browser sends without a preflight request, because the signature is in the URL.
+/// Returns a write whose credential is in the URL.
 fn simple_post(host: &str, headers: &str, body: &str) -> Vec<u8> {
     let token = token(ACCOUNT, KEY);
     let length = body.len();
     format!(
-        "POST /{ACCOUNT}/tab?{token} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        "POST /{ACCOUNT}/tab?{token} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
     )
     .into_bytes()
 }
