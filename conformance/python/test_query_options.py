@@ -220,6 +220,19 @@ def test_select_names(many, name, level):
     assert ("odata.etag" in entity) == (level != NONE)
 
 
+@pytest.mark.parametrize("change", [str.lower, str.upper], ids=["lower", "upper"])
+def test_letter_case_of_options(many, change):
+    rows, token = [], {}
+    while token is not None:
+        answer = many.query({change("$top"): 90, change("$filter"): "PartitionKey eq 'b'", **token}, accept=NONE)
+        rows += [entity["RowKey"] for entity in check_status(answer, 200).json()["value"]]
+        token = token_of(answer)
+        token = token and {change(name): value for name, value in token.items()}
+    assert rows == sorted(set(rows)) and len(rows) == 300
+    both = {"NextPartitionKey": "1!4!Yg--", "nextpartitionkey": "1!4!Yg--"}
+    check_problem(many.query(both), 400, "InvalidInput")
+
+
 def test_select_does_not_limit_the_filter(many):
     options = {"$select": "RowKey", "$filter": "N eq 42"}
     found = check_status(many.query(options, accept=NONE), 200).json()["value"]

@@ -37,6 +37,9 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
     if context.options.has_top() {
         return Err(refused("A deletion by filter does not support $top."));
     }
+    if context.options.has_unknown() {
+        return Err(refused("A deletion by filter does not support unknown options that begin with $."));
+    }
     if context.condition("DELETE").map_err(Failure::query)?.is_some_and(|condition| condition != Condition::Any) {
         return Err(refused("A deletion by filter does not support an ETag in If-Match."));
     }

@@ -8,6 +8,9 @@ use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
 use std::time::Duration;
 
+/// The options of OData 3 that the Table service refuses. It ignores all other unknown options (04 §1).
+const UNSUPPORTED: [&str; 5] = ["$orderby", "$skip", "$expand", "$inlinecount", "$skiptoken"];
+
 /// The query options of a request, decoded but not yet interpreted. All code, including authentication and routing,
 /// reads options from here, so the executed options are the signed ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +42,7 @@ pub struct QueryOptions<'a> {
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
     unsupported: bool,
+    unknown: bool,
     repeated: bool,
     undecodable: bool,
 }
@@ -56,15 +60,17 @@ impl<'a> QueryOptions<'a> {
         options
     }
 
+    /// Sets an option, whatever the letter case of its name. UNVERIFIED (04 §1): that the service ignores letter case,
+    /// as the public source of its OData library does.
     fn set(&mut self, name: &str, value: Cow<'a, str>) {
         let slot = match name {
-            "$filter" => &mut self.filter,
-            "$select" => &mut self.select,
-            "$format" => &mut self.format,
-            "$top" => &mut self.top,
-            "NextPartitionKey" => &mut self.next_partition_key,
-            "NextRowKey" => &mut self.next_row_key,
-            "NextTableName" => &mut self.next_table_name,
+            _ if name.eq_ignore_ascii_case("$filter") => &mut self.filter,
+            _ if name.eq_ignore_ascii_case("$select") => &mut self.select,
+            _ if name.eq_ignore_ascii_case("$format") => &mut self.format,
+            _ if name.eq_ignore_ascii_case("$top") => &mut self.top,
+            _ if name.eq_ignore_ascii_case("NextPartitionKey") => &mut self.next_partition_key,
+            _ if name.eq_ignore_ascii_case("NextRowKey") => &mut self.next_row_key,
+            _ if name.eq_ignore_ascii_case("NextTableName") => &mut self.next_table_name,
             _ if name.eq_ignore_ascii_case("sig") => return set_field(&mut self.signature, value),
             _ if name.eq_ignore_ascii_case("sv") => return set_field(&mut self.signed_version, value),
             _ if name.eq_ignore_ascii_case("sduoid") => return set_field(&mut self.signed_user, value),
@@ -73,7 +79,9 @@ impl<'a> QueryOptions<'a> {
             _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,
             _ if name.eq_ignore_ascii_case("timeout") => &mut self.timeout,
             _ => {
-                self.unsupported |= name.starts_with('$');
+                let is_unsupported = UNSUPPORTED.iter().any(|known| name.eq_ignore_ascii_case(known));
+                self.unsupported |= is_unsupported;
+                self.unknown |= name.starts_with('$') && !is_unsupported;
                 return;
             }
         };
@@ -92,10 +100,15 @@ impl<'a> QueryOptions<'a> {
         if self.repeated { Err(ErrorCode::InvalidInput.into()) } else { Ok(()) }
     }
 
-    /// Rejects OData options that the Table service does not support, such as `$orderby`. UNVERIFIED (04 §1): the error
-    /// code for a disabled option.
+    /// Rejects the options of OData that the Table service does not support. UNVERIFIED (04 §1): the error code, and
+    /// which options other than `$orderby` are rejected.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
+    }
+
+    /// Returns true if an option begins with `$` that neither the service nor OData 3 has. The service ignores it.
+    pub fn has_unknown(&self) -> bool {
+        self.unknown
     }
 
     /// Returns the maximum number of results in the page: 0 to 1,000, by default 1,000 (04 §5).
@@ -175,6 +188,46 @@ mod tests {
     }
 
     #[test]
+    fn the_letter_case_of_names_is_ignored() {
+        let names = [
+            "$filter",
+            "$select",
+            "$format",
+            "$top",
+            "NextPartitionKey",
+            "NextRowKey",
+            "NextTableName",
+            "comp",
+            "restype",
+            "sig",
+            "sv",
+            "sduoid",
+            "api-version",
+            "timeout",
+            "$orderby",
+            "$skip",
+            "$expand",
+            "$inlinecount",
+            "$skiptoken",
+        ];
+        for name in names {
+            let query = format!("{name}=5");
+            let options = QueryOptions::parse(&query);
+            assert_ne!(options, QueryOptions::default(), "{name}");
+            for other in [name.to_ascii_lowercase(), name.to_ascii_uppercase()] {
+                let query = format!("{other}=5");
+                assert_eq!(QueryOptions::parse(&query), options, "{other}");
+                // Two spellings are the same option twice.
+                let both = format!("{name}=5&{other}=6");
+                let both = QueryOptions::parse(&both);
+                assert_eq!(QueryOptions { repeated: false, ..both.clone() }, options, "{other}");
+                let is_refused = both.check().is_err() || both.check_supported().is_err();
+                assert!(is_refused || ["sig", "sv", "sduoid"].contains(&name), "{other}");
+            }
+        }
+    }
+
+    #[test]
     fn the_first_of_two_counts() {
         for query in ["comp=acl&comp=stats", "%63omp=acl&comp=stats", "COMP=acl&comp=stats"] {
             let options = QueryOptions::parse(query);
@@ -198,6 +251,27 @@ mod tests {
         assert!(QueryOptions::parse("timeout=x").timeout().is_err());
         assert!(QueryOptions::parse("$top=1&$top=1").check().is_err());
         assert!(QueryOptions::parse("a=%FF").check().is_err());
-        assert!(QueryOptions::parse("$orderby=x").check_supported().is_err());
+    }
+
+    #[test]
+    fn unknown_options_are_ignored_and_known_ones_are_not() {
+        for query in ["$orderby=x", "$skip=1", "$expand=x", "$inlinecount=none", "%24SkipToken=x"] {
+            assert_eq!(QueryOptions::parse(query).check_supported(), Err(ErrorCode::NotImplemented.into()), "{query}");
+        }
+        for (query, is_unknown) in [
+            ("$orderbyABC=x", true),
+            ("$search=x", true),
+            ("$count=true", true),
+            ("$", true),
+            ("orderby=x", false),
+            ("skip=1", false),
+        ] {
+            let options = QueryOptions::parse(query);
+            assert_eq!(
+                (options.check(), options.check_supported(), options.has_unknown()),
+                (Ok(()), Ok(()), is_unknown)
+            );
+            assert_eq!(QueryOptions { unknown: false, ..options }, QueryOptions::default(), "{query}");
+        }
     }
 }

@@ -80,6 +80,7 @@ fn what_is_refused_deletes_nothing() {
             delete("/cars()?$filter=A%20eq").fails(400, "InvalidInput", Query),
             delete("/cars()?$filter=true&$top=1").fails(400, "InvalidInput", Query),
             delete("/cars()?$filter=true&$orderby=A").fails(501, "NotImplemented", Storage),
+            delete("/cars()?$filter=true&$limit=1").fails(400, "InvalidInput", Query),
             delete("/cars()?$filter=true&NextRowKey=1!4!NA--").fails(400, "InvalidInput", Query),
             delete("/cars()?$filter=true").with("If-Match", "W/\"datetime'x'\"").fails(400, "InvalidInput", Query),
             delete("/other()?$filter=true").fails(404, "TableNotFound", Query),

@@ -194,8 +194,11 @@ fn options_that_are_refused() {
             get("/other()?$filter=x%20eq").fails(400, "InvalidInput", Query),
             get("/a-b()").fails(400, "InvalidResourceName", Query),
             get("/ab()").fails(400, "OutOfRangeInput", Query),
-            // Options that are no options are ignored (04 §1).
-            finds("&color=red&$filter=A%20eq%209", &["1"]),
+            // The letter case of options is ignored, and options that are no options are (04 §1).
+            finds("&nextpartitionkey=1!4!cQ--", &["1"]),
+            finds("&$FILTER=A%20eq%209&$Top=1", &["1"]),
+            finds("&color=red&$search=x&$filter=A%20eq%209", &["1"]),
         ],
     );
 }
+            query("NextPartitionKey=1!4!cA--&nextpartitionkey=1!4!cQ--").fails(400, "InvalidInput", Query),
