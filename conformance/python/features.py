@@ -73,6 +73,7 @@ FEATURES = [
     feature("Queries: errors", "test_filter_errors"),
     feature("Queries: projection (`$select`)", """
         test_query_options::test_select_does_not_limit_the_filter test_query_options::test_select_names
+        test_query_options::test_select_is_parsed test_query_options::test_spelling_of_select
         test_query_options::test_select_on_a_point_read_keeps_the_etag_header test_query_options::test_select_works_over_pages
         test_json_bytes::test_select_none test_json_bytes::test_select_minimal test_json_bytes::test_empty_select_on_a_set
         test_json_bytes::test_empty_select_on_a_point_read_is_ignored test_filter_errors::test_too_many_selected_names

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -218,6 +219,35 @@ def test_select_names(many, name, level):
     assert entity.get("N", 7) == 7
     assert all(entity[n] is None for n in names & {"Nothing", "n"})
     assert ("odata.etag" in entity) == (level != NONE)
+
+
+TERM = "Term '{}' is not valid in a $select or $expand expression."
+REFUSED_SELECTS = {
+    "blanks": ("PartitionKey Row Active", TERM),
+    "two-lines": ("N,RowKey N", TERM),
+    "path": ("N/x", TERM),
+    "etag": ("odata.etag", TERM),
+    "minus": ("Row-1", TERM),
+    "string": ("'N'", "An identifier was expected at position 0."),
+    "empty-term": ("N,,RowKey", "An identifier was expected at position 2."),
+    "character": ("N^", None),
+    "open-string": ("'N", None),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_SELECTS)
+def test_select_is_parsed(wire, many, name):
+    select, message = REFUSED_SELECTS[name]
+    tables = wire.send("GET", f"/Tables?$select={quote(select)}")
+    for answer in [many.query({"$select": select}), many.point("a", "0007", {"$select": select}), tables]:
+        problem = check_problem(answer, 400, "InvalidInput", message and message.format(select))
+        assert select in problem.message or "identifier" in problem.message
+
+
+@pytest.mark.parametrize("select", ["N,", " N , N", "N/"])
+def test_spelling_of_select(many, select):
+    answer = check_status(many.point("a", "0007", {"$select": select}, accept=NONE), 200)
+    assert list(answer.json()) == ["N"]
 
 
 @pytest.mark.parametrize("change", [str.lower, str.upper], ids=["lower", "upper"])

@@ -1,5 +1,5 @@
 //! `$filter` expressions: parsing, errors and printing (specification 04 §2, §7), and string functions, an extension
-//! (`docs/extensions.md`).
+//! (`docs/extensions.md`). Also the terms of `$select`, which have the same tokens.
 //!
 //! Invariants:
 //!
@@ -15,6 +15,7 @@ mod error;
 pub(crate) mod lex;
 mod parse;
 mod print;
+mod select_terms;
 mod syntax;
 
 use crate::filter::parse::Parser;
@@ -24,6 +25,7 @@ use model::limits::FILTER_TEXT_BYTES_MAX;
 pub use error::{FilterError, FilterErrorCode};
 pub use parse::Grammar;
 pub use print::print;
+pub(crate) use select_terms::selected_names;
 
 /// Parses a filter. The expression must already be decoded. White space around it is ignored. An empty expression is an
 /// error here; see [`parse_optional`].

@@ -18,7 +18,7 @@ pub(super) async fn run(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
+    let select = context.select()?.filter(|select| !select.is_all());
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     context.allow(Action::Entities { table: context.table(), access: EntityAccess::Read, key: Some(&key) })?;
     let record = tables.get(context.table(), &key).await?;

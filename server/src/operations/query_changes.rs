@@ -39,7 +39,7 @@ async fn query(
 ) -> Result<OperationResponse, Failure> {
     let limit = context.options.top().map_err(Failure::service)?;
     context.options.check_supported().map_err(Failure::service)?;
-    let select = context.select().map_err(Failure::service)?;
+    let select = context.select()?;
     let writer = PageWriter::new(PageForm::new(context.response, context.table(), select));
     let page = scan(tables, context, table, (limit, PAGE_BODY_BYTES_MAX + READ_BYTES), writer).await?;
     let segments = page.sink.finish()?;
@@ -96,7 +96,7 @@ async fn get(
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
+    let select = context.select()?.filter(|select| !select.is_all());
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let form = context.entity_context(select.as_ref());
     context.memory.acquire(READ_BYTES).await?;

@@ -33,7 +33,7 @@ pub(super) async fn run(
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
     let selection = Selection::new(context)?;
-    let select = context.select().map_err(Failure::service)?;
+    let select = context.select()?;
     let token = Token::new(context)?;
     let (kind, range_count) = (selection.plan, selection.ranges.len());
     let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges));

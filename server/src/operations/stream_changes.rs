@@ -48,7 +48,7 @@ pub(super) async fn run(
     table: &ChangesTable,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let select = context.select().map_err(Failure::service)?;
+    let select = context.select()?;
     let Selection { ranges, filter, .. } = Selection::of_changes(context)?;
     let bounds = bounds(context, filter.as_ref())?;
     let scope = selection::change_scope(context, table);

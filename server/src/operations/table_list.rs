@@ -11,7 +11,7 @@ use model::{Filter, TableName};
 use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table, write_table_set};
 use wire::uri::write_table_address;
-use wire::{ErrorCode, QueryOptions, continuation};
+use wire::{ErrorCode, QueryOptions, Select, continuation};
 
 /// The maximum number of bytes written for a table, apart from the service URL: its name, its entry and its URLs.
 ///
@@ -30,6 +30,7 @@ pub(super) async fn query(
     options.check_supported().map_err(Failure::service)?;
     let filter = context.filter().map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
+    check_selected(context)?;
     let TablePage { tables, next } = page(tables, context, filter.as_ref(), limit).await?;
     context
         .memory
@@ -47,6 +48,16 @@ pub(super) async fn query(
 /// §7). This server responds with 400, because the error is in the request.
 fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     if filter.is_none_or(Filter::uses_only_table_name) {
+        return Ok(());
+    }
+    Err(Failure::query(ErrorCode::InvalidInput))
+}
+
+/// Checks that `$select` names only the table name, which every response contains. UNVERIFIED (04 §7): the message for
+/// other names.
+fn check_selected(context: &OperationContext<'_>) -> Result<(), Failure> {
+    let is_table_name = |name: &String| name == "TableName";
+    if context.select()?.iter().flat_map(Select::names).all(is_table_name) {
         return Ok(());
     }
     Err(Failure::query(ErrorCode::InvalidInput))
@@ -103,6 +114,7 @@ pub(super) async fn get(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
+    check_selected(context)?;
     let spelling = tables.spelling(context.table()).await?;
     let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let mut body = Vec::new();

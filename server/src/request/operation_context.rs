@@ -84,12 +84,12 @@ impl<'a> OperationContext<'a> {
     ///
     /// UNVERIFIED (02 §7, §8): the error code for a projection in versions or data service versions that do not support
     /// it.
-    pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
+    pub(crate) fn select(&self) -> Result<Option<Select>, Failure> {
         let Some(list) = self.options.select.as_deref() else { return Ok(None) };
         if self.response.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
-            return Err(ErrorCode::InvalidInput.into());
+            return Err(Failure::service(ErrorCode::InvalidInput));
         }
-        Select::parse(list).map(Some)
+        Select::parse(list).map(Some).map_err(Failure::query)
     }
 
     /// Returns the filter, or `None` if every entity or table matches.

@@ -3,6 +3,7 @@
 //! This module must not depend on how properties are written.
 
 use crate::error::{ErrorCode, ServiceError};
+use crate::filter::selected_names;
 use crate::uri::encode_list;
 use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -30,16 +31,17 @@ impl Select {
     /// Parses the option's value. An empty list selects everything but still appears in `odata.metadata`. UNVERIFIED
     /// (04 §4): the error code for more than 255 names.
     pub fn parse(list: &str) -> Result<Self, ServiceError> {
+        let selected = selected_names(list)?;
         let mut names: Vec<String> = Vec::new();
-        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        for name in &selected {
             if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
+                names.push((*name).to_owned());
             }
             if names.len() > SELECT_PROPERTIES_MAX {
                 return Err(ErrorCode::InvalidInput.into());
             }
         }
-        if names.iter().any(|name| name == "*") {
+        if selected.contains(&"*") {
             names.clear();
         }
         let mut by_name: Vec<usize> = (0..names.len()).collect();
@@ -109,6 +111,8 @@ mod tests {
         assert_eq!((select.position(b"sex"), select.position(b"age"), select.position(b"x")), (Some(1), Some(0), None));
         assert!(Select::parse("").unwrap().is_all());
         assert!(Select::parse("*").unwrap().is_all());
+        assert!(Select::parse("age,*").unwrap().is_all());
+        assert!(Select::parse("age sex").is_err());
         let many = |n: usize| (0..n).map(|i| format!("p{i}")).collect::<Vec<_>>().join(",");
         assert!(Select::parse(&many(255)).is_ok());
         assert!(Select::parse(&many(256)).is_err());

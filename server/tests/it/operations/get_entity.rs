@@ -61,6 +61,10 @@ fn projections() {
                 "{{\"odata.metadata\":\"BASE/$metadata#cars/@Element\",\"odata.etag\":\"{quoted}\",\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"Timestamp\":\"{}\",\"Model\":\"K\",\"Doors\":4}}",
                 timestamp(0)
             )),
+            none("%20Doors,%20RowKey,").json(r#"{"RowKey":"r","Doors":4}"#),
+            get(&format!("{ENTITY}?$select=Doors%20Model"))
+                .fails(400, "InvalidInput", Query)
+                .says("Term 'Doors Model' is not valid in a $select or $expand expression."),
             get(&format!("{ENTITY}?$select=Doors")).atom().version("2009-09-19").answers(400, "InvalidInput"),
         ],
     );

@@ -171,6 +171,7 @@ fn options_that_are_refused() {
     let generic = "One of the request inputs is not valid.";
     let query = |options: &str| get(&format!("/cars()?{options}"));
     let not_implemented = "The requested operation is not implemented on the specified resource.";
+    let term = |list: &str| format!("Term '{list}' is not valid in a $select or $expand expression.");
     let select = (0..256).map(|number| format!("N{number}")).collect::<Vec<_>>().join(",");
     check(
         &server(),
@@ -186,10 +187,27 @@ fn options_that_are_refused() {
             query("$orderby=x").fails(501, "NotImplemented", Storage).says(not_implemented),
             query("$skip=1").fails(501, "NotImplemented", Storage),
             query("$top=1&$top=2").fails(400, "InvalidInput", Query),
-            query(&format!("$select={select}")).fails(400, "InvalidInput", Storage),
+            query(&format!("$select={select}")).fails(400, "InvalidInput", Query),
+            // A malformed list is refused after the filter, and before the token and the table.
+            query("$select=PartitionKey%20Row+Active&NextPartitionKey=1!4!x")
+                .fails(400, "InvalidInput", Query)
+                .says(term("PartitionKey Row Active")),
+            query("$select=A/B").atom().fails(400, "InvalidInput", Query).says(term("A/B")).in_xml(),
+            query("$select=odata.etag")
+                .level("fullmetadata")
+                .fails(400, "InvalidInput", Query)
+                .says(term("odata.etag")),
+            query("$select=%27A%27")
+                .fails(400, "InvalidInput", Query)
+                .says("An identifier was expected at position 0."),
+            query("$select=A%20B&$filter=aaa%20bbb%20ccc")
+                .fails(400, "InvalidInput", Query)
+                .says("Syntax error at position 7 in 'aaa bbb ccc'."),
+            get("/other()?$select=A%20B").fails(400, "InvalidInput", Query).says(term("A B")),
             query("NextRowKey=1!4!cA--").fails(400, "InvalidInput", Query),
             query("NextPartitionKey=1!4!cA--&NextRowKey=").fails(400, "InvalidInput", Query).says(generic),
             query("NextPartitionKey=1!4!x").fails(400, "InvalidInput", Query),
+            query("NextPartitionKey=1!4!cA--&nextpartitionkey=1!4!cQ--").fails(400, "InvalidInput", Query),
             get("/other()").fails(404, "TableNotFound", Query).says("The table specified does not exist."),
             get("/other()?$filter=x%20eq").fails(400, "InvalidInput", Query),
             get("/a-b()").fails(400, "InvalidResourceName", Query),
@@ -201,4 +219,3 @@ fn options_that_are_refused() {
         ],
     );
 }
-            query("NextPartitionKey=1!4!cA--&nextpartitionkey=1!4!cQ--").fails(400, "InvalidInput", Query),

@@ -244,6 +244,12 @@ fn options_that_are_refused() {
                 .says("Syntax error at position 7 in 'aaa bbb ccc'."),
             get("/Tables?$orderby=TableName").fails(501, "NotImplemented", Storage),
             get("/Tables?NextTableName=1!4!x").fails(400, "InvalidInput", Query),
+            get("/Tables?$select=TableName%20Color")
+                .fails(400, "InvalidInput", Query)
+                .says("Term 'TableName Color' is not valid in a $select or $expand expression."),
+            get("/Tables('cars')?$select=%27").fails(400, "InvalidInput", Query),
+            get("/Tables?$select=TableName,Color").fails(400, "InvalidInput", Query).says(generic),
+            get("/Tables('beta')?$select=*").level("nometadata").ok(200).json(r#"{"TableName":"beta"}"#),
         ],
     );
 }
