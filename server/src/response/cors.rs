@@ -10,7 +10,7 @@ use crate::failure::{Failure, Layer};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, DATE, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, DATE, ORIGIN, TRANSFER_ENCODING, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
@@ -98,11 +98,13 @@ fn allowed_origin(rule: &CorsRule, origin: &HeaderValue) -> HeaderValue {
 }
 
 /// Returns the headers that a script may read: the headers of the response that the rule names or covers by a prefix,
-/// and all headers that the rule names in full, whether or not the response has them.
+/// and all headers that the rule names in full, whether or not the response has them. A rule for all headers covers
+/// three more that the response may lack (recorded).
 fn exposed_headers(rule: &CorsRule, headers: &HeaderMap) -> String {
     let patterns = rule.exposed_headers();
-    // The HTTP library adds the date last.
-    let present = headers.keys().chain([&DATE]).map(HeaderName::as_str).filter(|name| patterns.matches(name));
+    let of_http = [CONTENT_LENGTH, DATE, TRANSFER_ENCODING];
+    let present = headers.keys().filter(|name| !of_http.contains(name)).chain(&of_http);
+    let present = present.map(HeaderName::as_str).filter(|name| patterns.matches(name));
     let mut names: Vec<&str> = present.collect();
     for literal in patterns.literals() {
         if !names.iter().any(|name| name.eq_ignore_ascii_case(literal)) {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     fn added_for(is_authenticated: bool, rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
-        let before = headers(&[("etag", "x"), ("x-ms-request-id", "y"), ("content-length", "0")]);
+        let before = headers(&[("date", "z"), ("etag", "x"), ("x-ms-request-id", "y"), ("content-length", "0")]);
         let mut response = before.clone();
         let origin = origin.map(|origin| HeaderValue::from_str(origin).unwrap());
         add_headers(rules, method, origin.as_ref(), is_authenticated, &mut response);
@@ -176,6 +178,6 @@ mod tests {
         assert_eq!(exposed(""), None);
         assert_eq!(exposed("y*"), None);
         assert_eq!(exposed("X-MS-*,location").as_deref(), Some("x-ms-request-id,location"));
-        assert_eq!(exposed("*").as_deref(), Some("etag,x-ms-request-id,content-length,date"));
+        assert_eq!(exposed("*").as_deref(), Some("etag,x-ms-request-id,content-length,date,transfer-encoding"));
     }
 }
