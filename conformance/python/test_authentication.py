@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from datetime import datetime, timezone
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
@@ -93,6 +94,18 @@ def test_missing_date(wire, scheme):
 @pytest.mark.parametrize("text", ["yesterday", "2031-03-14T08:15:30Z", "0"])
 def test_unparsable_date(wire, text):
     check_failed(wire.send("GET", "/Tables?$top=1", headers={"x-ms-date": text}), "json")
+
+
+@pytest.mark.parametrize("name", ["x-ms-date", "Date"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_date_in_the_form_of_rfc_850(wire, scheme, name):
+    """The reference documents this form, too. It is signed as it was sent (07 §5)."""
+    names = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    now = datetime.now(timezone.utc)
+    for year, status in [(now.strftime("%y"), 200), (now.strftime("%Y"), 403)]:
+        text = f"{names[now.weekday()]}, {now:%d-%b}-{year} {now:%H:%M:%S} GMT"
+        headers = {"x-ms-date": None, name: text}
+        check_status(wire.send("GET", "/Tables?$top=1", headers=headers, scheme=scheme), status)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

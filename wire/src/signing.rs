@@ -152,12 +152,15 @@ fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
     bytes.get(..length)?.try_into().ok()
 }
 
-const IMF_FIXDATE_BYTES: usize = 29;
+const ASCTIME_BYTES: usize = 24;
 
-/// Parses the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).
+/// Parses the date of a request: an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT`, or the form of RFC 850, such
+/// as `Friday, 14-Mar-31 08:15:30 GMT`, whose years are from 1970 to 2069 (07 §5).
+///
+/// UNVERIFIED (07 §5): that the third form of HTTP dates (asctime) is refused.
 pub fn parse_date(text: &str) -> Option<SystemTime> {
-    // The library also accepts two obsolete formats that the service does not accept. Their lengths are different.
-    if text.len() != IMF_FIXDATE_BYTES {
+    // The library accepts all three forms. Only an asctime date has this length.
+    if text.len() == ASCTIME_BYTES {
         return None;
     }
     httpdate::parse_http_date(text).ok()
@@ -380,11 +383,31 @@ mod tests {
 
     #[test]
     fn dates() {
-        assert!(parse_date(DATE).is_some());
+        let date = parse_date(DATE);
+        assert!(date.is_some());
+        // The names of the days differ in length.
+        for (text, date) in [
+            ("Friday, 14-Mar-31 08:15:30 GMT", date),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", parse_date("Sun, 06 Nov 1994 08:49:37 GMT")),
+            ("Tuesday, 02-Jan-01 00:00:00 GMT", parse_date("Tue, 02 Jan 2001 00:00:00 GMT")),
+            ("Wednesday, 29-Feb-12 23:59:59 GMT", parse_date("Wed, 29 Feb 2012 23:59:59 GMT")),
+            ("Thursday, 01-Jan-70 00:00:00 GMT", Some(SystemTime::UNIX_EPOCH)),
+            ("Tuesday, 31-Dec-69 23:59:59 GMT", parse_date("Tue, 31 Dec 2069 23:59:59 GMT")),
+        ] {
+            assert!(date.is_some());
+            assert_eq!(parse_date(text), date, "{text}");
+        }
         for malformed in [
             "",
             "Fri, 4 Mar 2031 08:15:30 GMT",
-            "Friday, 14-Mar-31 08:15:30 GMT",
+            "Friday, 4-Mar-31 08:15:30 GMT",
+            "Friday, 14 Mar 31 08:15:30 GMT",
+            "Friday, 14-Mar-2031 08:15:30 GMT",
+            "Fri, 14-Mar-31 08:15:30 GMT",
+            "Saturday, 14-Mar-31 08:15:30 GMT",
+            "Friday, 14-Mar-31 08:15:30 UTC",
+            "friday, 14-mar-31 08:15:30 gmt",
+            "Friday, 14-Mar-31 08:15:30",
             "Fri Mar 14 08:15:30 2031",
             "2031-03-14T08:15:30Z",
             "Sat, 14 Mar 2031 08:15:30 GMT",

@@ -204,6 +204,9 @@ mod tests {
         assert!(attempt(&overwritten_date).is_ok(), "x-ms-date wins over a Date that a proxy changed");
         let secondary = Attempt { path: "/orchardacct-secondary/Tables", ..Attempt::default() };
         assert!(attempt(&secondary).is_ok());
+        // The date is signed as it was sent.
+        let older_form = Attempt { x_ms_date: "Friday, 14-Mar-31 08:15:30 GMT", ..Attempt::default() };
+        assert!(attempt(&older_form).is_ok());
     }
 
     #[test]
