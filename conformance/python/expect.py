@@ -47,6 +47,8 @@ MESSAGE = {
         "including the signature."),
     "InvalidAuthenticationInfo": (
         "Authentication information is not given in the correct format. Check the value of Authorization header."),
+    "NoAuthenticationInformation": (
+        "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."),
     "InvalidHeaderValue": "The value for one of the HTTP headers is not in the correct format.",
     "InvalidDuplicateRow": (
         "The batch request contains multiple changes with same row key. An entity can appear only once in a batch "

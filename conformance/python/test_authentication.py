@@ -200,39 +200,50 @@ def test_explicitly_empty_content_type_signs_as_empty(wire):
     check_status(wire.send("GET", "/Tables?$top=1", headers={"Content-Type": ""}), 200)
 
 
-@pytest.mark.parametrize("accept, form", [(NONE, "json"), (None, "front")], ids=["json", "no-accept"])
-def test_anonymous_before_2020_12_06(wire, accept, form):
-    check_failed(wire.send("GET", "/Tables", headers={"Accept": accept}, version="2019-07-07", scheme=None), form)
+ANONYMOUS = {
+    "batch": ("POST", "/$batch", {"Content-Type": "multipart/mixed; boundary=batch_a"}, b"--batch_a--\r\n"),
+    "tables": ("GET", "/Tables", {}, None),
+    "entities": ("GET", "/nosuchtable()", {}, None),
+    "properties": ("GET", "/?restype=service&comp=properties", {}, None),
+}
 
 
-@pytest.mark.parametrize("accept", ["*/*", NONE, None], ids=["any", "json", "no-accept"])
-@pytest.mark.parametrize("version", ["2015-12-11", "2019-02-02", "2019-07-07"])
-def test_anonymous_batch_before_2020_12_06(wire, accept, version):
-    """Recorded at 2019-02-02: an anonymous batch gets "not found", with an error of the front end (07 §9)."""
-    headers = {"Accept": accept, "Content-Type": "multipart/mixed; boundary=batch_a"}
-    answer = wire.send("POST", "/$batch", b"--batch_a--\r\n", headers=headers, version=version, scheme=None)
-    check_problem(answer, 404, "ResourceNotFound", form="front")
+@pytest.mark.parametrize("accept, form", [("*/*", "front"), (NONE, "json"), (None, "front")], ids=["any", "json", "no-accept"])
+@pytest.mark.parametrize("version", ["2012-02-12", "2019-02-02"])
+@pytest.mark.parametrize("name", ANONYMOUS)
+def test_anonymous_before_2020_12_06(wire, name, accept, form, version):
+    """Recorded for a batch at 2019-02-02, with `*/*`: nothing seems to exist (07 §9)."""
+    method, target, headers, body = ANONYMOUS[name]
+    answer = wire.send(method, target, body, headers={**headers, "Accept": accept}, version=version, scheme=None)
+    check_problem(answer, 404, "ResourceNotFound", form=form)
     assert answer.reason == "The specified resource does not exist."
-    assert (answer.header("Content-Type"), answer.header("x-ms-version")) == ("application/xml", version)
+    content_type = "application/json" if form == "json" else "application/xml"
+    assert (answer.header("Content-Type"), answer.header("x-ms-version")) == (content_type, version)
     assert answer.header("x-ms-error-code") == "ResourceNotFound"
     assert answer.header("Cache-Control") is None and answer.header("X-Content-Type-Options") is None
 
 
-def test_anonymous_batch_since_2020_12_06(wire):
-    answer = wire.send("POST", "/$batch", b"", version="2020-12-06", scheme=None)
-    check_status(answer, 401, 403)
+@pytest.mark.parametrize("version", [None, "2009-09-19", "2011-08-18"])
+@pytest.mark.parametrize("name", ANONYMOUS)
+def test_anonymous_before_2012_02_12(wire, name, version):
+    """Reported without a version (07 §9)."""
+    method, target, headers, body = ANONYMOUS[name]
+    answer = wire.send(method, target, body, headers=headers, version=version, scheme=None)
+    check_problem(answer, 403, "AuthenticationFailed")
 
 
-def test_anonymous_since_2020_12_06(wire):
-    """Expects 401 with a challenge if the endpoint offers bearer tokens, and otherwise the response of older versions
-    (07 §9)."""
-    answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)
-    if answer.status == 403:
+@pytest.mark.parametrize("name", ANONYMOUS)
+def test_anonymous_since_2020_12_06(wire, name):
+    """Expects 401 with a challenge if the endpoint offers bearer tokens (recorded for Create Table), and otherwise a
+    failed authentication (07 §9)."""
+    method, target, headers, body = ANONYMOUS[name]
+    answer = wire.send(method, target, body, headers=headers, version="2020-12-06", scheme=None)
+    if check_status(answer, 401, 403).status == 403:
         check_failed(answer, "json")
     else:
-        check_problem(answer, 401, "InvalidAuthenticationInfo", "Server failed to authenticate the request. Please refer "
-                      "to the information in the www-authenticate header.")
+        check_problem(answer, 401, "NoAuthenticationInformation", form="json")
         assert answer.header("WWW-Authenticate").startswith("Bearer ")
+        assert (answer.header("Content-Type"), answer.header("x-ms-version")) == ("application/json", "2020-12-06")
 
 
 # Versions with JSON that some client library declares (02 §7).

@@ -251,9 +251,8 @@ def test_incomplete_or_unknown_parameters(wire, query):
 
 
 def test_an_unsigned_request(wire):
-    # Not 401, which is the response if a server offers bearer tokens.
     answer = wire.send("GET", PROPERTIES, accept="application/xml", scheme=None)
-    check_problem(answer, 403, "AuthenticationFailed", form="front")
+    check_problem(answer, 404, "ResourceNotFound", form="front")
 
 
 # The client

@@ -14,6 +14,8 @@ use wire::{ErrorCode, ServiceError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     Authentication,
+    /// A request without a credential: like [`Self::Authentication`], but the response names the version.
+    MissingCredential,
     FrontEnd,
     Format,
     /// URL, query options and table lookup: the response has no `Cache-Control`.

@@ -244,7 +244,7 @@ impl Service {
                     "{} sent a request of a standby without the right token (--standby-token-file)",
                     incoming.connection.peer
                 );
-                let failure = Failure::at(Layer::Authentication, ErrorCode::AuthenticationNeeded);
+                let failure = Failure::at(Layer::Authentication, ErrorCode::TokenRefused);
                 return Err(failure.with_reason(reason).into());
             }
             context.is_authenticated = true;

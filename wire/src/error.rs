@@ -57,8 +57,6 @@ error_codes! {
     AtomFormatNotSupported 415 "Atom format is not supported."
     /// The signature, date or account of the request is wrong.
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
-    /// A token is missing or rejected, and the response states where to obtain one (07 §9, 09 §4).
-    AuthenticationNeeded as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// The credential does not cover this operation.
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
     /// The credential lacks the permission.
@@ -127,6 +125,8 @@ error_codes! {
     MissingRequiredQueryParameter 400 "A required query parameter was not specified for this request."
     /// A missing header that the operation requires.
     MissingRequiredHeader 400 "A required HTTP header was not specified."
+    /// The request has no credential, and the response states where to obtain a token (07 §9).
+    NoAuthenticationInformation 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// A feature that the service does not have.
     NotImplemented 501 "The requested operation is not implemented on the specified resource."
     /// The request exceeded its timeout.
@@ -157,6 +157,8 @@ error_codes! {
     TableBeingDeleted 409 "The specified table is being deleted. Try operation later."
     /// An entity operation on a table that does not exist.
     TableNotFound 404 "The table specified does not exist."
+    /// A token was refused, and the response states where to obtain another one (09 §4).
+    TokenRefused as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// More than 252 custom properties.
     TooManyProperties 400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
     /// A method that an operation on policies or properties does not support.

@@ -20,7 +20,7 @@ use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, pars
 /// the credential is valid, and the principal that requests a user delegation key.
 ///
 /// UNVERIFIED (07 §2): that the header takes precedence even if the URL carries a signature, unless that signature is
-/// bound to a user.
+/// bound to a user; that other fields of a signature without `sig` are no credential.
 pub(crate) async fn authenticate(
     engine: &dyn Engine,
     accounts: &Accounts,

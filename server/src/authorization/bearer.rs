@@ -10,7 +10,6 @@ use http::HeaderValue;
 use model::roles::RoleScope;
 use model::{AccountName, Grant, Scope};
 use tracing::debug;
-use wire::target::Resource;
 use wire::{ErrorCode, Version};
 
 /// Returns the part of the header after the scheme Bearer, which may be empty, or `None` for a different scheme.
@@ -110,25 +109,23 @@ pub(crate) async fn verify(
     oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))
 }
 
-/// Returns the error for a request without any credential (07 §9). If there is an issuer, the error says where to get
-/// a token.
+/// Returns the error for a request without any credential (07 §9). In versions with challenges, it says where to get a
+/// token, if there is an issuer. In earlier versions, nothing seems to exist.
 ///
-/// UNVERIFIED (07 §9): that a request without a version is treated as one of the oldest version; that without an issuer
-/// no version gets the challenge; that in versions without the challenge only a batch gets the error "not found".
+/// UNVERIFIED (07 §9): that without an issuer no version gets the challenge; that requests on anything but batches get
+/// the error "not found", and since which version.
 pub(crate) fn anonymous(verifier: Option<&TokenVerifier>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
-    let incoming = context.incoming;
-    let version = incoming.version().ok().flatten().unwrap_or(Version::OLDEST);
-    if version < Version::CHALLENGE && incoming.target.resource() == Ok(Resource::Batch) {
-        // Here the front end responds as it does to an authenticated request: with the version, and always in XML
-        // (recorded).
-        context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
-        return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).with_reason(REASON);
-    }
-    match verifier {
-        Some(_) => challenge_failure(incoming, REASON),
-        None => Failure::authentication(REASON),
-    }
+    let version = context.incoming.version().ok().flatten();
+    let code = match version {
+        Some(version) if version < Version::TABLE_SAS => None,
+        Some(version) if version < Version::CHALLENGE => Some(ErrorCode::ResourceNotFound),
+        Some(_) => verifier.map(|_| ErrorCode::NoAuthenticationInformation),
+        None => None,
+    };
+    let Some(code) = code else { return Failure::authentication(REASON) };
+    context.version = version;
+    Failure::at(Layer::MissingCredential, code).with_reason(REASON)
 }
 
 fn token(credential: &str) -> Option<&str> {
@@ -148,15 +145,11 @@ fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
     challenge_failure(incoming, error.to_string())
 }
 
-/// Returns a 401 in versions that have the challenge, and a 403 in earlier ones.
-///
-/// UNVERIFIED (09 §9): that in old versions an invalid token causes the same error as a missing one.
+/// Returns a 401 in versions that have the challenge, and a 403 in earlier ones (09 §3, recorded).
 fn challenge_failure(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
     let failure = Failure::authentication(reason);
     match incoming.version().ok().flatten() {
-        Some(version) if version >= Version::CHALLENGE => {
-            Failure { error: ErrorCode::AuthenticationNeeded.into(), ..failure }
-        }
+        Some(version) if version >= Version::CHALLENGE => Failure { error: ErrorCode::TokenRefused.into(), ..failure },
         _ => failure,
     }
 }

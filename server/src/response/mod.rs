@@ -80,7 +80,7 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
     let mut headers = common_headers(context);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    if layer != Layer::Authentication && form != ErrorBodyFormat::PrefixedXml {
+    if !is_of_authentication(layer) && form != ErrorBodyFormat::PrefixedXml {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication && !context.names_emulator_version {
@@ -93,7 +93,8 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
             headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
         }
     }
-    if let (ErrorCode::AuthenticationNeeded, Some(challenge)) = (failure.error.code, &context.challenge) {
+    let is_challenged = matches!(failure.error.code, ErrorCode::NoAuthenticationInformation | ErrorCode::TokenRefused);
+    if let Some(challenge) = context.challenge.as_ref().filter(|_| is_challenged) {
         headers.insert(WWW_AUTHENTICATE, challenge.clone());
     }
     if let Some(position) = failure.position {
@@ -106,7 +107,8 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
         respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
     // In these cases the front end of the service repeats its message (06 §1), even if it rejects a signature (08 §9)
     // or a body.
-    let repeats_message = matches!(layer, Layer::Authentication | Layer::FrontEnd)
+    let repeats_message = is_of_authentication(layer)
+        || layer == Layer::FrontEnd
         || matches!(
             failure.error.code,
             ErrorCode::AuthorizationSourceIPMismatch
@@ -120,11 +122,19 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
     response
 }
 
+fn is_of_authentication(layer: Layer) -> bool {
+    matches!(layer, Layer::Authentication | Layer::MissingCredential)
+}
+
 /// Returns the form of an error body and its media type (03 §6, 06 §1).
 fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
     match (layer, context.format) {
-        (Layer::Authentication, _) if context.incoming.accepts_json() => (ErrorBodyFormat::Json, "application/json"),
-        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, "application/xml"),
+        (layer, _) if is_of_authentication(layer) && context.incoming.accepts_json() => {
+            (ErrorBodyFormat::Json, "application/json")
+        }
+        (Layer::Authentication | Layer::MissingCredential | Layer::FrontEnd, _) => {
+            (ErrorBodyFormat::PrefixedXml, "application/xml")
+        }
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
             (ErrorBodyFormat::PrefixedXml, "application/xml")
         }

@@ -48,6 +48,8 @@ pub(crate) fn signature(permissions: &'static str, change: impl FnOnce(&mut Fiel
 pub(crate) enum Layer {
     /// Signature, date or account: without a version.
     Authentication,
+    /// A request without a credential.
+    MissingCredential,
     /// Operations on the account and on policies, and checks in front of the service: XML.
     FrontEnd,
     /// No format was resolved.
@@ -314,14 +316,18 @@ impl Case {
             "AuthorizationServiceMismatch",
             "RequestBodyTooLarge",
         ];
-        matches!(self.layer, Layer::Authentication | Layer::FrontEnd)
-            || matches!(&self.content, Content::Error { code, .. } if codes.contains(code))
+        self.is_before_formats() || matches!(&self.content, Content::Error { code, .. } if codes.contains(code))
+    }
+
+    /// Returns true if the front end responds, without a format that the client chose for the operation.
+    fn is_before_formats(&self) -> bool {
+        matches!(self.layer, Layer::Authentication | Layer::MissingCredential | Layer::FrontEnd)
     }
 
     fn headers_expected(&self, content_type: Option<&str>) -> Vec<(String, String)> {
         let mut headers = vec![("date", DATE.to_owned()), ("server", server_name())];
         let is_prefixed = matches!(&self.content, Content::Error { code: "JsonFormatNotSupported", .. });
-        if !matches!(self.layer, Layer::Authentication | Layer::FrontEnd) && !is_prefixed {
+        if !self.is_before_formats() && !is_prefixed {
             headers.push(("x-content-type-options", "nosniff".to_owned()));
         }
         if self.layer == Layer::Storage {
@@ -366,8 +372,8 @@ impl Case {
         );
         let accepts_json = self.given("Accept").is_none_or(|accept| accept.contains(JSON));
         let (content_type, body) = match self.layer {
-            Layer::Authentication if accepts_json => (JSON.to_owned(), json),
-            Layer::Authentication | Layer::FrontEnd => ("application/xml".to_owned(), prefixed),
+            Layer::Authentication | Layer::MissingCredential if accepts_json => (JSON.to_owned(), json),
+            _ if self.is_before_formats() => ("application/xml".to_owned(), prefixed),
             Layer::Format if code == "JsonFormatNotSupported" => ("application/xml".to_owned(), prefixed),
             Layer::Format if is_xml => ("application/xml; charset=utf-8".to_owned(), odata),
             _ if is_xml => ("application/xml;charset=utf-8".to_owned(), odata),

@@ -68,7 +68,7 @@ mod tests {
             (failed(ErrorCode::OperationTimedOut), insert, false, ResultKind::ServerTimeoutError),
             (failed(ErrorCode::OperationTimedOut), insert, true, ResultKind::ClientTimeoutError),
             (failed(ErrorCode::AuthenticationFailed), OperationKind::Unknown, false, ResultKind::AuthorizationError),
-            (failed(ErrorCode::AuthenticationNeeded), OperationKind::Unknown, false, ResultKind::AuthorizationError),
+            (failed(ErrorCode::TokenRefused), OperationKind::Unknown, false, ResultKind::AuthorizationError),
             (failed(ErrorCode::AuthorizationFailure), insert, false, ResultKind::AuthorizationError),
             (
                 failed(ErrorCode::CorsPreflightFailure),

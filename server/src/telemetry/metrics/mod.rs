@@ -199,12 +199,13 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
 
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
-    // The error for a batch without a credential is "not found" (07 §9).
+    // In many versions, the error for a request without a credential is "not found" (07 §9).
     let codes = [
         ErrorCode::AuthenticationFailed,
-        ErrorCode::AuthenticationNeeded,
         ErrorCode::InvalidAuthenticationInfo,
+        ErrorCode::NoAuthenticationInformation,
         ErrorCode::ResourceNotFound,
+        ErrorCode::TokenRefused,
     ];
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }

@@ -177,7 +177,7 @@ fn heads() {
         ("a header that is not ASCII", query_with("If-Match: é"), &[400]),
         ("an invalid version", query(|head| head.replacen("2019-02-02", "yesterday", 1)), &[400]),
         ("a version that is not ASCII", query(|head| head.replacen("2019-02-02", "é", 1)), &[400]),
-        ("no credential", query(|head| head.replacen("Authorization", "x", 1)), &[403]),
+        ("no credential", query(|head| head.replacen("Authorization", "x", 1)), &[404]),
         ("a malformed credential", query(|head| head.replacen("SharedKey ", "SharedKey : : ", 1)), &[400, 403]),
         ("no date", query(|head| head.replacen("x-ms-date", "x", 1)), &[403]),
         ("an unknown method", head("FROB", "/Tables", JSON).into_bytes(), &[405, 400]),

@@ -252,7 +252,7 @@ fn who_gets_a_key() {
         let text = request(authorization, VERSION, "POST", path, &key_info(""));
         outcome(&send_text(&world.server, &text))
     };
-    assert_eq!(plain("", PATH), refused());
+    assert_eq!(plain("", PATH), (401, "NoAuthenticationInformation".into()));
     let fields = Fields {
         version: "2019-02-02".into(),
         services: "t".into(),

@@ -1,5 +1,6 @@
 //! Tests of what all operations have in common.
 
+mod anonymous;
 mod bad_input;
 pub(crate) mod bearer;
 mod cors;
