@@ -33,6 +33,8 @@ impl Version {
     pub const ETAG_IN_MINIMAL: Self = Self::new(2015, 4, 5);
     /// The first version without Atom.
     pub const NO_ATOM: Self = Self::new(2015, 12, 11);
+    /// The first version with more specific errors, according to the vendor's list of versions.
+    pub const SPECIFIC_ERRORS: Self = Self::new(2016, 5, 31);
     /// From this version on, the string to sign of an account SAS has a line for the encryption scope.
     pub const ENCRYPTION_SCOPE: Self = Self::new(2020, 12, 6);
     /// From this version on, anonymous requests are challenged with 401.

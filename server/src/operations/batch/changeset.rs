@@ -14,7 +14,7 @@ use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
 use wire::batch::Changeset;
 use wire::error::TOO_MANY_CHANGES;
-use wire::{ErrorCode, ServiceError};
+use wire::{ErrorCode, ServiceError, Version};
 
 /// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
 fn is_of_execution(code: ErrorCode) -> bool {
@@ -99,7 +99,7 @@ async fn execute<'a>(
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
-        Err(error) => return Err(broken_rule(error)),
+        Err(error) => return Err(broken_rule(error, batch.response.version)),
     };
     if let Some(undecodable) = undecodable {
         return Err(undecodable);
@@ -116,12 +116,16 @@ async fn execute<'a>(
     Ok(())
 }
 
-fn broken_rule(error: TransactionError) -> Failure {
+/// UNVERIFIED (05 §5.2): the first version with the code for duplicates. It is one between two recorded versions.
+fn broken_rule(error: TransactionError, version: Version) -> Failure {
     match error {
         TransactionError::Empty => in_transaction(0, ErrorCode::InvalidInput),
         TransactionError::TooMany => in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
         TransactionError::DifferentPartition(index) => {
             in_transaction(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+        }
+        TransactionError::DuplicateEntity(index) if version < Version::SPECIFIC_ERRORS => {
+            in_transaction(index, ErrorCode::InvalidInput)
         }
         TransactionError::DuplicateEntity(index) => in_transaction(index, ErrorCode::InvalidDuplicateRow),
     }

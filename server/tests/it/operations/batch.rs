@@ -255,6 +255,24 @@ fn the_first_failing_operation_is_named() {
     assert!(rows(&mut client, "order").is_empty());
 }
 
+#[test]
+fn the_code_for_a_duplicate_depends_on_the_version() {
+    let (_server, mut client) = server_with_table("twice");
+    let duplicates = changeset(&[&insert("twice", "p", "1"), &insert("twice", "p", "1")]) + "--b--";
+    for (version, code, message) in [
+        ("2014-02-14", "InvalidInput", "1:One of the request inputs is not valid."),
+        ("2015-12-11", "InvalidInput", "1:One of the request inputs is not valid."),
+        ("2016-05-31", "InvalidDuplicateRow", "1:The batch request contains multiple changes with same row key."),
+        ("2019-02-02", "InvalidDuplicateRow", "1:The batch request contains multiple changes with same row key."),
+    ] {
+        let answer = client.request("POST", "/$batch", &[BATCH, ("x-ms-version", version)], duplicates.as_bytes());
+        let text = frame(&answer);
+        assert!(text.contains(&format!("\"code\":\"{code}\"")) && text.contains(message), "{version}: {text}");
+        assert!(text.contains("\nCache-Control: no-cache\n"), "{version}: {text}");
+    }
+    assert!(rows(&mut client, "twice").is_empty());
+}
+
 fn rows(client: &mut Client, table: &str) -> Vec<String> {
     let page = client.request("GET", &format!("/{table}()"), &[], b"").json();
     page["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap().to_owned()).collect()
