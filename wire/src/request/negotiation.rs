@@ -133,15 +133,15 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// Returns the format for a response without a body. Differs from [`Self::response_format`] only for versions
-    /// without Atom: if `Accept` is missing or `*/*`, and `$format` is missing, the format is JSON and there is no
-    /// error.
+    /// Returns the format for a response without a body, in which only errors are written. Differs from
+    /// [`Self::response_format`] only for versions without Atom: if `Accept` is missing or `*/*`, and `$format` is
+    /// missing, the request is accepted, and errors are XML as with Atom (03 §1.3).
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is rejected on operations with empty responses.
     pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
-            return Ok(Format::Json(MetadataLevel::Minimal));
+            return Ok(Format::Atom);
         }
         self.response_format()
     }
@@ -383,6 +383,23 @@ mod tests {
             assert_eq!(negotiated(version, dsv, accept, format), expected, "{version} {dsv:?} {accept:?} {format:?}");
         }
         assert_eq!(negotiated("2019-02-02", Some("x"), None, None), Err(ErrorCode::InvalidHeaderValue));
+    }
+
+    #[test]
+    fn errors_without_a_chosen_format_are_xml() {
+        for (version, accept, format, expected) in [
+            ("2019-02-02", None, None, Ok(Format::Atom)),
+            ("2019-02-02", Some("*/*"), None, Ok(Format::Atom)),
+            ("2014-02-14", Some("*/*"), None, Ok(Format::Atom)),
+            ("2019-02-02", Some("application/json"), None, Ok(Format::Json(MetadataLevel::Minimal))),
+            ("2019-02-02", None, Some("json"), Ok(Format::Json(MetadataLevel::Minimal))),
+            ("2019-02-02", Some("application/atom+xml"), None, Err(ErrorCode::AtomFormatNotSupported)),
+        ] {
+            let version = Version::parse(version).unwrap();
+            let preferences =
+                FormatPreferences { version, data_service_version: DataServiceVersion::V3, accept, format };
+            assert_eq!(preferences.empty_response_format(), expected, "{version:?} {accept:?} {format:?}");
+        }
     }
 
     #[test]
