@@ -25,7 +25,7 @@ use model::{DateTime, ETag};
 use std::borrow::Cow;
 use wire::error::write_error_body;
 use wire::negotiation::ContentKind;
-use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
+use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel, Version};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
@@ -129,12 +129,8 @@ fn is_of_authentication(layer: Layer) -> bool {
 /// Returns the form of an error body and its media type (03 §6, 06 §1).
 fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
     match (layer, context.format) {
-        (layer, _) if is_of_authentication(layer) && context.incoming.accepts_json() => {
-            (ErrorBodyFormat::Json, "application/json")
-        }
-        (Layer::Authentication | Layer::MissingCredential | Layer::FrontEnd, _) => {
-            (ErrorBodyFormat::PrefixedXml, "application/xml")
-        }
+        (Layer::Authentication | Layer::MissingCredential, _) => authentication_error_form(context),
+        (Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, "application/xml"),
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
             (ErrorBodyFormat::PrefixedXml, "application/xml")
         }
@@ -143,6 +139,21 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
         (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
         (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
     }
+}
+
+/// Returns the form of an error that occurs before a format is negotiated. In versions without JSON, and without a
+/// valid version, the media type follows `Accept` although the body is XML (07 §10).
+///
+/// UNVERIFIED (07 §10): that this holds for more than the reported case, an anonymous request without a version.
+fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
+    let has_json = context.incoming.version().ok().flatten().is_some_and(|version| version >= Version::JSON);
+    let accepts_json = context.incoming.accepts_json();
+    let form = match (has_json, accepts_json) {
+        (true, true) => ErrorBodyFormat::Json,
+        (true, false) => ErrorBodyFormat::PrefixedXml,
+        (false, _) => ErrorBodyFormat::ODataXml,
+    };
+    (form, if accepts_json { "application/json" } else { "application/xml" })
 }
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");

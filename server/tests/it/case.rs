@@ -372,7 +372,14 @@ impl Case {
         );
         let accepts_json = self.given("Accept").is_none_or(|accept| accept.contains(JSON));
         let (content_type, body) = match self.layer {
-            Layer::Authentication | Layer::MissingCredential if accepts_json => (JSON.to_owned(), json),
+            Layer::Authentication | Layer::MissingCredential => {
+                // Versions without JSON, and malformed ones, have the media type, but not the body (07 §10).
+                let version = self.given("x-ms-version").unwrap_or(VERSION);
+                let has_json = version.starts_with("20") && version >= "2013-08-15";
+                let media_type = if accepts_json { JSON } else { "application/xml" };
+                let xml = if has_json { prefixed } else { odata };
+                (media_type.to_owned(), if has_json && accepts_json { json } else { xml })
+            }
             _ if self.is_before_formats() => ("application/xml".to_owned(), prefixed),
             Layer::Format if code == "JsonFormatNotSupported" => ("application/xml".to_owned(), prefixed),
             Layer::Format if is_xml => ("application/xml; charset=utf-8".to_owned(), odata),
