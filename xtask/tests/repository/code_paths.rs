@@ -72,6 +72,70 @@ fn every_item_in_a_guide_for_contributors_exists() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// Returns true if one of the sources, each with its path, defines the last name of `Owner::name` or `module::name` and
+/// has the owner or is of the module.
+fn is_defined(span: &str, sources: &[(String, String)]) -> bool {
+    let mut names = span.rsplit("::");
+    let (name, owner) = (names.next().unwrap_or_default(), names.next());
+    let is_of = |path: &str, folder: &str| path.split(['/', '.']).any(|part| part == folder);
+    let defines = |text: &str| {
+        let keywords = ["fn", "const", "static", "struct", "enum", "mod"];
+        keywords.iter().any(|keyword| has_word_after(text, keyword, name)) || text.contains(&format!(" {name}: "))
+    };
+    sources.iter().any(|(path, text)| {
+        let has_owner = owner.is_none_or(|owner| {
+            let types = ["impl", "for", "struct", "enum"];
+            is_of(path, owner) || types.iter().any(|keyword| has_word_after(text, keyword, owner))
+        });
+        has_owner && (defines(text) || is_of(path, name))
+    })
+}
+
+/// Returns true if the keyword, and possibly generic parameters, precede the word.
+fn has_word_after(text: &str, keyword: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let after = text[at + word.len()..].chars().next();
+        let before = text[..at].rsplit('\n').next().unwrap_or_default().trim_end();
+        let is_whole = after.is_none_or(|c| !c.is_alphanumeric() && c != '_') && text[..at].ends_with([' ', '>']);
+        is_whole && (before.ends_with(keyword) || before.ends_with('>') && before.contains(&format!("{keyword}<")))
+    })
+}
+
+/// The table says which function decides each point without evidence, so that it can be changed there.
+#[test]
+fn every_function_that_decides_without_evidence_exists() {
+    let page = read("docs/compatibility.md");
+    let (_, table) = page.split_once("\n## Not known for sure").unwrap();
+    let sources: Vec<_> = files(".rs").into_iter().map(|name| (name.clone(), read(&name))).collect();
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for line in table.lines().filter(|line| line.starts_with("| ")) {
+        let place = line.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+        for span in spans(place) {
+            count += 1;
+            if !is_defined(span, &sources) {
+                missing.push(span.to_owned());
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count > 100, "only {count} functions were found");
+}
+
+#[test]
+fn undefined_functions_are_found() {
+    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let sources = [
+        file("server/src/pages.rs", "impl<'a> Page<'a> {\n    pub(crate) fn has_room(&self) {}\n}\n"),
+        file("model/src/limits.rs", "pub const KEY_MAX: usize = 1;\nstruct Form {\n    is_done: bool,\n}\n"),
+    ];
+    for span in ["has_room", "Page::has_room", "pages::has_room", "limits::KEY_MAX", "Form::is_done", "server::pages"] {
+        assert!(is_defined(span, &sources), "{span}");
+    }
+    for span in ["room", "Page::KEY_MAX", "limits::has_room", "Form::done", "pages::KEY_MAX", "server::limits"] {
+        assert!(!is_defined(span, &sources), "{span}");
+    }
+}
+
 #[test]
 fn missing_paths_are_found() {
     let paths: BTreeSet<String> = ["docs", "server/src", "server/src/one.rs"].map(str::to_owned).into();
