@@ -29,6 +29,11 @@ const GO: Tool = tool(
 );
 const JDK: Tool = tool("a JDK", "on Debian the package default-jdk-headless", "command -v javac");
 const MAVEN: Tool = tool("Maven", "on Debian the package maven", "command -v mvn");
+const MONO: Tool = tool(
+    "Mono with ADO.NET Data Services",
+    "on Debian the packages mono-mcs, mono-runtime and libmono-system-data-services-client4.0-cil",
+    "command -v mcs && command -v mono && test -e /usr/lib/mono/gac/System.Data.Services.Client",
+);
 const CXX: Tool = tool("a C++ compiler", "on Debian the package g++", "command -v c++");
 const POSTGRES: Tool =
     tool("PostgreSQL", "on Debian the package postgresql", "source scripts/databases.bash && find_programs");
@@ -102,6 +107,7 @@ pub(crate) fn all() -> Vec<Step> {
         javascript(),
         python(),
         go(),
+        mono(),
         client(),
         lints(),
         packages(),
@@ -386,6 +392,21 @@ fn go() -> Vec<Step> {
         go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go")
             .tier(Tier::All)
             .rowhouse(EMBEDDED),
+    ]
+}
+
+fn mono() -> Vec<Step> {
+    vec![
+        Step::new("mono", "The programs of the papers of 2009 and 2011 in C#, embedded engine")
+            .tier(Tier::All)
+            .needs(&[MONO])
+            .rowhouse(EMBEDDED)
+            .count(Count::Closing)
+            .shell_in(
+                "conformance/mono",
+                "mcs -langversion:latest -warnaserror -out:'{target}/papers.exe' -r:System.Data.Services.Client -r:System.Xml.Linq *.cs",
+            )
+            .run("mono {target}/papers.exe"),
     ]
 }
 
