@@ -22,8 +22,8 @@ namespace Conformance.Mono
     {
         static IEnumerable<Step> AllSteps()
         {
-            return TableSteps.All().Concat(QuerySteps.All()).Concat(ChangeSteps.All())
-                .Concat(TableSteps.Last());
+            return TableSteps.All().Concat(QuerySteps.All()).Concat(ChangeSteps.All()).Concat(TableSteps.Last())
+                .Concat(UpsertSteps.All());
         }
 
         static int Main()
