@@ -15,6 +15,14 @@ FEED = "application/atom+xml;type=feed;charset=utf-8"
 ERROR = "application/xml;charset=utf-8"
 VERSION = "2014-02-14"
 
+
+def media_types(version):
+    """Returns the types of entries, feeds and errors. Before 2013-08-15, they lack details, and errors have none."""
+    if version is None or version < "2013-08-15":
+        return (f"{ATOM};charset=utf-8", f"{ATOM};charset=utf-8", None)
+    return (ENTRY, FEED, ERROR)
+
+
 ATOM_SPACE = "http://www.w3.org/2005/Atom"
 DATA_SPACE = "http://schemas.microsoft.com/ado/2007/08/dataservices"
 METADATA_SPACE = DATA_SPACE + "/metadata"

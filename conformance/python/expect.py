@@ -14,6 +14,10 @@ XML_DECLARATION = r'<\?xml version="1\.0" encoding="utf-8"\?>'
 ODATA_XML = re.compile(
     rf'{XML_DECLARATION}<error xmlns="{METADATA_NAMESPACE}"><code>(\w+)</code>'
     r'<message xml:lang="en-US">(.*)</message></error>', re.S)
+# Versions before 2013-08-15 write the same error in several lines.
+FIRST_ODATA_XML = re.compile(
+    rf'<\?xml version="1.0" encoding="utf-8" standalone="yes"\?>\r\n<error xmlns="{METADATA_NAMESPACE}">\r\n  <code>(\w+)</code>\r\n'
+    r'  <message xml:lang="en-US">(.*)</message>\r\n</error>', re.S)
 FRONT_XML = re.compile(
     rf'{XML_DECLARATION}<m:error xmlns:m="{METADATA_NAMESPACE}"><m:code>(\w+)</m:code>'
     r'<m:message xml:lang="en-US">(.*)</m:message></m:error>', re.S)
@@ -89,7 +93,7 @@ class Problem:
 
 
 def read_problem(text):
-    """Parses an error body strictly in one of its three forms."""
+    """Parses an error body strictly in one of its forms."""
     if text.startswith("{"):
         value = json.loads(text)
         assert list(value) == ["odata.error"], text
@@ -98,7 +102,7 @@ def read_problem(text):
         assert list(error["message"]) == ["lang", "value"], text
         assert error["message"]["lang"] == "en-US", text
         form, code, message = "json", error["code"], error["message"]["value"]
-    elif found := ODATA_XML.fullmatch(text):
+    elif found := ODATA_XML.fullmatch(text) or FIRST_ODATA_XML.fullmatch(text):
         form, code, message = "odata", *map(unescape_xml, found.groups())
     else:
         found = FRONT_XML.fullmatch(text)

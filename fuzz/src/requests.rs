@@ -10,7 +10,7 @@ use model::{ChangePosition, DateTime, EdmValue, EntityKey, EntityView, Filter, K
 use wire::continuation::{decode, encode};
 use wire::filter::{Grammar, parse, parse_optional, print};
 use wire::json::read_change_set;
-use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
+use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
 use wire::uri::{encode_list, form_decode, write_entity_address, write_table_address};
 use wire::{Format, QueryOptions, Resource, Select, Target, Version};
 
@@ -98,8 +98,8 @@ pub(crate) fn negotiation(text: &str) {
     let Ok(data_service_version) = DataServiceVersion::effective(version, line(), line()) else { return };
     let preferences = FormatPreferences { version, data_service_version, accept: line(), format: line() };
     let speaks_json = data_service_version >= DataServiceVersion::V3;
-    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, preferences.response_format()) {
-        let accept = Some(format.content_type(ContentKind::Entry));
+    if let (true, Ok(format @ Format::Json(level))) = (speaks_json, preferences.response_format()) {
+        let accept = Some(level.content_type());
         assert_eq!(FormatPreferences { accept, format: None, ..preferences }.response_format(), Ok(format));
         assert_eq!(preferences.empty_response_format(), Ok(format));
     }

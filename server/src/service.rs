@@ -273,6 +273,7 @@ impl Service {
         let accept = joined_accept(&incoming.parts.headers, &incoming.head);
         let accept = accept.map_err(|error| Failure::at(Layer::FrontEnd, error))?;
         let version = version.unwrap_or(Version::OLDEST);
+        context.form_version = version;
         let requested = self.interpret(context, version, accept.as_deref(), &grant)?;
         let tables = AccountTables::new(
             &*self.engine,

@@ -1,11 +1,11 @@
-//! Error codes, their HTTP statuses and messages, and the three formats of error bodies (specification 03 §6 and 06).
+//! Error codes, their HTTP statuses and messages, and the formats of error bodies (specification 03 §6 and 06).
 //!
 //! The table in this file is the only place that assigns a status to a code.
 //!
 //! This module must not depend on which error a request causes.
 
 use crate::encoding::json_string::write_json_string;
-use crate::xml::{DECLARATION, escape};
+use crate::xml::{DECLARATION, FIRST_DECLARATION, escape};
 use model::DateTime;
 use model::name::TableNameError;
 use std::borrow::Cow;
@@ -254,6 +254,8 @@ pub enum ErrorBodyFormat {
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
     ODataXml,
+    /// The same in versions before JSON, which indent it.
+    FirstODataXml,
     /// `<m:error xmlns:m=…>`: the format for errors of authentication and of other checks before the service.
     PrefixedXml,
 }
@@ -277,6 +279,11 @@ pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id:
         }
         ErrorBodyFormat::ODataXml => format!(
             "{DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
+            escape(&message)
+        )
+        .into_bytes(),
+        ErrorBodyFormat::FirstODataXml => format!(
+            "{FIRST_DECLARATION}\r\n<error xmlns=\"{METADATA_NAMESPACE}\">\r\n  <code>{code}</code>\r\n  <message xml:lang=\"en-US\">{}</message>\r\n</error>",
             escape(&message)
         )
         .into_bytes(),

@@ -67,7 +67,13 @@ mod tests {
         let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
         let expected =
             Some(ErrorResponse { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
-        for form in [ErrorBodyFormat::Json, ErrorBodyFormat::ODataXml, ErrorBodyFormat::PrefixedXml] {
+        let forms = [
+            ErrorBodyFormat::Json,
+            ErrorBodyFormat::ODataXml,
+            ErrorBodyFormat::FirstODataXml,
+            ErrorBodyFormat::PrefixedXml,
+        ];
+        for form in forms {
             assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), expected, "{form:?}");
         }
         let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";

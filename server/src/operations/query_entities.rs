@@ -161,7 +161,7 @@ impl PageWriter {
         if self.entities == 0 {
             write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true);
         }
-        end_entity_set(&mut self.open, self.form.format);
+        end_entity_set(&mut self.open, self.form.entity_context().response);
         self.full.push(Bytes::from(self.open));
         Ok(self.full)
     }

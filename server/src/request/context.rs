@@ -35,6 +35,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) names_emulator_version: bool,
     /// The version in the response; set after the request is authenticated.
     pub(crate) version: Option<Version>,
+    /// The version that determines the form of the response: the newest one until the request's version is known.
+    pub(crate) form_version: Version,
     pub(crate) operation: OperationKind,
     pub(crate) table: Option<Cow<'r, str>>,
     /// The table in the body: the one to create, or the one of the first operation of a batch.
@@ -76,6 +78,7 @@ impl<'r> RequestContext<'r> {
             challenge: None,
             names_emulator_version: false,
             version: None,
+            form_version: Version::USER_DELEGATION,
             operation: OperationKind::default(),
             table: None,
             table_in_body: OnceLock::new(),

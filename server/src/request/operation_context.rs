@@ -77,7 +77,7 @@ impl<'a> OperationContext<'a> {
     }
 
     pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
-        self.response.format.content_type(content)
+        self.response.format.content_type(content, self.response.version)
     }
 
     /// Returns the properties that the client requests, or `None`, which means all, if it specifies none.

@@ -38,7 +38,9 @@ pub(crate) fn success(
     headers.extend(response.headers);
     if !context.is_front_end {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if !context.form_version.has_first_form() {
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
     }
     if let Some(timestamp) = response.etag {
         let mut etag = Vec::with_capacity(48);
@@ -78,9 +80,13 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
     let (form, content_type) = error_form(layer, failure.error.code, context);
     let body = write_error_body(form, &failure.error, context.id.as_str(), now);
     let mut headers = common_headers(context);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if let Some(content_type) = content_type {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    if !is_of_authentication(layer) && form != ErrorBodyFormat::PrefixedXml {
+    let is_of_service =
+        !is_of_authentication(layer) && !matches!(form, ErrorBodyFormat::PrefixedXml | ErrorBodyFormat::FirstODataXml);
+    if is_of_service {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication && !context.names_emulator_version {
@@ -126,18 +132,20 @@ fn is_of_authentication(layer: Layer) -> bool {
     matches!(layer, Layer::Authentication | Layer::MissingCredential)
 }
 
-/// Returns the form of an error body and its media type (03 §6, 06 §1).
-fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
-    match (layer, context.format) {
+/// Returns the form of an error body and its media type, if the response names it (03 §5.5, §6, 06 §1).
+fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, Option<&'static str>) {
+    let version = context.form_version;
+    let format = context.format.unwrap_or(Format::Atom);
+    match (layer, format.error_body(version)) {
         (Layer::Authentication | Layer::MissingCredential, _) => authentication_error_form(context),
-        (Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, "application/xml"),
+        (Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, Some("application/xml")),
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
-            (ErrorBodyFormat::PrefixedXml, "application/xml")
+            (ErrorBodyFormat::PrefixedXml, Some("application/xml"))
         }
         // This is the only media type that was recorded with a space.
-        (Layer::Format, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
-        (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
-        (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
+        (Layer::Format, form @ ErrorBodyFormat::ODataXml) => (form, Some("application/xml; charset=utf-8")),
+        (_, form @ ErrorBodyFormat::FirstODataXml) => (form, None),
+        (_, form) => (form, Some(format.content_type(ContentKind::Error, version))),
     }
 }
 
@@ -145,7 +153,7 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
 /// valid version, the media type follows `Accept` although the body is XML (07 §10).
 ///
 /// UNVERIFIED (07 §10): that this holds for more than the reported case, an anonymous request without a version.
-fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
+fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, Option<&'static str>) {
     let has_json = context.incoming.version().ok().flatten().is_some_and(|version| version >= Version::JSON);
     let accepts_json = context.incoming.accepts_json();
     let form = match (has_json, accepts_json) {
@@ -153,7 +161,7 @@ fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, 
         (true, false) => ErrorBodyFormat::PrefixedXml,
         (false, _) => ErrorBodyFormat::ODataXml,
     };
-    (form, if accepts_json { "application/json" } else { "application/xml" })
+    (form, Some(if accepts_json { "application/json" } else { "application/xml" }))
 }
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -184,7 +192,7 @@ fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
 
 fn content_type_value(text: &'static str) -> HeaderValue {
     const fn json(level: MetadataLevel) -> HeaderValue {
-        HeaderValue::from_static(Format::Json(level).content_type(ContentKind::Entry))
+        HeaderValue::from_static(level.content_type())
     }
     // Validated byte by byte at compile time, instead of for every response.
     static USUAL: [HeaderValue; 3] =

@@ -16,6 +16,9 @@ pub struct PartHead<'a> {
     pub status: u16,
     /// The `Content-ID` of the operation.
     pub content_id: Option<&'a str>,
+    /// Whether the headers are those of versions before JSON (05 §4.2): without `X-Content-Type-Options`, and always
+    /// in the same order.
+    pub is_first_form: bool,
     /// Whether to write `X-Content-Type-Options: nosniff`.
     pub has_nosniff: bool,
     /// Whether to write `Cache-Control: no-cache`.
@@ -59,21 +62,21 @@ pub fn end(out: &mut Vec<u8>, boundary: &str) {
 
 /// Writes the status line and headers, and the blank line that ends them.
 ///
-/// Responses that contain an entity have a different order of headers from all other responses (05 §4). The position of
-/// the continuation headers of a query is UNVERIFIED (05 §4.1).
+/// Responses that contain an entity have a different order of headers from all other responses (05 §4), except in
+/// versions in the first form. The position of the continuation headers of a query is UNVERIFIED (05 §4.1).
 pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     let mut writer = HeadWriter { out };
     writer.status_line(head.status);
-    let has_entity = head.status < 300 && head.content_type.is_some();
-    if has_entity {
+    let starts_with_type = head.status < 300 && head.content_type.is_some() && !head.is_first_form;
+    if starts_with_type {
         writer.data_service_version(head);
         writer.content_type(head);
     }
     writer.header("Content-ID", head.content_id);
-    writer.header("X-Content-Type-Options", head.has_nosniff.then_some("nosniff"));
+    writer.header("X-Content-Type-Options", (head.has_nosniff && !head.is_first_form).then_some("nosniff"));
     writer.header("Cache-Control", head.has_no_cache.then_some("no-cache"));
     writer.header("Preference-Applied", head.preference.map(Preference::applied));
-    if !has_entity {
+    if !starts_with_type {
         writer.data_service_version(head);
         writer.content_type(head);
     }
@@ -170,6 +173,7 @@ mod tests {
     const SERVED: PartHead<'static> = PartHead {
         status: 204,
         content_id: None,
+        is_first_form: false,
         has_nosniff: true,
         has_no_cache: true,
         preference: None,
@@ -196,6 +200,11 @@ mod tests {
         assert_eq!(
             head(&created),
             "HTTP/1.1 201 Created\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\r\nContent-ID: 7\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\nLocation: L\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\n\r\n"
+        );
+        let first = PartHead { is_first_form: true, data_service_version: "1.0", ..created };
+        assert_eq!(
+            head(&first),
+            "HTTP/1.1 201 Created\r\nContent-ID: 7\r\nCache-Control: no-cache\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\r\nLocation: L\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\n\r\n"
         );
         let found = PartHead { status: 200, content_id: None, location: None, ..created };
         assert_eq!(

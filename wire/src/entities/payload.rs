@@ -66,10 +66,10 @@ pub fn write_entity_in_set(
 }
 
 /// Writes the end of a set, after its last entity.
-pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
-    match format {
+pub fn end_entity_set(out: &mut Vec<u8>, context: ResponseContext<'_>) {
+    match context.format {
         Format::Json(_) => json::end_entity_set(out),
-        Format::Atom => atom::end_feed(out),
+        Format::Atom => atom::end_feed(out, context),
     }
 }
 
@@ -165,8 +165,14 @@ mod tests {
     }
 
     fn written(format: Format, key: &EntityKey, record: &Record) -> Vec<u8> {
+        let first = written_at(Version::UPSERT, format, key, record);
+        let last = written_at(Version::JSON, format, key, record);
+        assert_eq!(read_entity(format, &first, KeyLocation::Body), read_entity(format, &last, KeyLocation::Body));
+        last
+    }
+
+    fn written_at(version: Version, format: Format, key: &EntityKey, record: &Record) -> Vec<u8> {
         let account = AccountName::new("acct").unwrap();
-        let version = Version::parse("2014-02-14").unwrap();
         let response = ResponseContext {
             base: "http://127.0.0.1:10002/acct",
             account: &account,

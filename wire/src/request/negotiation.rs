@@ -2,7 +2,7 @@
 //!
 //! This module must not depend on how a format is parsed or written.
 
-use crate::error::ErrorCode;
+use crate::error::{ErrorBodyFormat, ErrorCode};
 use crate::version::Version;
 
 /// The amount of metadata in a JSON response.
@@ -14,6 +14,17 @@ pub enum MetadataLevel {
     Minimal,
     /// `odata=fullmetadata`
     Full,
+}
+
+impl MetadataLevel {
+    /// Returns the `Content-Type` of a JSON response, exactly as the service writes it (03 §1.1).
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+            Self::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+            Self::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+        }
+    }
 }
 
 /// The format of a response or of a request body.
@@ -37,17 +48,24 @@ pub enum ContentKind {
 }
 
 impl Format {
-    /// Returns the `Content-Type` of a response, exactly as the service writes it (03 §1.1).
-    pub const fn content_type(self, content: ContentKind) -> &'static str {
+    /// Returns the `Content-Type` of a response, exactly as the service writes it (03 §1.1, §5.5).
+    pub fn content_type(self, content: ContentKind, version: Version) -> &'static str {
         match (self, content) {
-            (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
-            (Self::Json(MetadataLevel::Minimal), _) => {
-                "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
-            }
-            (Self::Json(MetadataLevel::Full), _) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+            (Self::Json(level), _) => level.content_type(),
+            (Self::Atom, ContentKind::Error) if version.has_first_form() => "application/xml",
+            (Self::Atom, _) if version.has_first_form() => "application/atom+xml;charset=utf-8",
             (Self::Atom, ContentKind::Entry) => "application/atom+xml;type=entry;charset=utf-8",
             (Self::Atom, ContentKind::Set) => "application/atom+xml;type=feed;charset=utf-8",
             (Self::Atom, ContentKind::Error) => "application/xml;charset=utf-8",
+        }
+    }
+
+    /// Returns the format of an error body in a response of this format (03 §6).
+    pub fn error_body(self, version: Version) -> ErrorBodyFormat {
+        match self {
+            Self::Json(_) => ErrorBodyFormat::Json,
+            Self::Atom if version.has_first_form() => ErrorBodyFormat::FirstODataXml,
+            Self::Atom => ErrorBodyFormat::ODataXml,
         }
     }
 }

@@ -74,6 +74,14 @@ impl Version {
 }
 
 impl Version {
+    /// Whether responses have the form that the service had before it supported JSON: Atom and its errors in an older
+    /// layout and without details in their media types, and no `X-Content-Type-Options`.
+    ///
+    /// UNVERIFIED (03 §5.5): versions other than 2011-08-18, the only one before 2013-08-15 with recorded exchanges.
+    pub fn has_first_form(self) -> bool {
+        self < Self::JSON
+    }
+
     /// Returns the text form. The year always has four digits.
     pub fn text(self) -> [u8; 10] {
         let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);

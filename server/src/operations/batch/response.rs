@@ -8,7 +8,7 @@ use model::DateTime;
 use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
-use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
+use wire::{ErrorCode, Format, ServiceError, Version};
 
 /// The maximum size of a segment that is copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -19,6 +19,7 @@ pub(super) const EMPTY_PART_BYTES: usize = 640;
 pub(super) struct BatchResponse<'a> {
     request_id: &'a str,
     now: DateTime,
+    version: Version,
     batch: String,
     changeset: Option<String>,
     full: Vec<Bytes>,
@@ -42,6 +43,7 @@ impl<'a> BatchResponse<'a> {
         Self {
             request_id: context.request.id.as_str(),
             now: context.response.now,
+            version: context.response.version,
             batch: boundary("batchresponse"),
             changeset: None,
             full: Vec::new(),
@@ -70,7 +72,8 @@ impl<'a> BatchResponse<'a> {
         OperationResponse { failed_by: self.failed_by, ..OperationResponse::batch(&self.batch, self.full) }
     }
 
-    /// UNVERIFIED (05 §4): the data service version of an Atom entity in versions other than 2.0.
+    /// UNVERIFIED (05 §4): the data service version of an Atom entity in versions other than 2.0, since version
+    /// 2013-08-15.
     pub(super) fn success(
         &mut self,
         content_id: Option<&str>,
@@ -80,12 +83,14 @@ impl<'a> BatchResponse<'a> {
         // Responses to updates and deletions keep the version of the first release, unless they honor a preference (05
         // §4).
         let is_of_version = response.content.is_some() || response.location.is_some() || response.preference.is_some();
+        let version = if self.version.has_first_form() { DataServiceVersion::V1 } else { version };
         let continuation: Vec<_> =
             response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
         let (content_type, segments) = response.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
         let head = PartHead {
             status: response.status,
             content_id,
+            is_first_form: self.version.has_first_form(),
             has_nosniff: true,
             has_no_cache: true,
             preference: response.preference,
@@ -101,11 +106,9 @@ impl<'a> BatchResponse<'a> {
 
     /// Writes the part for an operation that failed. The message of the error already contains the index.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
-        let (body, content_type, data_service_version) = match (layer, form.format) {
-            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
-            (_, Some(format @ Format::Json(_))) => {
-                (ErrorBodyFormat::Json, format.content_type(ContentKind::Error), "3.0")
-            }
+        let (format, data_service_version) = match (layer, form.format) {
+            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (Format::Atom, "1.0"),
+            (_, Some(format @ Format::Json(_))) => (format, "3.0"),
         };
         let head = PartHead {
             status: error.code.status(),
@@ -114,25 +117,27 @@ impl<'a> BatchResponse<'a> {
             has_no_cache: form.was_executed,
             preference: form.preference.filter(|_| form.was_executed),
             data_service_version,
-            content_type: Some(content_type),
             ..PartHead::default()
         };
-        self.failed_by = self.failed_by.or(Some(error.code));
-        let body = write_error_body(body, error, self.request_id, self.now);
-        self.part(&head, vec![Bytes::from(body)]);
+        self.error(error, format, head);
     }
 
     /// Writes the part for a batch that cannot be read (05 §5.3).
     pub(super) fn unreadable(&mut self) {
         let error = ServiceError::malformed_body();
+        let head = PartHead { status: error.code.status(), data_service_version: "1.0", ..PartHead::default() };
+        self.error(&error, Format::Atom, head);
+    }
+
+    /// Writes the part for an error. Completes the headers that depend on the format.
+    fn error(&mut self, error: &ServiceError, format: Format, head: PartHead<'_>) {
         let head = PartHead {
-            status: error.code.status(),
-            data_service_version: "1.0",
-            content_type: Some(ODATA_XML),
-            ..PartHead::default()
+            is_first_form: self.version.has_first_form(),
+            content_type: Some(format.content_type(ContentKind::Error, self.version)),
+            ..head
         };
         self.failed_by = self.failed_by.or(Some(error.code));
-        let body = write_error_body(ErrorBodyFormat::ODataXml, &error, self.request_id, self.now);
+        let body = write_error_body(format.error_body(self.version), error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
 
@@ -152,7 +157,6 @@ impl<'a> BatchResponse<'a> {
 }
 
 const LINE_BREAK: &[u8] = b"\r\n";
-const ODATA_XML: &str = "application/xml;charset=utf-8";
 
 fn boundary(kind: &str) -> String {
     format!("{kind}_{}", RequestId::new())

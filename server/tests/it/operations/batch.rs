@@ -213,6 +213,52 @@ fn a_part_without_a_format_takes_that_of_the_batch() {
     assert_eq!(rows(&mut client, "formats"), ["1", "2", "3", "4", "5", "6"]);
 }
 
+/// 05 §4.2
+#[test]
+fn versions_in_the_first_form() {
+    let (_server, mut client) = server_with_table("early");
+    let entity = |row: &str| {
+        format!(
+            "<entry xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\" xmlns=\"http://www.w3.org/2005/Atom\"><content type=\"application/xml\"><m:properties><d:PartitionKey>p</d:PartitionKey><d:RowKey>{row}</d:RowKey></m:properties></content></entry>"
+        )
+    };
+    let operation = |start: &str, row: &str| {
+        format!(
+            "{start} HTTP/1.1\nContent-Type: application/atom+xml;type=entry\nIf-Match: *\nContent-ID: {row}\n\n{}",
+            entity(row)
+        )
+    };
+    let insert = |row: &str| operation("POST /early", row).replace("If-Match: *\n", "");
+    let mut send = |operations: &[String]| {
+        let headers = [
+            BATCH,
+            ("Accept", "application/atom+xml,application/xml"),
+            ("x-ms-version", "2011-08-18"),
+            ("DataServiceVersion", "1.0;NetFx"),
+            ("MaxDataServiceVersion", "2.0;NetFx"),
+        ];
+        let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+        let answer = client.request("POST", "/$batch", &headers, (changeset(&operations) + "--b--").as_bytes());
+        assert_eq!(answer.header("x-content-type-options"), None);
+        String::from_utf8(answer.body).unwrap()
+    };
+    let created = send(&[insert("1"), insert("2")]);
+    let location = "http://127.0.0.1/devstoreaccount1/early(PartitionKey='p',RowKey='2')";
+    let head = format!(
+        "\r\n\r\nHTTP/1.1 201 Created\r\nContent-ID: 2\r\nCache-Control: no-cache\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/atom+xml;charset=utf-8\r\nLocation: {location}\r\nETag: W/"
+    );
+    assert!(created.contains(&head), "{created}");
+    let body = "'\"\r\n\r\n<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<entry xml:base=";
+    assert!(created.contains(body) && created.contains("\r\n</entry>\r\n--changesetresponse_"), "{created}");
+    let updated = send(&[operation("MERGE /early(PartitionKey='p',RowKey='1')", "1")]);
+    let head =
+        "HTTP/1.1 204 No Content\r\nContent-ID: 1\r\nCache-Control: no-cache\r\nDataServiceVersion: 1.0;\r\nETag: W/";
+    assert!(updated.contains(head), "{updated}");
+    let failed = send(&[insert("3"), operation("PUT /early(PartitionKey='p',RowKey='4')", "4")]);
+    let part = "HTTP/1.1 404 Not Found\r\nContent-ID: 4\r\nCache-Control: no-cache\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/xml\r\n\r\n<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  <code>ResourceNotFound</code>\r\n  <message xml:lang=\"en-US\">1:The specified resource does not exist.\n";
+    assert!(failed.contains(part) && failed.contains("</message>\r\n</error>\r\n--changesetresponse_"), "{failed}");
+}
+
 #[test]
 fn the_first_failing_operation_is_named() {
     let (_server, mut client) = server_with_table("order");
