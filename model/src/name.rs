@@ -137,6 +137,19 @@ pub enum PropertyNameError {
 /// element. It is not known exactly which Unicode classes the service accepts as "combining and connecting"
 /// (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
+    check_characters(name, is_name_character)
+}
+
+/// Checks the rules for the name of a custom property before 2009-04-14: it may also contain dashes (01 §4).
+///
+/// UNVERIFIED (01 §4): the other rules of that time, except that the first character must be one that an XML name can
+/// begin with.
+pub fn check_property_name_with_dashes(name: &str) -> Result<(), PropertyNameError> {
+    check_characters(name, |c| c == '-' || is_name_character(c))
+}
+
+/// Checks the length of a name, its first character, and the characters after it.
+fn check_characters(name: &str, fits: impl Fn(char) -> bool) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
     }
@@ -147,7 +160,7 @@ pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     }
     let mut characters = name.chars();
     let first_fits = characters.next().is_some_and(|c| c == '_' || (c.is_alphabetic() && is_name_character(c)));
-    if first_fits && characters.all(is_name_character) { Ok(()) } else { Err(PropertyNameError::Invalid) }
+    if first_fits && characters.all(fits) { Ok(()) } else { Err(PropertyNameError::Invalid) }
 }
 
 /// Returns whether a character is allowed after the first one, both in an XML name and in an identifier. XML allows

@@ -272,7 +272,7 @@ impl Service {
         context.check_client_request_id()?;
         let accept = joined_accept(&incoming.parts.headers, &incoming.head);
         let accept = accept.map_err(|error| Failure::at(Layer::FrontEnd, error))?;
-        let version = version.unwrap_or(Version::OLDEST);
+        let version = version.unwrap_or(Version::NONE);
         context.form_version = version;
         let requested = self.interpret(context, version, accept.as_deref(), &grant)?;
         let tables = AccountTables::new(

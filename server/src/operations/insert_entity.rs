@@ -36,7 +36,7 @@ pub(super) struct InsertedEntity {
 }
 
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, InsertedEntity), Failure> {
-    let entity = read_entity(context.body_format, context.body, KeyLocation::Body)?;
+    let entity = read_entity(context.body_format, context.body, KeyLocation::Body, context.response.version)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
         return Err(Failure::service(ErrorCode::PropertiesNeedValue));
     };

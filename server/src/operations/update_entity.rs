@@ -28,7 +28,8 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
     };
     let key = address_key(context.keys(), too_long)?;
     // Keys in the body are ignored, even if they name a different entity (01 §3).
-    let properties = read_entity(context.body_format, context.body, KeyLocation::Address)?.properties;
+    let properties =
+        read_entity(context.body_format, context.body, KeyLocation::Address, context.response.version)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.response.version < Version::UPSERT {

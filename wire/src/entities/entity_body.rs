@@ -3,8 +3,9 @@
 //! This module must not depend on JSON or Atom.
 
 use crate::error::{ErrorCode, ServiceError};
+use crate::version::Version;
 use model::key::KeyError;
-use model::name::{PropertyNameError, check_property_name};
+use model::name::{PropertyNameError, check_property_name, check_property_name_with_dashes};
 use model::{EdmType, KeyText, RecordBuilder};
 
 /// The source of an entity's keys.
@@ -100,8 +101,10 @@ fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
     })
 }
 
-pub(crate) fn check_name(name: &str) -> Result<(), BodyError> {
-    check_property_name(name).map_err(|error| match error {
+/// Checks the name of a custom property by the rules of a version.
+pub(crate) fn check_name(name: &str, version: Version) -> Result<(), BodyError> {
+    let check = if version < Version::OLDEST { check_property_name_with_dashes } else { check_property_name };
+    check(name).map_err(|error| match error {
         PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
         PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
     })

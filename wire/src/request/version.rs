@@ -13,7 +13,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest version. It also applies to requests without a version.
+    /// The version of requests that name none: the service as it was before versions had numbers.
+    pub const NONE: Self = Self::new(0, 0, 0);
+    /// The oldest version that requests can name.
     pub const OLDEST: Self = Self::new(2009, 4, 14);
     /// From this version on, responses include their version.
     pub const VERSION_HEADER: Self = Self::new(2009, 9, 19);

@@ -2,7 +2,7 @@
 
 use super::{ENTITY, entity, properties};
 use crate::Layer::{Format, Query, Storage};
-use crate::{Case, Server, check, etag, get, post, timestamp};
+use crate::{Case, Server, check, etag, get, post, put, timestamp};
 
 const LOCATION: &str = "BASE/cars(PartitionKey='p',RowKey='r')";
 
@@ -104,6 +104,37 @@ fn atom() {
     // Before 2013-08-15, `Prefer` is ignored (02 §5.1).
     let early = post("/cars", &body("s")).atom().version("2012-02-12").with("Prefer", "return-no-content");
     check(&server, [early.answers(201, None)]);
+}
+
+/// 01 §4
+#[test]
+fn dashes_in_names_before_versions_had_numbers() {
+    let body = |row: &str, name: &str| {
+        format!(
+            r#"<entry xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><m:properties><d:PartitionKey>p</d:PartitionKey><d:RowKey>{row}</d:RowKey><d:{name}>x</d:{name}></m:properties></content></entry>"#
+        )
+    };
+    let insert = |row: &str, name: &str| post("/cars", &body(row, name)).atom().version("");
+    let server = Server::with_tables(&["cars"]);
+    check(
+        &server,
+        [
+            insert("r", "Top-Speed").answers(201, None),
+            insert("s", "_-1-").answers(201, None),
+            insert("t", "Top-Speed").version("2009-04-14").fails(400, "PropertyNameInvalid", Query).in_xml(),
+            insert("t", "Top.Speed").answers(400, "PropertyNameInvalid"),
+            // A condition makes it an update, which every version has.
+            put("/cars(PartitionKey='p',RowKey='s')", &body("s", "Wind-Up"))
+                .atom()
+                .version("")
+                .with("If-Match", "*")
+                .answers(204, None),
+            // Every version reads the name.
+            get("/cars(PartitionKey='p',RowKey='r')").level("nometadata").ok(200).header("etag", etag(0)).json(
+                &format!(r#"{{"PartitionKey":"p","RowKey":"r","Timestamp":"{}","Top-Speed":"x"}}"#, timestamp(0)),
+            ),
+        ],
+    );
 }
 
 #[test]

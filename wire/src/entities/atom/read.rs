@@ -12,6 +12,7 @@
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name};
+use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, is_character, referenced_character};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -23,7 +24,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Parses the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
+pub fn read_entity(body: &[u8], keys: KeyLocation, version: Version) -> Result<EntityBody, BodyError> {
     let entry = EntryProperties::read(body)?;
     let (partition, row) = (entry.key(PARTITION_KEY, keys)?, entry.key(ROW_KEY, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
@@ -31,7 +32,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
     }
     let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
     for property in custom() {
-        check_name(&property.name)?;
+        check_name(&property.name, version)?;
     }
     let (partition, row) = (keys.read(PARTITION_KEY, partition)?, keys.read(ROW_KEY, row)?);
     let mut properties = RecordBuilder::with_capacity(body.len());
@@ -281,7 +282,7 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<Vec<(String, String)>, BodyError> {
-        let entity = read_entity(body.as_bytes(), KeyLocation::Address)?;
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON)?;
         let show = |property: model::record::Property<'_>| {
             (property.name().unwrap().to_owned(), format!("{:?}", property.value().unwrap()))
         };
@@ -293,6 +294,24 @@ mod tests {
             assert_eq!(list.len(), 1, "{property}");
             list[0].1.clone()
         })
+    }
+
+    #[test]
+    fn names_by_version() {
+        let read = |name: &str, version| {
+            let body = entry(&format!("<d:{name}>x</d:{name}>"));
+            read_entity(body.as_bytes(), KeyLocation::Address, version).map(|entity| entity.properties.len())
+        };
+        let invalid = Err(BodyError::PropertyNameInvalid);
+        for (name, none, oldest) in [
+            ("a_1é", Ok(1), Ok(1)),
+            ("a-1", Ok(1), invalid.clone()),
+            ("_-é-", Ok(1), invalid.clone()),
+            ("a.1", invalid.clone(), invalid.clone()),
+        ] {
+            assert_eq!((read(name, Version::NONE), read(name, Version::OLDEST)), (none, oldest), "{name}");
+        }
+        assert_eq!(read(&"a-".repeat(128), Version::NONE), Err(BodyError::PropertyNameTooLong));
     }
 
     #[test]
@@ -341,9 +360,9 @@ mod tests {
     fn prefixes_are_free() {
         let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:RowKey xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices'>r</v:RowKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
         assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
-        let entity = read_entity(body.as_bytes(), KeyLocation::Body).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Body, Version::JSON).unwrap();
         assert_eq!((entity.partition.unwrap().as_str(), entity.row.unwrap().as_str()), ("p", "r"));
-        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON).unwrap();
         assert_eq!((entity.partition, entity.row), (None, None));
     }
 
@@ -395,7 +414,7 @@ mod tests {
         ] {
             assert_eq!(read(body), Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"<a>\xFF</a>", KeyLocation::Address), Err(BodyError::Malformed));
+        assert_eq!(read_entity(b"<a>\xFF</a>", KeyLocation::Address, Version::JSON), Err(BodyError::Malformed));
     }
 
     #[test]
@@ -415,7 +434,11 @@ mod tests {
                 BodyError::OutOfRange("d".into(), "01/01/1600 00:00:00".into()),
             ),
         ] {
-            assert_eq!(read_entity(entry(&properties).as_bytes(), KeyLocation::Body), Err(expected), "{properties}");
+            assert_eq!(
+                read_entity(entry(&properties).as_bytes(), KeyLocation::Body, Version::JSON),
+                Err(expected),
+                "{properties}"
+            );
         }
     }
 
@@ -483,8 +506,8 @@ mod tests {
             Just("1"), Just("&#"), Just("x41;"), Just("<![CDATA["), Just("]]>"), Just("<!--"), Just("-->"), Just("<?x"), Just("?>"),
             Just("</m:properties>"), Just("\u{E9}"),
         ], 0..12)) {
-            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address);
-            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address);
+            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address, Version::JSON);
+            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address, Version::JSON);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! This module must not depend on the types of values.
 
 use crate::entity_body::{BodyError, check_name};
+use crate::version::Version;
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use serde::Deserialize;
@@ -133,7 +134,7 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn check_names(&self) -> Result<(), BodyError> {
-        self.properties.iter().try_for_each(|property| check_name(&property.name))
+        self.properties.iter().try_for_each(|property| check_name(&property.name, Version::JSON))
     }
 }
 
