@@ -4,7 +4,8 @@
 //!
 //! This module must not depend on filters or storage.
 
-use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
+use crate::key::{KEY_SEPARATOR, KeyView, decode_ordinal, encode_ordinal};
+use std::borrow::Cow;
 use std::ops::Bound;
 
 /// A byte that sorts after every row key of a partition and before every longer partition key. It is one more than the
@@ -27,6 +28,11 @@ impl Position {
         Self(bytes)
     }
 
+    /// Creates the position at which a partition starts. It has no row key, and is before every row key.
+    pub fn start_of_partition(partition: &str) -> Self {
+        Self(encoded(partition, &[]))
+    }
+
     /// Returns the position with the given bytes: key bytes ([`crate::EntityKey::encode`]) or an entry of an index.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -40,6 +46,14 @@ impl Position {
     /// Returns the partition key and the row key of a position in key order, or `None` if the bytes are damaged.
     pub fn keys(&self) -> Option<KeyView<'_>> {
         KeyView::decode(&self.0)
+    }
+
+    /// Like [`keys`](Self::keys), but the row key is `None` for the start of a partition.
+    pub fn partition_and_row(&self) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+        match self.keys() {
+            Some(keys) => Some((keys.partition, Some(keys.row))),
+            None => Some((decode_ordinal(&self.0)?, None)),
+        }
     }
 }
 
@@ -209,6 +223,17 @@ mod tests {
             prop_assert_eq!(KeyRange::partitions(from, to).contains(&key), within(&keys.0, from, to));
             let expected = keys.0 == partition && within(&keys.1, from, to);
             prop_assert_eq!(KeyRange::rows(&partition, from, to).contains(&key), expected);
+        }
+
+        #[test]
+        fn the_start_of_a_partition_is_between_the_partitions(keys in (text(), text()), start in text()) {
+            let key = EntityKey { partition: KeyText::new(&keys.0).unwrap(), row: KeyText::new(&keys.1).unwrap() };
+            let (key, start_of) = (Position::from_bytes(key.encode()), Position::start_of_partition(&start));
+            prop_assert_eq!(key >= start_of, compare_ordinal(&keys.0, &start) != Ordering::Less);
+            prop_assert_eq!(start_of.partition_and_row(), Some((Cow::Borrowed(start.as_str()), None)));
+            prop_assert_eq!(start_of.keys(), None);
+            let both = (Cow::Borrowed(keys.0.as_str()), Some(Cow::Borrowed(keys.1.as_str())));
+            prop_assert_eq!(key.partition_and_row(), Some(both));
         }
 
         #[test]

@@ -7,6 +7,9 @@
 //! therefore after the previous one but not after the next entity, and the number of these characters limits the number
 //! of empty pages.
 //!
+//! At a boundary between partition servers, the token is the start of the next partition and has no row key. At most
+//! one empty page precedes it, as if the rest of the server's range contained no results.
+//!
 //! This module must not depend on the format of a token.
 
 use super::settings::Share;
@@ -44,13 +47,16 @@ impl Rehearsal {
             inner: sink,
             is_closed: is_empty,
             boundaries: PartitionBoundaries { share: self.settings.partition_pages, seed: self.seed },
+            partition_before: from.as_ref().and_then(partition_before),
             last_taken: None,
         };
         let (sink, end) = engine.scan(table, scan, sink).await?;
-        let next = if is_empty {
-            end.next.map(|next| from.as_ref().and_then(position_after).unwrap_or(next))
-        } else {
-            self.next_of_page(end.next, sink.last_taken.as_ref(), last.as_ref())
+        let start = end.next.as_ref().and_then(|next| sink.start_at_boundary(next));
+        let next = match (start, &sink.last_taken) {
+            (Some(_), Some(last)) if self.empty_pages.hits(self.settings.empty_pages) => Some(last.position_after()),
+            (Some(start), _) => Some(start),
+            (None, _) if is_empty => end.next.map(|next| from.as_ref().and_then(position_after).unwrap_or(next)),
+            (None, last_taken) => self.next_of_page(end.next, last_taken.as_ref(), last.as_ref()),
         };
         debug!(
             target: LOG,
@@ -109,6 +115,11 @@ fn marks(position: &Position) -> usize {
     position.keys().map_or(0, |keys| keys.row.chars().rev().take_while(|c| *c == AFTER).count())
 }
 
+/// Returns the partition that an earlier page read to its end, or to a position at which it may continue.
+fn partition_before(from: &Position) -> Option<String> {
+    from.keys().filter(|_| marks(from) > 0).map(|keys| keys.partition.into_owned())
+}
+
 /// Returns the position after the given one and before the next entity, or `None` if the given position may be that of
 /// an entity.
 fn position_after(position: &Position) -> Option<Position> {
@@ -139,7 +150,23 @@ struct PageSink {
     inner: BoxedSink,
     is_closed: bool,
     boundaries: PartitionBoundaries,
+    /// The partition of the last entity before this page, if the token names it.
+    partition_before: Option<String>,
     last_taken: Option<LastAccepted>,
+}
+
+impl PageSink {
+    /// Returns true if a partition server ends between the previous entity and this partition.
+    fn is_boundary(&self, partition: &str) -> bool {
+        let last = self.last_taken.as_ref().map(|last| last.partition.as_str()).or(self.partition_before.as_deref());
+        last.is_some_and(|last| last != partition) && self.boundaries.begins(partition)
+    }
+
+    /// Returns the start of the next partition if the page ended where a partition server ends.
+    fn start_at_boundary(&self, next: &Position) -> Option<Position> {
+        let partition = next.keys()?.partition;
+        self.is_boundary(&partition).then(|| Position::start_of_partition(&partition))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -157,8 +184,7 @@ impl LastAccepted {
 impl EntitySink for PageSink {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let partition = &*entity.key.partition;
-        let is_other = self.last_taken.as_ref().is_some_and(|last| last.partition != partition);
-        if self.is_closed || (is_other && self.boundaries.begins(partition)) {
+        if self.is_closed || self.is_boundary(partition) {
             return SinkDecision::Refused;
         }
         let intake = self.inner.entity(entity);

@@ -123,14 +123,17 @@ fn malformed() -> Failure {
 /// Returns the headers from which the next request continues a list.
 pub(crate) fn tokens(list: Option<&str>, next: Option<&Position>) -> Vec<(&'static str, String)> {
     let encoded = next.and_then(|next| match list {
-        Some(list) => Some(continuation::encode_in_list(next.as_bytes(), list)),
-        None => next
-            .keys()
-            .map(|keys| (continuation::encode(keys.partition.as_bytes()), continuation::encode(keys.row.as_bytes()))),
+        Some(list) => {
+            let (partition, row) = continuation::encode_in_list(next.as_bytes(), list);
+            Some((partition, Some(row)))
+        }
+        None => next.partition_and_row().map(|(partition, row)| {
+            (continuation::encode(partition.as_bytes()), row.map(|row| continuation::encode(row.as_bytes())))
+        }),
     });
-    let names =
-        |(partition, row)| [("x-ms-continuation-nextpartitionkey", partition), ("x-ms-continuation-nextrowkey", row)];
-    encoded.map(names).into_iter().flatten().collect()
+    let Some((partition, row)) = encoded else { return Vec::new() };
+    let row = row.map(|row| ("x-ms-continuation-nextrowkey", row));
+    [("x-ms-continuation-nextpartitionkey", partition)].into_iter().chain(row).collect()
 }
 
 /// Returns whether a client accepts server-sent events.

@@ -113,6 +113,11 @@ fn orchard(list: &str) -> (Server, Client) {
 
 const ALL: &str = "/harvest()?$top=1000";
 
+/// Returns the partition key and the row key of a continuation token.
+fn token(page: &Response) -> (Option<&str>, Option<&str>) {
+    (page.header("x-ms-continuation-nextpartitionkey"), page.header("x-ms-continuation-nextrowkey"))
+}
+
 fn page(entities: &[&str], has_token: bool) -> Page {
     (entities.iter().map(|entity| (*entity).to_owned()).collect(), has_token)
 }
@@ -127,6 +132,30 @@ fn a_page_ends_where_its_partition_ends() {
     assert_eq!(pages(&mut client, "/harvest()?$filter=PartitionKey%20eq%20'b'"), [page(&["b/1", "b/2"], false)]);
     // The secondary endpoint is the same server.
     assert_eq!(pages(&mut client, "-secondary/harvest()?$top=1000"), expected);
+    // The next page starts with the first entity of its partition, so the token has no row key.
+    let first = client.request("GET", ALL, &[], b"");
+    assert_eq!(token(&first), (Some("1!4!Yg--"), None));
+    let second = client.request("GET", &format!("{ALL}&NextPartitionKey=1!4!Yg--"), &[], b"");
+    assert_eq!(token(&second), (Some("1!4!Yw--"), None));
+    let full = client.request("GET", "/harvest()?$top=1", &[], b"");
+    assert_eq!(token(&full), (Some("1!4!YQ--"), Some("1!4!Mg--")), "the page ends within a partition");
+    assert_eq!(token(&client.request("GET", "/harvest()?$top=2", &[], b"")), (Some("1!4!Yg--"), None));
+}
+
+#[test]
+fn an_empty_page_can_precede_a_partition() {
+    let (server, mut client) = orchard("partition-pages,empty-pages=100%");
+    let empty = || page(&[], true);
+    let mut expected = vec![empty(), page(&["a/1", "a/2"], true), empty(), page(&["b/1", "b/2"], true), empty()];
+    expected.extend([page(&["c/1", "c/2"], true), page(&[], false)]);
+    assert_eq!(pages(&mut client, ALL), expected);
+    let after = client.request("GET", &format!("{ALL}&NextPartitionKey=1!4!YQ--&NextRowKey=1!4!MgA-"), &[], b"");
+    assert_eq!(token(&after), (Some("1!4!Yg--"), None));
+    // The start of a partition includes an entity with an empty row key.
+    let entity = br#"{"PartitionKey":"b","RowKey":""}"#;
+    assert_eq!(client.request("POST", "/harvest", &[], entity).status, 201);
+    assert_eq!(pages(&mut client, ALL).get(3), Some(&page(&["b/", "b/1", "b/2"], true)));
+    server.assert_unharmed();
 }
 
 #[test]
