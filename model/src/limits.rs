@@ -216,12 +216,12 @@ pub const THROTTLE_BUCKETS_MAX: usize = 64 * 1024;
 pub const THROTTLE_SHARDS: usize = 16;
 /// Interval at which unneeded throttling counters are removed, in seconds.
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
-/// Maximum duration that `--rehearse` accepts for a deletion or a settings change, in seconds.
+/// Maximum duration that `--rehearse` accepts for a creation, a deletion or a settings change, in seconds.
 pub const REHEARSAL_SECONDS_MAX: u64 = 3600;
 /// Maximum latency that `--rehearse` accepts, in seconds. The service responds within 30 s.
 pub const REHEARSAL_LATENCY_SECONDS_MAX: u64 = 30;
-/// Maximum number of deletions, and of settings changes of one kind, that `--rehearse` delays concurrently. Beyond this
-/// number, changes take effect immediately.
+/// Maximum number of creations, of deletions, and of settings changes of one kind, that `--rehearse` delays
+/// concurrently. Beyond this number, changes take effect immediately.
 pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
 /// Maximum number of consecutive empty pages that `--rehearse` inserts before entities.
 pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;

@@ -504,10 +504,11 @@ pub struct ServeArgs {
     /// Behave as inconveniently as the real service may (docs/rehearsing.md)
     ///
     /// LIST is "all", or a comma-separated list of these, each with or without a value: partition-pages=100% and
-    /// short-pages=50% (pages with fewer entities, and a continuation token), empty-pages=50%, deletion=40s (how long
-    /// TableBeingDeleted lasts), busy=5% (503 with Retry-After), targets (503 as with --throttle), lost-answers=2% (of
-    /// completed writes), latency=20ms..200ms, properties=30s and policies=30s (delay until changes take effect). With
-    /// all, NAME=off leaves out one condition. seed=N repeats the behavior of a server whose log contained that seed.
+    /// short-pages=50% (pages with fewer entities, and a continuation token), empty-pages=50%, creation=2s (how long
+    /// the entities of a new table get 503), deletion=40s (how long TableBeingDeleted lasts), busy=5% (503 with
+    /// Retry-After), targets (503 as with --throttle), lost-answers=2% (of completed writes), latency=20ms..200ms,
+    /// properties=30s and policies=30s (delay until changes take effect). With all, NAME=off leaves out one condition.
+    /// seed=N repeats the behavior of a server whose log contained that seed.
     #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST", help_heading = "Tests")]
     pub rehearse: Option<String>,

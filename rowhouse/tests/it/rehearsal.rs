@@ -12,7 +12,7 @@ const REHEARSALS: usize = 12;
 /// Every condition, with times that a test can wait for, and responses that are lost far more often than in the cloud.
 /// A refusal costs the client a second, because the server tells it to wait that long.
 const CONDITIONS: &str =
-    "all,busy=1%,lost-answers=30%,latency=0ms..3ms,deletion=300ms,partition-pages=60%,empty-pages=60%";
+    "all,busy=1%,lost-answers=30%,latency=0ms..3ms,creation=300ms,deletion=300ms,partition-pages=60%,empty-pages=60%";
 
 type Model = BTreeMap<(String, String), i32>;
 

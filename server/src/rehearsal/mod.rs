@@ -44,6 +44,7 @@ pub(crate) struct Rehearsal {
     latency: Chance,
     empty_pages: Chance,
     short_pages: Chance,
+    creations: PendingChanges<(AccountName, String), ()>,
     deletions: PendingChanges<(AccountName, String), ()>,
     properties: PendingChanges<AccountName, Arc<ServiceProperties>>,
     policies: PendingChanges<(AccountName, String), StoredAccessPolicies>,
@@ -81,6 +82,7 @@ impl Rehearsal {
             latency: chance(),
             empty_pages: chance(),
             short_pages: chance(),
+            creations: PendingChanges::new(settings.creation),
             deletions: PendingChanges::new(settings.deletion),
             properties: PendingChanges::new(settings.properties),
             policies: PendingChanges::new(settings.policies),
@@ -92,6 +94,7 @@ impl Rehearsal {
     /// accounts has been replaced.
     pub(crate) fn forget_changes(&self, account: Option<&AccountName>) {
         let is_gone = |of: &AccountName| account.is_none_or(|account| account == of);
+        self.creations.forget_where(|(of, _)| is_gone(of));
         self.deletions.forget_where(|(of, _)| is_gone(of));
         self.properties.forget_where(is_gone);
         self.policies.forget_where(|(of, _)| is_gone(of));
@@ -111,6 +114,14 @@ impl Rehearsal {
             debug!(target: LOG, "refused a request as busy");
         }
         is_busy
+    }
+
+    fn refuses_as_new(&self, table: &TableKey) -> bool {
+        let is_new = self.creations.effective_before(&key(table), self.clock.now()).is_some();
+        if is_new {
+            debug!(target: LOG, table = %table.name, "refused a request as busy because the table is new");
+        }
+        is_new
     }
 
     fn loses_response(&self, change: &str) -> bool {

@@ -36,6 +36,12 @@ impl RehearsedEngine {
     fn admit(&self) -> Result<Option<&Rehearsal>, Fault> {
         if self.rehearsal.is_busy() { Err(Fault::Busy) } else { Ok(self.rehearsal()) }
     }
+
+    /// Admits a call for the entities of a table, which are not available immediately after its creation.
+    fn admit_entities(&self, table: &TableKey) -> Result<Option<&Rehearsal>, Fault> {
+        let rehearsal = self.admit()?;
+        if rehearsal.is_some_and(|of| of.refuses_as_new(table)) { Err(Fault::Busy) } else { Ok(rehearsal) }
+    }
 }
 
 #[async_trait]
@@ -46,13 +52,19 @@ impl Engine for RehearsedEngine {
         if rehearsal.and_then(earlier).is_some() {
             return Err(CatalogError::BeingDeleted);
         }
-        self.engine.create_table(table).await.inspect(|()| note_change("create table"))
+        self.engine.create_table(table).await?;
+        if let Some(rehearsal) = rehearsal {
+            rehearsal.creations.add(key(table), (), rehearsal.clock.now());
+        }
+        note_change("create table");
+        Ok(())
     }
 
     async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let rehearsal = self.admit().map_err(CatalogError::Fault)?;
         self.engine.delete_table(table).await?;
         if let Some(rehearsal) = rehearsal {
+            rehearsal.creations.forget(&key(table));
             rehearsal.deletions.add(key(table), (), rehearsal.clock.now());
             // The policies of a table disappear immediately when it is deleted.
             rehearsal.policies.forget(&key(table));
@@ -131,7 +143,7 @@ impl Engine for RehearsedEngine {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        self.admit().map_err(ReadError::Fault)?;
+        self.admit_entities(table).map_err(ReadError::Fault)?;
         self.engine.get(table, key).await
     }
 
@@ -141,14 +153,14 @@ impl Engine for RehearsedEngine {
         scan: Scan,
         sink: BoxedSink,
     ) -> Result<(BoxedSink, ScanEnd), ReadError> {
-        match self.admit().map_err(ReadError::Fault)? {
+        match self.admit_entities(table).map_err(ReadError::Fault)? {
             None => self.engine.scan_boxed(table, scan, sink).await,
             Some(rehearsal) => rehearsal.scan(&*self.engine, table, scan, sink).await,
         }
     }
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
-        self.admit().map_err(CommitError::Fault)?;
+        self.admit_entities(table).map_err(CommitError::Fault)?;
         self.engine.commit(table, transaction).await.inspect(|_| note_change("commit"))
     }
 
@@ -345,6 +357,32 @@ mod tests {
         assert!(world.request(async { world.has_rules() }).await.unwrap());
         assert!(world.request(engine.delete_table(&table())).await.is_none());
         assert!(world.request(engine.delete_table(&table())).await.unwrap().is_err());
+    }
+
+    #[tokio::test]
+    async fn the_entities_of_a_new_table_are_busy() {
+        let world = World::new("creation=2s");
+        let engine = &world.engine;
+        let work = async {
+            engine.create_table(&table()).await.unwrap();
+            assert!(engine.table(&table()).await.unwrap().is_some() && engine.policies(&table()).await.is_ok());
+            for seconds in [0, 1] {
+                world.clock.advance(Duration::from_secs(seconds));
+                let committed = engine.commit(&table(), insert()).await;
+                assert!(matches!(committed, Err(CommitError::Fault(Fault::Busy))));
+                assert!(matches!(engine.get(&table(), &key()).await, Err(ReadError::Fault(Fault::Busy))));
+            }
+            world.clock.advance(Duration::from_secs(1));
+            engine.commit(&table(), insert()).await.unwrap();
+            // A creation that fails makes nothing busy.
+            assert!(engine.create_table(&table()).await.is_err());
+            assert!(engine.get(&table(), &key()).await.unwrap().is_some());
+            engine.delete_table(&table()).await.unwrap();
+            engine.create_table(&table()).await.unwrap();
+            engine.delete_table(&table()).await.unwrap();
+            assert!(matches!(engine.get(&table(), &key()).await, Err(ReadError::TableNotFound)));
+        };
+        world.request(work).await.unwrap();
     }
 
     #[tokio::test]

@@ -32,10 +32,11 @@ macro_rules! condition {
     };
 }
 
-const CONDITIONS: [Condition; 10] = [
+const CONDITIONS: [Condition; 11] = [
     condition!("partition-pages", "100%", shares, partition_pages),
     condition!("empty-pages", "50%", shares, empty_pages),
     condition!("short-pages", "50%", shares, short_pages),
+    condition!("creation", "2s", times, creation),
     condition!("deletion", "40s", times, deletion),
     condition!("busy", "5%", shares, busy),
     condition!("targets", "on", switches, targets),
@@ -51,6 +52,7 @@ pub struct RehearsalSettings {
     pub(super) partition_pages: Share,
     pub(super) empty_pages: Share,
     pub(super) short_pages: Share,
+    pub(super) creation: Duration,
     pub(super) deletion: Duration,
     pub(super) busy: Share,
     targets: bool,
@@ -296,6 +298,7 @@ mod tests {
             ("partition-pages", "partition-pages=100%"),
             (" busy = 20% , deletion=90s", "deletion=90s,busy=20%"),
             ("busy=0.0300%", "busy=0.03%"),
+            ("deletion=0s,creation", "creation=2s"),
             ("busy=100%,lost-answers=0.5%", "busy=100%,lost-answers=0.5%"),
             ("deletion=2m,properties=1500ms", "deletion=120s,properties=1500ms"),
             ("latency=50ms", "latency=50ms"),
@@ -314,8 +317,8 @@ mod tests {
 
     #[test]
     fn all_is_what_the_list_does_not_name() {
-        let all = "partition-pages=100%,empty-pages=50%,short-pages=50%,deletion=40s,busy=5%,targets=on,lost-answers=2%,\
-                   latency=20ms..200ms,properties=30s,policies=30s";
+        let all = "partition-pages=100%,empty-pages=50%,short-pages=50%,creation=2s,deletion=40s,busy=5%,targets=on,\
+                   lost-answers=2%,latency=20ms..200ms,properties=30s,policies=30s";
         assert_eq!(shown("all"), all);
         assert_eq!(shown("busy=1%,all,targets=off"), all.replace("busy=5%,targets=on", "busy=1%"));
         let settings = RehearsalSettings::parse("all,seed=12").unwrap();

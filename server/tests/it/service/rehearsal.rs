@@ -75,6 +75,20 @@ fn a_server_without_conditions_is_like_any_other() {
     assert!(!server.log().contains("rehearsing"), "nothing is rehearsed");
 }
 
+#[test]
+fn the_entities_of_a_new_table_are_busy() {
+    let (server, mut client) = rehearsing("creation=60m");
+    server.create(&["harvest"]);
+    let statuses = ["/harvest()", "/harvest(PartitionKey='a',RowKey='1')", "/harvest?comp=acl", "/Tables('harvest')"]
+        .map(|path| client.request("GET", path, &[], b"").status);
+    assert_eq!(statuses, [503, 503, 200, 200]);
+    let batch = transact(&mut client, &[UPSERT.to_owned()]).unwrap();
+    assert_eq!((batch.status, code(&batch), batch.header("retry-after")), (503, Some("ServerBusy"), Some("1")));
+    let missing = client.request("GET", "/other()", &[], b"");
+    assert_eq!((missing.status, code(&missing)), (404, Some("TableNotFound")));
+    server.assert_unharmed();
+}
+
 type Page = (Vec<String>, bool);
 
 /// Returns all pages of a query, each as `partition/row` of its entities. No token may occur twice.
