@@ -110,7 +110,8 @@ pub struct Refusal {
     pub status: u16,
     /// The service's error code; may be empty.
     pub code: String,
-    /// The first line of the service's error message; may be empty.
+    /// The first line of the service's error message, without the number of the operation with which the service begins
+    /// it in a transaction; may be empty.
     pub message: String,
     /// The ID that the service assigned to the request. Operators can use it to find the request in the service's log.
     pub request_id: Option<String>,
@@ -234,7 +235,8 @@ impl Error {
         self.refusal().map(|refusal| refusal.code.as_str())
     }
 
-    /// Returns the first line of the service's error message.
+    /// Returns the first line of the service's error message. [`operation_index`](Self::operation_index) is not part of
+    /// it.
     ///
     /// ```
     /// # fn example(error: &rowhouse_client::Error) {

@@ -164,9 +164,31 @@ async fn transient_errors_are_retried_and_others_are_returned() {
     let (service, seen) = self::service(move |_, _| batch_answer(&[refusal]));
     let error = service.table("cars").commit(replacing(1)).await.unwrap_err();
     let expected =
-        "committing a transaction in the table 'cars' was refused: 400 PropertyNameInvalid 0:No. (operation 0)";
-    assert_eq!(error.to_string(), expected);
+        "committing a transaction in the table 'cars' was refused: 400 PropertyNameInvalid No. (operation 0)";
+    assert_eq!((error.to_string().as_str(), error.message()), (expected, Some("No.")));
+    // This is no number of an operation.
+    let refusal = refusal.replace("0:No.", "1:No.");
+    let (service, _) = self::service(move |_, _| batch_answer(&[&refusal]));
+    let error = service.table("cars").commit(replacing(1)).await.unwrap_err();
+    assert_eq!((error.operation_index(), error.message()), (None, Some("1:No.")));
     assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_table_is_looked_for_before_it_is_created() {
+    let created = |answer: &'static str| async move {
+        let (service, seen) =
+            service(move |number, _| (if number == 1 { answer } else { "204 No Content" }, String::new(), Vec::new()));
+        let result = service.table("cars").with_retry(RetryPolicy::none()).create_if_missing().await;
+        let seen: Vec<_> = seen.lock().unwrap().iter().map(|request| request.target.clone()).collect();
+        (result.map_err(|error| error.kind()), seen)
+    };
+    let (look, create) = ("/devstoreaccount1/Tables('cars')".to_owned(), "/devstoreaccount1/Tables".to_owned());
+    assert_eq!(created("200 OK").await, (Ok(()), vec![look.clone()]));
+    // Without an answer to the question, only the attempt to create the table decides.
+    for answer in ["404 Not Found", "403 Forbidden", "501 Not Implemented"] {
+        assert_eq!(created(answer).await, (Ok(()), vec![look.clone(), create.clone()]), "{answer}");
+    }
 }
 
 #[tokio::test]

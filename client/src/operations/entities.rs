@@ -386,7 +386,7 @@ impl Table {
             let mut stored = table.get::<E>(partition_key, row_key).await?;
             change(&mut stored.entity)?;
             match table.replace(&stored.entity, &stored.etag).await {
-                Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
+                Ok(Written { etag, timestamp, .. }) => return Ok(Stored { etag, timestamp, ..stored }),
                 // A round fails only because another client succeeded, so the clients make progress overall.
                 Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
                 Err(error) => return Err(error.into()),
@@ -398,7 +398,7 @@ impl Table {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
         let operation = self.write_operation(write, &bag, condition.as_ref())?;
         let response = self.pipeline.execute(&operation).await?;
-        Ok(Written::from_etag(response.header("etag").unwrap_or_default()))
+        Ok(Written::new(response.status, response.header("etag")))
     }
 
     fn write_operation(

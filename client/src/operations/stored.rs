@@ -60,6 +60,8 @@ pub struct Written {
     pub etag: ETag,
     /// The time of the write; `None` if the `ETag` does not contain it.
     pub timestamp: Option<DateTime>,
+    /// The HTTP status of the operation, such as 204. Each operation of a transaction has its own.
+    pub status: u16,
 }
 
 /// The condition of a change, on the version of the entity.
@@ -124,9 +126,11 @@ impl From<&Written> for IfMatch {
 }
 
 impl Written {
-    /// Parses an `ETag` header. The `ETag`s of the service and its emulators contain the time of the write (01 §8).
-    pub(crate) fn from_etag(etag: &str) -> Self {
-        Self { etag: ETag::from(etag), timestamp: timestamp(etag) }
+    /// Creates the result of an operation with this status and `ETag` header. The `ETag`s of the service and its
+    /// emulators contain the time of the write (01 §8).
+    pub(crate) fn new(status: u16, etag: Option<&str>) -> Self {
+        let etag = etag.unwrap_or_default();
+        Self { etag: ETag::from(etag), timestamp: timestamp(etag), status }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::stored::Write;
 use crate::entity::PropertyBag;
 use crate::error::{Error, ErrorKind};
-use crate::pipeline::{BodyFormat, Operation, Pipeline, RetryPolicy, What, unreadable};
+use crate::pipeline::{BodyFormat, Operation, Pipeline, ReadFrom, RetryPolicy, What, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -181,7 +181,8 @@ impl Table {
         self.create_table(false).await
     }
 
-    /// Creates the table if it does not exist.
+    /// Creates the table if it does not exist. Looks for it first, so that a program that starts again causes no
+    /// failed request in the service's log.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -192,9 +193,39 @@ impl Table {
     /// # Ok(()) }
     /// ```
     pub async fn create_if_missing(&self) -> Result<(), Error> {
+        match self.exists().await {
+            Ok(true) => return Ok(()),
+            // A credential may allow creating tables but not reading them, and some emulators have no such request.
+            Ok(false) | Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
         match self.create_table(true).await {
             Err(error) if error.code() == Some("TableAlreadyExists") => Ok(()),
             result => result,
+        }
+    }
+
+    /// Returns true if the primary has the table.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// let orders = service.table("orders");
+    /// assert!(!orders.exists().await?);
+    /// orders.create().await?;
+    /// assert!(orders.exists().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn exists(&self) -> Result<bool, Error> {
+        let mut pipeline = self.pipeline.clone();
+        // The secondary may lag far behind.
+        pipeline.read_from = ReadFrom::Primary;
+        let what = self.what("looking for the table");
+        match pipeline.execute(&Operation::get(what, self.table_address(), String::new(), BodyFormat::Json)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -222,12 +253,11 @@ impl Table {
     /// # Ok(()) }
     /// ```
     pub async fn delete_table(&self) -> Result<(), Error> {
-        let mut path = b"/".to_vec();
-        write_table_address(&mut path, &self.encoded);
+        let what = self.what("deleting the table");
         let operation = Operation {
             method: Method::DELETE,
             is_idempotent: false,
-            ..Operation::get(self.what("deleting the table"), address_text(path), String::new(), BodyFormat::Json)
+            ..Operation::get(what, self.table_address(), String::new(), BodyFormat::Json)
         };
         self.pipeline.execute(&operation).await.map(drop)
     }
@@ -429,6 +459,12 @@ impl Table {
 
     pub(crate) fn path(&self, end: &str) -> String {
         format!("/{}{end}", self.encoded)
+    }
+
+    fn table_address(&self) -> String {
+        let mut path = b"/".to_vec();
+        write_table_address(&mut path, &self.encoded);
+        address_text(path)
     }
 
     pub(super) fn entity_path(&self, key: &EntityKey) -> String {

@@ -241,7 +241,8 @@ impl Transaction {
 impl Table {
     /// Executes a transaction: all of its operations, or none. Returns the results in the order of the operations.
     ///
-    /// If an operation fails, the transaction fails, and [`Error::operation_index`] identifies the operation.
+    /// If an operation fails, the transaction fails. [`Error::operation_index`] identifies the operation, and
+    /// [`Error::status`] is its status; the service reports no status for the other operations.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -254,7 +255,8 @@ impl Table {
     /// for number in 0..3 {
     ///     transaction = transaction.insert(&PropertyBag::new("2031", &format!("{number:04}"))?);
     /// }
-    /// assert_eq!(orders.commit(transaction).await?.len(), 3);
+    /// let written = orders.commit(transaction).await?;
+    /// assert_eq!(written.iter().map(|result| result.status).collect::<Vec<_>>(), [204; 3]);
     /// # Ok(()) }
     /// ```
     pub async fn commit(&self, transaction: Transaction) -> Result<Vec<Written>, Error> {
@@ -284,7 +286,7 @@ impl Table {
         };
         let response = self.pipeline.execute(&operation).await?;
         let parts = response.parts(&operation)?;
-        Ok(parts.iter().map(|part| Written::from_etag(part.etag.unwrap_or_default())).collect())
+        Ok(parts.iter().map(|part| Written::new(part.status, part.etag)).collect())
     }
 
     async fn add(&self, changeset: &mut ChangesetWriter, endpoint: &str, change: Change) -> Result<(), Error> {

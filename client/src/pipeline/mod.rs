@@ -372,8 +372,12 @@ fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) 
         Some(failed) => {
             let mut refusal = refusal(failed.status, ErrorResponse::read(failed.body));
             // The message begins with the number of the operation (05 §4).
-            let number = refusal.message.split_once(':').and_then(|(number, _)| number.parse().ok());
-            refusal.operation = number.filter(|number| *number < operations);
+            if let Some((number, message)) = refusal.message.split_once(':')
+                && let Some(number) = number.parse().ok().filter(|number| *number < operations)
+            {
+                refusal.operation = Some(number);
+                refusal.message = message.to_owned();
+            }
             Ok(Some(refusal))
         }
         None if parts.len() != operations => {

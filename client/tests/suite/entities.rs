@@ -170,7 +170,8 @@ async fn any_mix_of_operations_is_one_transaction() {
         .insert_or_merge(&customer("Turin", "4", 4))
         .insert(&customer("Turin", "it's 100%", 5));
     let written = table.commit(mixed).await.unwrap();
-    assert_eq!(written.len(), 6);
+    let statuses: Vec<u16> = written.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [204; 6]);
     let all = table.query::<Customer>().collect().await.unwrap();
     let seen: Vec<(&str, i32)> = all.iter().map(|customer| (customer.id.as_str(), customer.visits)).collect();
     assert_eq!(seen, [("0", 50), ("1", 70), ("3", 60), ("4", 4), ("it's 100%", 5)]);
@@ -198,6 +199,7 @@ async fn one_failure_undoes_everything_and_is_named() {
     ] {
         let error = table.commit(transaction).await.unwrap_err();
         assert_eq!((error.kind(), error.code(), error.operation_index()), (kind, Some(code), Some(50)), "{error}");
+        assert!(error.message().is_some_and(|message| message.starts_with("The ")), "{error}");
     }
     let all = table.query::<Customer>().collect().await.unwrap();
     assert_eq!(all.iter().map(|customer| customer.visits).collect::<Vec<_>>(), [2], "nothing else is written");

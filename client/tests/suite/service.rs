@@ -17,7 +17,9 @@ async fn tables_come_and_go() {
     let name = new_name();
     let tables: Vec<_> = ["b", "a"].iter().map(|end| account.service.table(&format!("{name}{end}"))).collect();
     for table in &tables {
+        assert!(!table.exists().await.unwrap());
         table.create().await.unwrap();
+        assert!(table.exists().await.unwrap());
         table.create_if_missing().await.unwrap();
     }
     let error = tables[0].create().await.unwrap_err();
