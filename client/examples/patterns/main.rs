@@ -65,7 +65,7 @@ macro_rules! programs {
         mod works {
             $(#[tokio::test]
             async fn $name() -> crate::support::Result {
-                Box::pin(crate::$name::run()).await
+                crate::support::check(|| Box::pin(crate::$name::run())).await
             })+
         }
     };

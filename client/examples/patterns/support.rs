@@ -1,8 +1,9 @@
 //! The parts that the pattern programs share: a server, and a table of the cost of each step.
 //!
 //! By default, a program runs on an in-process server that counts the entities examined, returned and written, and
-//! asserts these counts. With `TABLES_CONNECTION_STRING`, it runs on any service. In that case entities are not
-//! counted, and only results are asserted.
+//! asserts these counts. With `TABLES_CONNECTION_STRING`, it runs on any service that returns entities in the order of
+//! their keys, which Azure Cosmos DB does not. In that case entities are not counted, and only results are asserted.
+//! Tests do the same on servers that rehearse the conditions of the cloud.
 
 use rowhouse_client::{Credential, Entity, ErrorKind, Table, TableSas, TableService, Transaction};
 use rowhouse_testing::TestServer;
@@ -40,6 +41,11 @@ impl Cost {
     }
 }
 
+tokio::task_local! {
+    /// The connection string of the service on which a test runs a program.
+    static SERVICE: String;
+}
+
 pub(crate) struct Pattern {
     name: &'static str,
     service: TableService,
@@ -51,7 +57,8 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) async fn start(name: &'static str) -> Result<Self> {
-        let elsewhere = std::env::var("TABLES_CONNECTION_STRING").ok();
+        let of_test = SERVICE.try_with(String::clone).ok();
+        let elsewhere = of_test.or_else(|| std::env::var("TABLES_CONNECTION_STRING").ok());
         let server = if elsewhere.is_none() { Some(TestServer::start().await?) } else { None };
         let connection_string = elsewhere.or_else(|| server.as_ref().map(TestServer::connection_string));
         let connection_string = connection_string.ok_or("there is no server")?;
@@ -161,4 +168,36 @@ fn check_document(name: &str, costs: &str) -> Result {
     }
     assert_eq!(documented, costs, "UPDATE_DOCS=1 writes the costs into docs/patterns.md");
     Ok(())
+}
+
+/// The rehearsals under which every program must have the same results. Together, they have every condition. The times
+/// are short, because programs wait for them.
+#[cfg(test)]
+const REHEARSALS: [&str; 4] = [
+    "empty-pages=100%,seed=1",
+    "partition-pages,short-pages=100%,seed=1",
+    "all,creation=50ms,busy=0.5%,latency=0ms..2ms,lost-answers=off,seed=1",
+    LOST_ANSWERS,
+];
+/// A lost response ends a program: the client library does not repeat an insert that may have been executed.
+#[cfg(test)]
+const LOST_ANSWERS: &str = "lost-answers=2%,seed=1";
+
+/// Runs a program on a server that counts, and on servers that are as awkward as the cloud can be.
+#[cfg(test)]
+pub(crate) async fn check(run: impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result>>>) -> Result {
+    run().await?;
+    for conditions in REHEARSALS {
+        let server = TestServer::builder().rehearse(conditions).start().await?;
+        match SERVICE.scope(server.connection_string(), run()).await {
+            Err(error) if conditions == LOST_ANSWERS && is_unreachable(&*error) => {}
+            result => result.map_err(|error| format!("under {conditions}: {error}"))?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<rowhouse_client::Error>().is_some_and(|error| error.kind() == ErrorKind::Unreachable)
 }
