@@ -17,6 +17,7 @@ mod denormalization;
 mod eventual_archive;
 mod heterogeneous;
 mod high_volume_delete;
+mod home_page;
 mod index_entities;
 mod index_table;
 mod inheritance;
@@ -30,7 +31,9 @@ mod micro_blog_partitions;
 mod one_to_many;
 mod one_to_one;
 mod prepend_append;
+mod stress_test;
 mod support;
+mod upsert;
 mod versioning;
 mod wide_entities;
 
@@ -80,6 +83,7 @@ programs!(
     eventual_archive,
     heterogeneous,
     high_volume_delete,
+    home_page,
     index_entities,
     index_table,
     inheritance,
@@ -93,6 +97,8 @@ programs!(
     one_to_many,
     one_to_one,
     prepend_append,
+    stress_test,
+    upsert,
     versioning,
     wide_entities
 );

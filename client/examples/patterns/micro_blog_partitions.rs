@@ -1,4 +1,5 @@
-//! Micro-blogging with three choices of partition key: the channel, the single message, and the channel in a week.
+//! Micro-blogging with four choices of partition key: the channel, the single message, the channel in a week, and the
+//! channel in a week of the season or in a month of the off-season.
 //!
 //! Readers open a channel to see its latest messages. The program runs the same queries on each design, and all designs
 //! return the same results.
@@ -8,9 +9,9 @@
 //! | channel | inverted time, author | a channel: every query has one range, but a busy channel grows forever |
 //! | channel, inverted time, author | constant | a message: the load spreads best, but there are no transactions |
 //! | channel and week | inverted time, author | a channel in a week: partitions stay small, and old ones do not grow |
+//! | channel and period | inverted time, author | as large as the load of its time requires, and quiet times need few |
 
-use crate::support::{Pattern, Result, fill, requests};
-use rowhouse_client::entity::{Inverted, KeyFormat};
+use crate::support::{Pattern, Result, fill, inverted_range, requests};
 use rowhouse_client::{DateTime, Entity, Table};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -38,11 +39,12 @@ struct Single {
 }
 
 #[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(partition_key = "{channel}_{week:04}", row_key = "{posted:inverted}_{author}")]
-struct ByWeek {
+#[entity(partition_key = "{channel}_{period:04}", row_key = "{posted:inverted}_{author}")]
+struct ByPeriod {
     channel: String,
-    /// The number of weeks since the start of 2031.
-    week: u32,
+    /// The first day of the period, counted from the start of 2031. It sorts by time even if periods have different
+    /// lengths.
+    period: u64,
     #[entity(stored)]
     posted: DateTime,
     #[entity(stored)]
@@ -52,15 +54,26 @@ struct ByWeek {
 /// The time and the author of a message.
 type Line = (DateTime, String);
 
-const HOURS_PER_WEEK: u64 = 7 * 24;
-
 /// Returns the time this many hours after the start of 2031.
 fn hours(hours: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + hours * 3600))
 }
 
-fn week(hour: u64) -> u32 {
-    u32::try_from(hour / HOURS_PER_WEEK).unwrap_or(u32::MAX)
+/// Returns the first day of the period that contains the given day. The rule may change for periods that have not
+/// begun.
+type Rule = fn(u64) -> u64;
+
+fn week(day: u64) -> u64 {
+    day / 7 * 7
+}
+
+/// The season begins in March. Before it, a period is a month.
+fn season(day: u64) -> u64 {
+    match day {
+        0..31 => 0,
+        31..59 => 31,
+        _ => 59 + week(day - 59),
+    }
 }
 
 /// Returns the channel, the hour and the author of each message. Twenty authors post to four channels every two hours
@@ -85,17 +98,6 @@ async fn write<E: Entity>(table: &Table, messages: impl Iterator<Item = E>) -> R
     Ok(partitions.values().map(Vec::len).max().unwrap_or_default())
 }
 
-/// Returns the key range of the messages with the given prefix in a time range. Inverted times sort in reverse, so the
-/// end comes first. One tick is subtracted because the end is exclusive.
-fn keys(prefix: &str, from: DateTime, to: DateTime) -> Result<Range<String>> {
-    let text = |at: DateTime| -> Result<String> {
-        let mut text = prefix.to_owned();
-        Inverted::write(&DateTime::from_ticks(at.ticks() - 1).ok_or("too early")?, &mut text)?;
-        Ok(text)
-    };
-    Ok(text(to)?..text(from)?)
-}
-
 fn newest_first(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort_by(|one, other| other.cmp(one));
     lines
@@ -108,8 +110,11 @@ struct Answers {
     of_author: Vec<Line>,
 }
 
-/// The hours at which March begins and ends.
-const MARCH: Range<u64> = 59 * 24..90 * 24;
+/// The days on which February and March begin, and on which March ends.
+const FEBRUARY: u64 = 31;
+const MARCH: u64 = 59;
+const APRIL: u64 = 90;
+const LAST: u64 = 149;
 
 async fn by_channel(pattern: &mut Pattern) -> Result<Answers> {
     let table = pattern.table("bychannel").await?;
@@ -119,7 +124,7 @@ async fn by_channel(pattern: &mut Pattern) -> Result<Answers> {
 
     let query = channel().take(10).select(|m| (m.posted, m.author)).collect();
     let latest = pattern.step("channel: its latest ten", requests(1).examined(11).returned(10), query).await?;
-    let march = keys("", hours(MARCH.start), hours(MARCH.end))?;
+    let march = inverted_range("", hours(MARCH * 24), hours(APRIL * 24))?;
     let query = channel().rows(march.start.as_str()..march.end.as_str()).select(|m| (m.posted, m.author)).collect();
     let of_march = pattern.step("channel: all of March", requests(1).examined(80).returned(80), query).await?;
     let query = table.query::<ByChannel>().filter(|m| m.author.eq("author07")).select(|m| (m.posted, m.author));
@@ -138,7 +143,7 @@ async fn by_message(pattern: &mut Pattern) -> Result<Answers> {
     let query = table.query::<Single>().partition_prefix("channel2_").take(10).select(|m| (m.posted, m.author));
     let cost = requests(1).examined(11).returned(10);
     let latest = pattern.step("message: the latest ten of a channel", cost, query.collect()).await?;
-    let march = keys("channel2_", hours(MARCH.start), hours(MARCH.end))?;
+    let march = inverted_range("channel2_", hours(MARCH * 24), hours(APRIL * 24))?;
     let query = table.query::<Single>().partitions(march.start.as_str()..march.end.as_str());
     let cost = requests(1).examined(80).returned(80);
     let query = query.select(|m| (m.posted, m.author)).collect();
@@ -150,48 +155,50 @@ async fn by_message(pattern: &mut Pattern) -> Result<Answers> {
     Ok(Answers { latest, of_march, of_author })
 }
 
-async fn by_week(pattern: &mut Pattern) -> Result<Answers> {
-    let table = pattern.table("byweek").await?;
-    let make = |(channel, hour, author)| ByWeek { channel, week: week(hour), posted: hours(hour), author };
-    assert_eq!(write(&table, messages().map(make)).await?, 24, "messages of the busiest channel in a week");
-    let in_week = |week: u32| table.query::<ByWeek>().partition(&format!("channel2_{week:04}"));
+/// Returns the messages of a channel from one day up to, but not including, another, newest first, until there are
+/// `count_max`. Reads one period after the other.
+async fn search(table: &Table, rule: Rule, days: Range<u64>, count_max: usize) -> Result<Vec<Line>> {
+    let rows = inverted_range("", hours(days.start * 24), hours(days.end * 24))?;
+    let (mut lines, mut end) = (Vec::new(), days.end);
+    while end > days.start && lines.len() < count_max {
+        let period = rule(end - 1);
+        let query = table.query::<ByPeriod>().partition(&format!("channel2_{period:04}"));
+        let query = query.rows(rows.start.as_str()..rows.end.as_str()).take((count_max - lines.len()) as u64);
+        lines.extend(query.select(|m| (m.posted, m.author)).collect().await?);
+        end = period;
+    }
+    Ok(lines)
+}
 
-    // The program starts with the current week and continues with earlier ones until it has found ten messages.
-    let search = async {
-        let mut lines: Vec<Line> = Vec::new();
-        for week in (0..=week(3599)).rev() {
-            let missing = 10 - lines.len() as u64;
-            lines.extend(in_week(week).take(missing).select(|m| (m.posted, m.author)).collect().await?);
-            if lines.len() == 10 {
-                break;
-            }
-        }
-        Result::Ok(lines)
-    };
-    let cost = requests(2).examined(11).returned(10);
-    let latest = pattern.step("week: the latest ten of a channel", cost, search).await?;
-    let march = keys("", hours(MARCH.start), hours(MARCH.end))?;
-    let search = async {
-        let mut lines: Vec<Line> = Vec::new();
-        for week in (week(MARCH.start)..=week(MARCH.end - 1)).rev() {
-            let query = in_week(week).rows(march.start.as_str()..march.end.as_str());
-            lines.extend(query.select(|m| (m.posted, m.author)).collect().await?);
-        }
-        Result::Ok(lines)
-    };
-    let cost = requests(5).examined(80).returned(80);
-    let of_march = pattern.step("week: all of a channel in March", cost, search).await?;
-    let query = table.query::<ByWeek>().filter(|m| m.author.eq("author07")).select(|m| (m.posted, m.author));
+async fn by_period(pattern: &mut Pattern, name: &str, rule: Rule, largest: usize, costs: [u64; 3]) -> Result<Answers> {
+    let table = pattern.table(&format!("by{name}")).await?;
+    let make = |(channel, hour, author)| ByPeriod { channel, period: rule(hour / 24), posted: hours(hour), author };
+    assert_eq!(write(&table, messages().map(make)).await?, largest, "messages of the largest partition");
+    let [of_latest, of_february, of_march] = costs.map(requests);
+
+    // The program starts with the current period and continues with earlier ones until it has found ten messages.
+    let work = search(&table, rule, 0..LAST + 1, 10);
+    let cost = of_latest.examined(11).returned(10);
+    let latest = pattern.step(&format!("{name}: the latest ten of a channel"), cost, work).await?;
+    let work = search(&table, rule, FEBRUARY..MARCH, usize::MAX);
+    let cost = of_february.examined(88).returned(88);
+    pattern.step(&format!("{name}: all of a channel in February"), cost, work).await?;
+    let work = search(&table, rule, MARCH..APRIL, usize::MAX);
+    let cost = of_march.examined(80).returned(80);
+    let of_march = pattern.step(&format!("{name}: all of a channel in March"), cost, work).await?;
+    let query = table.query::<ByPeriod>().filter(|m| m.author.eq("author07")).select(|m| (m.posted, m.author));
     let cost = requests(1).examined(1800).returned(90);
-    let of_author = newest_first(pattern.step("week: all of an author", cost, query.collect()).await?);
-    pattern.step("week: post ten", requests(1).written(10), write(&table, more().map(make))).await?;
-    Ok(Answers { latest, of_march, of_author })
+    let of_author = pattern.step(&format!("{name}: all of an author"), cost, query.collect()).await?;
+    let cost = requests(1).written(10);
+    pattern.step(&format!("{name}: post ten"), cost, write(&table, more().map(make))).await?;
+    Ok(Answers { latest, of_march, of_author: newest_first(of_author) })
 }
 
 pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("micro_blog_partitions").await?;
     let answers = by_channel(&mut pattern).await?;
     assert_eq!(by_message(&mut pattern).await?, answers);
-    assert_eq!(by_week(&mut pattern).await?, answers);
+    assert_eq!(by_period(&mut pattern, "week", week, 24, [2, 5, 5]).await?, answers);
+    assert_eq!(by_period(&mut pattern, "season", season, 100, [1, 1, 5]).await?, answers);
     pattern.finish().await
 }

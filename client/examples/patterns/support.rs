@@ -5,11 +5,13 @@
 //! their keys, which Azure Cosmos DB does not. In that case entities are not counted, and only results are asserted.
 //! Tests do the same on servers that rehearse the conditions of the cloud.
 
-use rowhouse_client::{Credential, Entity, ErrorKind, Table, TableSas, TableService, Transaction};
-use rowhouse_testing::TestServer;
+use rowhouse_client::entity::{Inverted, KeyFormat};
+use rowhouse_client::{Credential, DateTime, Entity, ErrorKind, Table, TableSas, TableService, Transaction};
+use rowhouse_testing::{TestServer, TestServerBuilder};
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -57,9 +59,14 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) async fn start(name: &'static str) -> Result<Self> {
+        Self::start_on(name, TestServer::builder()).await
+    }
+
+    /// Runs the program on a server with these settings, unless it runs on an external service.
+    pub(crate) async fn start_on(name: &'static str, server: TestServerBuilder) -> Result<Self> {
         let of_test = SERVICE.try_with(String::clone).ok();
         let elsewhere = of_test.or_else(|| std::env::var("TABLES_CONNECTION_STRING").ok());
-        let server = if elsewhere.is_none() { Some(TestServer::start().await?) } else { None };
+        let server = if elsewhere.is_none() { Some(server.start().await?) } else { None };
         let connection_string = elsewhere.or_else(|| server.as_ref().map(TestServer::connection_string));
         let connection_string = connection_string.ok_or("there is no server")?;
         let service = TableService::from_connection_string(&connection_string)?;
@@ -74,6 +81,10 @@ impl Pattern {
         table.create().await?;
         self.tables.push(table.clone());
         Ok(table)
+    }
+
+    pub(crate) fn has_own_server(&self) -> bool {
+        self.server.is_some()
     }
 
     pub(crate) fn guest(&self, table: &Table, signature: &TableSas) -> Result<Table> {
@@ -150,6 +161,18 @@ pub(crate) async fn refused<T>(
         Ok(_) => Err("the operation should have been refused".into()),
         Err(error) => Ok(error),
     }
+}
+
+/// Returns the range of the row keys or partition keys that begin with a prefix and an inverted time from `from` up to,
+/// but not including, `to`. Inverted times sort in reverse, so `to` comes first. One tick is subtracted because the end
+/// of the range is exclusive.
+pub(crate) fn inverted_range(prefix: &str, from: DateTime, to: DateTime) -> Result<Range<String>> {
+    let text = |at: DateTime| -> Result<String> {
+        let mut text = prefix.to_owned();
+        Inverted::write(&DateTime::from_ticks(at.ticks() - 1).ok_or("too early")?, &mut text)?;
+        Ok(text)
+    };
+    Ok(text(to)?..text(from)?)
 }
 
 /// Compares the costs with those in docs/patterns.md, or writes them there with `UPDATE_DOCS=1`.
