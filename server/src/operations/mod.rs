@@ -34,7 +34,8 @@ macro_rules! define_run {
             if let Err(failure) = wrong_key_count {
                 return Err(Box::pin(refuse_address(tables, context, failure)).await);
             }
-            if matches!(context.resource, Resource::Nested(_)) && context.kind != OperationKind::InsertEntity {
+            let is_nested = matches!(context.resource, Resource::Nested(_) | Resource::NestedEntity(_));
+            if is_nested && context.kind != OperationKind::InsertEntity {
                 let failure = Failure::service(ErrorCode::NotImplemented);
                 return Err(Box::pin(refuse_address(tables, context, failure)).await);
             }
@@ -57,7 +58,8 @@ operation_table!(define_run);
 /// Returns the failure for a URL that addresses neither entities nor an entity (02 §1). The service looks the table up
 /// first. Below a table, only an insert is supported; it inserts into that table.
 ///
-/// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to other methods.
+/// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to methods other than
+/// GET and DELETE.
 async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'_>, failure: Failure) -> Failure {
     tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }

@@ -126,6 +126,7 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
         | Resource::Entity { table, .. }
         | Resource::Partition { table, .. }
         | Resource::Nested(table)
+        | Resource::NestedEntity(table)
         | Resource::WrongKeyCount(table) => Some(table),
         Resource::Service | Resource::Tables | Resource::Batch | Resource::Metadata => None,
     }

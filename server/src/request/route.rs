@@ -45,7 +45,9 @@ pub(crate) fn route(
         address => address,
     };
     // Extensions have no operations on URLs below a table.
-    let extensions = offered.extensions && !matches!(resource, Resource::Nested(_) | Resource::WrongKeyCount(_));
+    let is_extensible =
+        !matches!(resource, Resource::Nested(_) | Resource::NestedEntity(_) | Resource::WrongKeyCount(_));
+    let extensions = offered.extensions && is_extensible;
     OperationKind::find(method, address, has_if_match, extensions).ok_or_else(|| {
         let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
         let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
@@ -85,7 +87,7 @@ fn address(
         (Resource::EntityCount(_), ..) => Ok(Address::EntityCount),
         (Resource::Entity { .. }, ..) => Ok(Address::Entity),
         (Resource::Nested(_), ..) => Ok(Address::Entities),
-        (Resource::WrongKeyCount(_), ..) => Ok(Address::Entity),
+        (Resource::NestedEntity(_) | Resource::WrongKeyCount(_), ..) => Ok(Address::Entity),
         (Resource::Batch, ..) => Ok(Address::Batch),
     }
 }
@@ -167,6 +169,9 @@ mod tests {
         assert_eq!(name("POST", nested(), false), Ok("InsertEntity"));
         assert_eq!(name("GET", nested(), false), Ok("QueryEntities"));
         assert_eq!(name("DELETE", nested(), false), Err(ErrorCode::MethodNotAllowed));
+        let nested_entity = || Resource::NestedEntity("t".into());
+        assert_eq!(name("GET", nested_entity(), false), Ok("QueryEntity"));
+        assert_eq!(name("POST", nested_entity(), false), Err(ErrorCode::MethodNotAllowed));
         let wrong_count = || Resource::WrongKeyCount("t".into());
         assert_eq!(name("DELETE", wrong_count(), false), Ok("DeleteEntity"));
         assert_eq!(name("GET", wrong_count(), false), Ok("QueryEntity"));

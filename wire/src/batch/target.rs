@@ -10,7 +10,7 @@ use model::AccountName;
 /// The target of an operation inside a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartTarget<'a> {
-    /// The percent-encoded path after the endpoint, without the separating slash.
+    /// The percent-encoded path after the endpoint, without the separating slashes.
     pub path: &'a str,
     /// The raw query string.
     pub query: &'a str,
@@ -31,11 +31,11 @@ impl<'a> PartTarget<'a> {
     pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let path = path.strip_prefix('/').unwrap_or(path);
+        let path = path.trim_start_matches('/');
         let own = path.strip_prefix(account.as_str());
         let own = own.map(|rest| rest.strip_prefix("-secondary").unwrap_or(rest));
-        if let Some(path) = own.and_then(|rest| rest.strip_prefix('/')) {
-            return Ok(Self { path, query });
+        if let Some(rest) = own.filter(|rest| rest.starts_with('/')) {
+            return Ok(Self { path: rest.trim_start_matches('/'), query });
         }
         let label = host.and_then(|host| account_label(host, domains));
         if own == Some("") && host.is_some() && label.is_none() {
@@ -77,6 +77,10 @@ mod tests {
             "https://proxy.table.internal/acct/cars(PartitionKey='a',RowKey='b')?x=y",
             "https://elsewhere.example/acct/cars(PartitionKey='a',RowKey='b')?x=y",
             "/acct/cars(PartitionKey='a',RowKey='b')?x=y",
+            // The endpoint of the client ends with a slash.
+            "http://127.0.0.1:10002/acct//cars(PartitionKey='a',RowKey='b')?x=y",
+            "https://acct.table.core.example//cars(PartitionKey='a',RowKey='b')?x=y",
+            "//acct//cars(PartitionKey='a',RowKey='b')?x=y",
             "/acct-secondary/cars(PartitionKey='a',RowKey='b')?x=y",
             "/cars(PartitionKey='a',RowKey='b')?x=y",
             "cars(PartitionKey='a',RowKey='b')?x=y",
@@ -89,6 +93,7 @@ mod tests {
             "https://acct.table.core.example/",
             "http://127.0.0.1:10002/acct",
             "http://127.0.0.1:10002/acct/",
+            "http://127.0.0.1:10002/acct//",
             "http://127.0.0.1:10002",
             "/acct/",
         ] {
@@ -109,6 +114,7 @@ mod tests {
             "https://other.table.core.example/cars",
             "http://127.0.0.1:10002/other/cars",
             "/other/cars",
+            "//other//cars",
             "other/cars",
             "/acct2/cars",
         ] {

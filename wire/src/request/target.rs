@@ -48,6 +48,8 @@ pub enum Resource<'a> {
     },
     /// A path below a table, as sent by clients whose endpoint ends with a table name. The name may be any string.
     Nested(Cow<'a, str>),
+    /// An entity below a table, as in `t/other(PartitionKey='p',RowKey='r')`. The name may be any string.
+    NestedEntity(Cow<'a, str>),
     /// A table with another number of keys than an entity has, as in `t('x')`; also a table in front of a key, as in
     /// `t/Tables('x')`. The name may be any string.
     WrongKeyCount(Cow<'a, str>),
@@ -80,8 +82,7 @@ impl<'a> Target<'a> {
         }
         let segment = path.split_once('/').map_or(path, |(segment, _)| segment);
         let base_path = raw_path.get(..raw_path.len() - path.len() + segment.len()).unwrap_or(raw_path);
-        let mut resource = path.get(segment.len()..).unwrap_or_default();
-        resource = resource.strip_prefix('/').unwrap_or(resource);
+        let mut resource = path.get(segment.len()..).unwrap_or_default().trim_start_matches('/');
         let (account, secondary) = split_secondary(segment);
         let mut base_path = base_path;
         // A client that derives the secondary URL from a path-style URL appends the primary segment, and signs the path
@@ -146,6 +147,7 @@ enum ResourceParts<'a> {
     Partition(&'a str, Cow<'a, str>),
     Entity(&'a str, Cow<'a, str>, Cow<'a, str>),
     Nested(&'a str),
+    NestedEntity(&'a str),
     WrongKeyCount(&'a str),
 }
 
@@ -169,6 +171,7 @@ impl<'a> Resource<'a> {
             ResourceParts::Keyed(name) => Self::Table(name),
             ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
             ResourceParts::Nested(table) => Self::Nested(Cow::Borrowed(table)),
+            ResourceParts::NestedEntity(table) => Self::NestedEntity(Cow::Borrowed(table)),
             ResourceParts::WrongKeyCount(table) => Self::WrongKeyCount(Cow::Borrowed(table)),
             ResourceParts::Entity(table, partition, row) => {
                 Self::Entity { table: Cow::Borrowed(table), partition, row }
@@ -188,6 +191,7 @@ impl<'a> Resource<'a> {
                 Resource::Partition { table: own(table), partition: own(partition) }
             }
             Self::Nested(table) => Resource::Nested(own(table)),
+            Self::NestedEntity(table) => Resource::NestedEntity(own(table)),
             Self::WrongKeyCount(table) => Resource::WrongKeyCount(own(table)),
             Self::Entity { table, partition, row } => {
                 Resource::Entity { table: own(table), partition: own(partition), row: own(row) }
@@ -198,10 +202,11 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Parses a decoded path: one segment, or a table and the rest of the path below it. Trailing slashes of the name are
-/// ignored, so `a//` and `a//(…)` equal `a` and `a(…)`: the service decodes a path before splitting it into segments
-/// (recorded).
+/// Parses a decoded path: one segment, or a table and the rest of the path below it. Empty segments before and after
+/// the name are ignored, so `/a//` and `/a//(…)` equal `a` and `a(…)`: the service decodes a path before splitting it
+/// into segments (recorded), and clients put a slash after an endpoint that ends with one.
 fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
+    let path = path.trim_start_matches('/');
     let names_end = path.find('(').unwrap_or(path.len());
     let (names, arguments) = path.split_at_checked(names_end).unwrap_or((path, ""));
     let Some((name, below)) = names.split_once('/') else { return parse_segment(names, arguments) };
@@ -215,6 +220,7 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     match parse_segment(below, arguments)? {
         ResourceParts::Keyed(_) => Ok(ResourceParts::WrongKeyCount(name)),
         ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => Ok(ResourceParts::Nested(name)),
+        ResourceParts::Entity(..) if !below.contains('/') => Ok(ResourceParts::NestedEntity(name)),
         _ => Err(ServiceError::malformed_address()),
     }
 }
@@ -329,6 +335,11 @@ mod tests {
             ("127.0.0.1:10002", "/acct/Tables", Some("acct"), false, "/acct", Resource::Tables),
             ("127.0.0.1:10002", "/acct", Some("acct"), false, "/acct", Resource::Service),
             ("127.0.0.1:10002", "/acct/", Some("acct"), false, "/acct", Resource::Service),
+            ("127.0.0.1:10002", "/acct//", Some("acct"), false, "/acct", Resource::Service),
+            ("127.0.0.1:10002", "/acct//Tables", Some("acct"), false, "/acct", Resource::Tables),
+            ("acct.table.core.example", "//Tables", Some("acct"), false, "", Resource::Tables),
+            ("127.0.0.1", "/acct-secondary//acct//", Some("acct"), true, "/acct-secondary//acct", Resource::Service),
+            ("127.0.0.1", "/acct-secondary//t", Some("acct"), true, "/acct-secondary", Resource::Entities("t".into())),
             ("localhost", "/acct/$batch", Some("acct"), false, "/acct", Resource::Batch),
             ("localhost", "/acct/%24batch", Some("acct"), false, "/acct", Resource::Batch),
             ("acct.table.core.example", "/Tables()", Some("acct"), false, "", Resource::Tables),
@@ -367,16 +378,21 @@ mod tests {
     #[test]
     fn what_lies_below_a_table_is_told_apart_from_slashes_in_names_and_keys() {
         let resource = |path: &'static str| Target::parse("127.0.0.1", path, &[]).resource().unwrap();
-        for path in ["/a/t/Tables", "/a/t/Tables()", "/a/t/%24batch", "/a/t/u/"] {
+        for path in ["/a/t/Tables", "/a/t/Tables()", "/a/t/%24batch", "/a/t/u/", "/a//t//u"] {
             assert_eq!(resource(path), Resource::Nested("t".into()), "{path}");
         }
         for path in ["/a/t/Tables('x')", "/a/t/Tables%28'x/y'%29"] {
             assert_eq!(resource(path), Resource::WrongKeyCount("t".into()), "{path}");
         }
-        for path in ["/a/t/", "/a/t//", "/a/t", "/a/t%2F%2f"] {
+        for path in ["/a/t/t(PartitionKey='x',RowKey='z')", "/a/t/u/(RowKey='z',PartitionKey='x')"] {
+            assert_eq!(resource(path), Resource::NestedEntity("t".into()), "{path}");
+        }
+        for path in ["/a/t/", "/a/t//", "/a/t", "/a/t%2F%2f", "/a//t", "/a/%2f/t//"] {
             assert_eq!(resource(path), Resource::Entities("t".into()), "{path}");
         }
-        assert_eq!(resource("/a/t%2F%2F(PartitionKey='a/b',RowKey='c/')"), entity("t", "a/b", "c/"));
+        for path in ["/a/t%2F%2F(PartitionKey='a/b',RowKey='c/')", "/a//t(PartitionKey='a/b',RowKey='c/')"] {
+            assert_eq!(resource(path), entity("t", "a/b", "c/"), "{path}");
+        }
         let partition = Resource::Partition { table: "t".into(), partition: "O'Neil".into() };
         assert_eq!(resource("/a/t(PartitionKey='O%27%27Neil')"), partition);
     }
@@ -402,11 +418,10 @@ mod tests {
             "/a/b/c/d",
             "/a/Tables/b",
             "/a/$batch/b",
-            "/a//b",
             "/a/b()/c",
             "/a/b/c/Tables('x')/d",
             "/a/b/c(PartitionKey='x')",
-            "/a/b/c(PartitionKey='x',RowKey='y')",
+            "/a/b/c/d(PartitionKey='x',RowKey='y')",
             "/a/b/Tables('x'",
             "/a/t%FF",
             "/a/Tables('x'",
@@ -454,6 +469,8 @@ mod tests {
         assert_eq!(paths("/acct/t"), ["/acct/t"]);
         assert_eq!(paths("/acct-secondary/t"), ["/acct-secondary/t", "/acct/t"]);
         assert_eq!(paths("/acct-secondary/acct/"), ["/acct-secondary/acct/", "/acct/"]);
+        assert_eq!(paths("/acct//t"), ["/acct//t"]);
+        assert_eq!(paths("/acct-secondary//t"), ["/acct-secondary//t", "/acct//t"]);
     }
 
     proptest! {

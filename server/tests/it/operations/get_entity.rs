@@ -98,6 +98,10 @@ fn what_is_missing_or_malformed() {
             // A table in front of another resource (02 §1)
             get("/cars/Tables").fails(501, "NotImplemented", Storage),
             get("/other/Tables").fails(404, "TableNotFound", Query),
+            get("/cars/other(PartitionKey='p',RowKey='r')").fails(501, "NotImplemented", Storage),
+            get("/cars/cars(PartitionKey='p',RowKey='r')").fails(501, "NotImplemented", Storage),
+            get("/other/cars(PartitionKey='p',RowKey='r')").fails(404, "TableNotFound", Query),
+            get("/cars/other(PartitionKey='p')").fails(400, "InvalidInput", Query).says(syntax),
         ],
     );
 }

@@ -300,5 +300,28 @@ fn deletions_that_are_refused() {
             put("/cars(RowKey='r')", "{}").fails(400, "InvalidInput", Query).says(key_count),
             get(ENTITY).answers(200, None),
         ],
+
+#[test]
+fn an_entity_below_another_table_cannot_be_written() {
+    // 02 §1
+    let server = server();
+    let operations: [Operation; 4] =
+        [|path| put(path, "{}"), |path| merge(path, "{}"), |path| Case::new("PATCH", path, "{}"), delete];
+    for operation in operations {
+        for nested in ["/cars/cars(PartitionKey='p',RowKey='r')", "/cars/other(PartitionKey='p',RowKey='r')"] {
+            let refused = || operation(nested).fails(501, "NotImplemented", Storage);
+            check(&server, [refused(), refused().with("If-Match", "*")]);
+        }
+        let of_none = operation("/other/cars(PartitionKey='p',RowKey='r')");
+        check(&server, [of_none.fails(404, "TableNotFound", Query)]);
+    }
+    check(
+        &server,
+        [
+            post("/cars/cars(PartitionKey='p',RowKey='r')", "{}").fails(405, "MethodNotAllowed", Query),
+            stored(0, r#","Model":"K","Doors":4"#),
+        ],
+    );
+}
     );
 }

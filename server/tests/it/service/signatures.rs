@@ -1,7 +1,7 @@
 //! Tests that a captured signature allows only the request that was signed: the server interprets the signed parts in
 //! the same way as the parts that select the operation.
 
-use crate::Server;
+use crate::{Case, Server, check, etag, get, post, signature};
 use std::time::SystemTime;
 use test_support::{ACCOUNT, KEY, Response, head};
 use wire::signing::{AccountKey, Scheme, SignedRequest};
@@ -74,4 +74,48 @@ fn the_signature_of_a_query_does_not_write_policies() {
     }
     assert_eq!(send(&server, &lite("PUT", "/tab?%63omp=acl", Some("acl"), &headers), POLICIES).status, 204);
     assert!(String::from_utf8(policies(&server)).unwrap().contains("<Id>mine</Id>"));
+}
+
+#[test]
+fn the_slash_after_an_endpoint_that_ends_with_one_is_ignored() {
+    let server = server();
+    let read = signature("r", |fields| fields.table = "tab".into());
+    let entity = "/tab(PartitionKey='p',RowKey='r')";
+    let location = format!("BASE{entity}");
+    let insert = post("//tab", r#"{"PartitionKey":"p","RowKey":"r"}"#).with("Prefer", "return-no-content");
+    let of_batch = |target: &str| {
+        let part = format!(
+            "--b\nContent-Type: application/http\n\nGET http://127.0.0.1/{ACCOUNT}{target} HTTP/1.1\nAccept: application/json\n\n--b--"
+        );
+        post("//$batch", &part).with("Content-Type", "multipart/mixed; boundary=b")
+    };
+    let found = |case: Case, is_found: bool| {
+        let text = String::from_utf8(case.send(&mut server.client()).body).unwrap();
+        assert_eq!(text.contains("HTTP/1.1 200 OK"), is_found, "{text}");
+    };
+    server.create(&["other"]);
+    check(
+        &server,
+        [
+            // The URL in the response has no empty segment.
+            insert
+                .ok(204)
+                .header("etag", etag(0))
+                .header("location", location.clone())
+                .header("dataserviceid", location)
+                .header("preference-applied", "return-no-content"),
+            get(&format!("/{entity}")).answers(200, None),
+            get("//Tables").answers(200, None),
+            get("-secondary//tab()").answers(200, None),
+            get("//?restype=service&comp=properties").answers(200, None),
+            // A signature allows the same table as without the slash, and no other.
+            get("//tab()").signed(&read).answers(200, None),
+            get("//other()").signed(&read).answers(403, "AuthorizationFailure"),
+            get("//tab/other()").signed(&read).answers(501, "NotImplemented"),
+            get("//tab?comp=acl").signed(&read).answers(403, "AuthorizationFailure"),
+        ],
+    );
+    found(of_batch(&format!("/{entity}")), true);
+    found(of_batch(&format!("/{entity}")).signed(&read), true);
+    found(of_batch("//other()").signed(&read), false);
 }
