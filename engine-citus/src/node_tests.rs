@@ -161,7 +161,7 @@ async fn a_shard_is_not_moved_while_a_changeset_examines_its_entities() {
     let rows = ["a", "b"];
     let inserts = Transaction::new(rows.iter().map(|row| support::insert("p", row, 1)).collect()).unwrap();
     let written = engine.commit(&table, inserts).await.unwrap();
-    let expected = support::if_match(support::stamp(written[0]));
+    let expected = support::if_match(support::stamp(written[0].clone()));
 
     let lock = engine.state().pool.take().await.unwrap();
     let partition = sql("SELECT encode(partition, 'hex') FROM rowhouse_entities LIMIT 1");

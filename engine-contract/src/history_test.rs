@@ -101,10 +101,7 @@ impl Client for EngineClient {
 
     async fn write(&mut self, partition: &str, mutations: &[Mutation]) -> Result<Answer, NoAnswer> {
         let transaction = mutations.iter().map(|one| mutation(partition, one)).collect();
-        let stored = |result: &MutationResult| match result {
-            MutationResult::Stored(timestamp) => Some(stamp(*timestamp)),
-            MutationResult::Deleted => None,
-        };
+        let stored = |result: &MutationResult| result.timestamp().map(stamp);
         match self.engine.commit(&self.table, Transaction::new(transaction).unwrap()).await {
             Ok(results) => Ok(Answer::Done(results.iter().map(stored).collect())),
             Err(CommitError::Refused(index, error)) => {

@@ -45,6 +45,8 @@ macro_rules! every_case {
                 each_condition_that_is_not_met,
                 a_refused_member_leaves_nothing_of_its_transaction,
                 answers_come_in_the_order_of_the_mutations,
+                the_stored_records_are_returned_if_asked_for,
+                concurrent_merges_return_what_each_of_them_stored,
                 the_answer_is_the_stored_timestamp,
                 timestamps_grow_when_the_clock_goes_back,
                 timestamps_differ_between_concurrent_transactions,

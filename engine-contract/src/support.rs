@@ -85,9 +85,9 @@ pub async fn commit_one(
     table: &TableKey,
     mutation: Mutation,
 ) -> Result<MutationResult, CommitError> {
-    let written = engine.commit(table, Transaction::single(mutation)).await?;
+    let mut written = engine.commit(table, Transaction::single(mutation)).await?;
     assert_eq!(written.len(), 1);
-    Ok(written[0])
+    Ok(written.remove(0))
 }
 
 /// Commits upserts in transactions of at most 100. The value of each entity is the index of its key in the list.
@@ -101,6 +101,7 @@ pub async fn fill(engine: &dyn Engine, table: &TableKey, partition: &str, rows: 
 pub fn stamp(written: MutationResult) -> DateTime {
     match written {
         MutationResult::Stored(stamp) => stamp,
+        MutationResult::Returned(record) => record.view().unwrap().timestamp(),
         MutationResult::Deleted => panic!("the entity was deleted, not stored"),
     }
 }

@@ -408,7 +408,8 @@ pub trait Engine: Send + Sync + 'static {
         sink: BoxedSink,
     ) -> Result<(BoxedSink, ScanEnd), ReadError>;
 
-    /// Applies a transaction; returns the effect of each mutation, in order.
+    /// Applies a transaction; returns the effect of each mutation, in order. The records that the transaction asks for
+    /// are exactly those that it stored, whatever is written at the same time.
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError>;
 
     /// Returns the service properties of an account, even if the account has never been used. They are kept in memory,

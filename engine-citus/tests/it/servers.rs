@@ -5,10 +5,10 @@ use engine::{CatalogError, CommitError, Engine, EngineExt, ReadError};
 use engine_contract::support::*;
 use engine_postgres::PROPERTIES_VISIBLE_WITHIN;
 use engine_postgres::{Postgres, PostgresOptions};
+use model::ServiceProperties;
 use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
-use model::{MutationResult, ServiceProperties};
 use model::{Retention, TableSettingsUpdate};
 use rowhouse_engine_citus::{Balance, open as open_database};
 use std::collections::BTreeSet;
@@ -197,9 +197,8 @@ async fn no_stamp_comes_twice(servers: [Server; 3]) {
                     _ => Mutation::Delete { key, condition: Condition::Any },
                 };
                 match commit_one(&*server, &table, mutation).await {
-                    Ok(MutationResult::Stored(stamp)) => stamps.push(stamp),
-                    Ok(MutationResult::Deleted)
-                    | Err(CommitError::Refused(0, MutationError::AlreadyExists | MutationError::NotFound)) => {}
+                    Ok(written) => stamps.extend(written.timestamp()),
+                    Err(CommitError::Refused(0, MutationError::AlreadyExists | MutationError::NotFound)) => {}
                     Err(other) => panic!("{other:?}"),
                 }
             }

@@ -232,10 +232,7 @@ pub async fn concurrent_commits_are_shown_once_and_in_order(engine: Arc<dyn Engi
                     Transaction::new(mutations).unwrap()
                 };
                 let written = engine.commit(&table, transaction).await.unwrap();
-                let stamp = written.iter().find_map(|result| match result {
-                    MutationResult::Stored(stamp) => Some(*stamp),
-                    MutationResult::Deleted => None,
-                });
+                let stamp = written.iter().find_map(MutationResult::timestamp);
                 acknowledged.push((partition, stamp.unwrap()));
             }
             acknowledged

@@ -130,6 +130,61 @@ pub async fn answers_come_in_the_order_of_the_mutations(engine: Arc<dyn Engine>,
     assert_eq!(names(&all(&*engine, &table).await), ["p/a", "p/c"]);
 }
 
+pub async fn the_stored_records_are_returned_if_asked_for(engine: Arc<dyn Engine>, _: ManualClock) {
+    let table = with_table(&*engine).await;
+    commit_one(&*engine, &table, insert("p", "b", 1)).await.unwrap();
+    let other = || properties(&[("other", 7)]);
+    let merge = |row| Mutation::Merge { key: key("p", row), properties: other(), condition: Condition::Any };
+    let returned = |result: &MutationResult| match result {
+        MutationResult::Returned(record) => record.clone(),
+        other => panic!("{other:?}"),
+    };
+    // One at a time, and in a transaction with others.
+    let alone = engine.commit(&table, Transaction::single(merge("b")).returning(vec![0])).await.unwrap();
+    let stored = engine.get(&table, &key("p", "b")).await.unwrap().unwrap();
+    assert_eq!((alone.len(), returned(&alone[0])), (1, stored.clone()));
+    assert_eq!(value(&stored), 1, "the record contains what the mutation did not send");
+    let mutations = vec![
+        merge("b"),
+        Mutation::InsertOrMerge { key: key("p", "c"), properties: other() },
+        insert("p", "d", 2),
+        upsert("p", "e", 3),
+    ];
+    let transaction = Transaction::new(mutations).unwrap().returning(vec![0, 1, 3]);
+    let written = engine.commit(&table, transaction).await.unwrap();
+    for (index, row) in [(0, "b"), (1, "c"), (3, "e")] {
+        let stored = engine.get(&table, &key("p", row)).await.unwrap().unwrap();
+        assert_eq!(returned(&written[index]), stored, "{row}");
+        assert_eq!(written[index].timestamp(), Some(stored.view().unwrap().timestamp()), "{row}");
+    }
+    assert!(matches!(written[2], MutationResult::Stored(stamp) if Some(stamp) == written[0].timestamp()));
+    // A deletion has no record.
+    let transaction = Transaction::new(vec![delete("p", "b"), merge("c")]).unwrap().returning(vec![0, 1]);
+    let written = engine.commit(&table, transaction).await.unwrap();
+    assert!(matches!(written[..], [MutationResult::Deleted, MutationResult::Returned(_)]));
+}
+
+pub async fn concurrent_merges_return_what_each_of_them_stored(engine: Arc<dyn Engine>, _: ManualClock) {
+    let table = with_table(&*engine).await;
+    let writers = (0..4).map(|writer| {
+        let (engine, table) = (Arc::clone(&engine), table.clone());
+        tokio::spawn(async move {
+            for n in 0..25 {
+                let name = format!("by{writer}");
+                let merge = Mutation::InsertOrMerge { key: key("p", "r"), properties: properties(&[(&name, n)]) };
+                let transaction = Transaction::single(merge).returning(vec![0]);
+                let written = engine.commit(&table, transaction).await.unwrap();
+                let MutationResult::Returned(record) = &written[0] else { panic!("{written:?}") };
+                // No other writer sets this property, so the record is the version that this writer stored.
+                assert_eq!(record.view().unwrap().get(&name).unwrap(), Some(EdmValue::Int64(n)));
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}
+
 pub async fn the_answer_is_the_stored_timestamp(engine: Arc<dyn Engine>, clock: ManualClock) {
     let table = with_table(&*engine).await;
     clock.set(START_TICKS + 5_000);

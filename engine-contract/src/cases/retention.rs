@@ -174,7 +174,7 @@ pub async fn only_expired_entities_are_swept(engine: Arc<dyn Engine>, clock: Man
     assert_eq!(refused(&sweep(&[("a", live)]).await), Some(MutationError::ConditionNotMet), "another version");
     assert_eq!(refused(&sweep(&[("x", live)]).await), Some(MutationError::NotFound));
     let deleted = sweep(&[("a", stamps[0]), ("b", stamps[1])]).await.unwrap();
-    assert_eq!(deleted, [MutationResult::Deleted; 2]);
+    assert_eq!(deleted, [MutationResult::Deleted, MutationResult::Deleted]);
     assert!(names_seen(&*engine, &table, Visibility::Expired).await.is_empty());
     assert_eq!(names_seen(&*engine, &table, Visibility::Live).await, ["p/c"]);
 }

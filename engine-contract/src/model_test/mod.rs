@@ -98,10 +98,7 @@ impl Pair {
         transaction: Transaction,
     ) -> Result<Vec<MutationResult>, CommitError> {
         let answer = self.memory.commit(table, transaction).await;
-        self.stamps.extend(answer.iter().flatten().filter_map(|written| match written {
-            MutationResult::Stored(stamp) => Some(*stamp),
-            MutationResult::Deleted => None,
-        }));
+        self.stamps.extend(answer.iter().flatten().filter_map(MutationResult::timestamp));
         answer
     }
 

@@ -15,7 +15,7 @@ use engine::parts::index;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
 use engine::{CommitError, Fault, TableKey};
-use model::{DateTime, Expiry, MutationError, MutationResult, Transaction, Visibility, record};
+use model::{DateTime, Expiry, MutationError, MutationResult, Record, Transaction, Visibility, record};
 use tokio::sync::oneshot;
 
 pub(crate) struct Group<'a> {
@@ -74,12 +74,17 @@ impl<'a> Group<'a> {
         self.entities += changes.len();
         let mut items =
             Vec::with_capacity(changes.len() + changes.iter().map(|change| change.entries.len()).sum::<usize>());
-        for Change { key, outcome, entries, .. } in changes {
+        let mut returned = transaction.returned_records();
+        for (index, Change { key, outcome, entries, .. }) in changes.into_iter().enumerate() {
             let value = outcome.and_then(Result::ok).flatten();
             let value = value.map(|mut value| {
                 let mut bytes = value.get_mut().expect("nothing else holds the value");
                 let timestamp = record::stamp(&mut bytes, stamp).expect("the record was just built");
-                written.push(MutationResult::Stored(timestamp));
+                written.push(if returned.includes(index, bytes.len()) {
+                    MutationResult::Returned(Record::from_bytes(bytes.to_vec()))
+                } else {
+                    MutationResult::Stored(timestamp)
+                });
                 drop(bytes);
                 Value::from(value)
             });

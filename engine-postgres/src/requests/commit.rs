@@ -147,10 +147,7 @@ impl Changes {
     /// Returns whether all stored entities have this stamp. An entity with a later expected Timestamp would instead get
     /// the instant after it.
     fn have_stamp(&self, stamp: DateTime) -> bool {
-        self.written.iter().all(|written| match written {
-            MutationResult::Stored(stored) => *stored == stamp,
-            MutationResult::Deleted => true,
-        })
+        self.written.iter().filter_map(MutationResult::timestamp).all(|stored| stored == stamp)
     }
 }
 
@@ -237,7 +234,7 @@ fn apply(
     }
     match transaction.apply(stamp, expiry, existing) {
         Ok(effects) => {
-            let written = effects.iter().map(Effect::written).collect();
+            let written = transaction.results(&effects);
             Ok(Changes { expectations, effects, written })
         }
         Err((index, MutationError::DamagedRecord)) => Err(Err(transaction_rows.damaged(index))),

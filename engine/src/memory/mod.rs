@@ -341,7 +341,7 @@ impl Engine for Memory {
         let refused = |(index, error)| CommitError::Refused(index, error);
         let effects = transaction.apply(stamp, &expiry, existing).map_err(refused)?;
         stamps.issue(&table.account, stamp);
-        let written = effects.iter().map(Effect::written).collect();
+        let written = transaction.results(&effects);
         if let Some(changes) = changes {
             let table = Arc::new(TableKey { account: table.account.clone(), name: name.clone() });
             let is_expired = transaction.visible() == Visibility::Expired;

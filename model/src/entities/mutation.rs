@@ -114,22 +114,40 @@ pub enum Effect {
 }
 
 /// The result of a mutation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutationResult {
     /// The entity was stored, with this Timestamp.
     Stored(DateTime),
+    /// The entity was stored as this record. A transaction returns the records that it was asked for
+    /// ([`crate::Transaction::returning`]).
+    Returned(Record),
     /// The entity was deleted.
     Deleted,
+}
+
+impl MutationResult {
+    /// Returns the Timestamp of the stored entity, or `None` if it was deleted.
+    pub fn timestamp(&self) -> Option<DateTime> {
+        match self {
+            Self::Stored(timestamp) => Some(*timestamp),
+            Self::Returned(record) => Some(timestamp_of(record)),
+            Self::Deleted => None,
+        }
+    }
 }
 
 impl Effect {
     /// Returns the result for the client.
     pub fn written(&self) -> MutationResult {
         match self {
-            Self::Put(record) => MutationResult::Stored(record.view().expect("the record was just built").timestamp()),
+            Self::Put(record) => MutationResult::Stored(timestamp_of(record)),
             Self::Delete => MutationResult::Deleted,
         }
     }
+}
+
+fn timestamp_of(record: &Record) -> DateTime {
+    record.view().expect("the record was just built").timestamp()
 }
 
 impl Mutation {

@@ -10,8 +10,8 @@
 use crate::DateTime;
 use crate::etag::Condition;
 use crate::key::EntityKey;
-use crate::limits::TRANSACTION_OPERATIONS_MAX;
-use crate::mutation::{Effect, Mutation, MutationError};
+use crate::limits::{PAGE_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::mutation::{Effect, Mutation, MutationError, MutationResult};
 use crate::record::RecordView;
 use crate::retention::{Expiry, Visibility};
 use std::collections::HashSet;
@@ -21,6 +21,22 @@ use std::collections::HashSet;
 pub struct Transaction {
     mutations: Vec<Mutation>,
     visible: Visibility,
+    /// The indexes of the mutations whose records are returned, in ascending order.
+    returned: Vec<usize>,
+}
+
+/// Decides which results of a transaction contain records.
+#[derive(Debug)]
+pub struct ReturnedRecords<'t> {
+    indexes: &'t [usize],
+    bound: ContentBound,
+}
+
+/// Bounds the total size of the entities that are returned for a transaction: the first one is always included, and
+/// others only while the total is at most [`PAGE_BODY_BYTES_MAX`].
+#[derive(Debug, Default)]
+pub struct ContentBound {
+    bytes: usize,
 }
 
 /// The reason why mutations do not form a transaction. Indexes are zero-based.
@@ -39,7 +55,7 @@ pub enum TransactionError {
 impl Transaction {
     /// Creates a transaction with one mutation.
     pub fn single(mutation: Mutation) -> Self {
-        Self { mutations: vec![mutation], visible: Visibility::Live }
+        Self { mutations: vec![mutation], visible: Visibility::Live, returned: Vec::new() }
     }
 
     /// Checks the rules of 05 §5.2: the count, and then for each operation its partition and duplicates.
@@ -59,7 +75,14 @@ impl Transaction {
                 return Err(TransactionError::DuplicateEntity(index));
             }
         }
-        Ok(Self { mutations, visible: Visibility::Live })
+        Ok(Self { mutations, visible: Visibility::Live, returned: Vec::new() })
+    }
+
+    /// Asks for the records that the mutations with the given indexes store, within a [`ContentBound`]. The indexes
+    /// must be in ascending order.
+    #[must_use]
+    pub fn returning(self, returned: Vec<usize>) -> Self {
+        Self { returned, ..self }
     }
 
     /// Creates a transaction that deletes entities, each if it still has the given Timestamp.
@@ -87,6 +110,23 @@ impl Transaction {
         &self.mutations
     }
 
+    /// Returns the decision for the results of the mutations, which must be asked for in order.
+    pub fn returned_records(&self) -> ReturnedRecords<'_> {
+        ReturnedRecords { indexes: &self.returned, bound: ContentBound::default() }
+    }
+
+    /// Returns the results of the mutations, given their effects.
+    pub fn results(&self, effects: &[Effect]) -> Vec<MutationResult> {
+        let mut returned = self.returned_records();
+        let result = |(index, effect): (usize, &Effect)| match effect {
+            Effect::Put(record) if returned.includes(index, record.as_bytes().len()) => {
+                MutationResult::Returned(record.clone())
+            }
+            effect => effect.written(),
+        };
+        effects.iter().enumerate().map(result).collect()
+    }
+
     /// Applies the mutations in order. `now` is the time of the write. An error contains the index of the first refused
     /// mutation; in that case, nothing changes. `existing` contains, for each mutation, the record bytes of its entity,
     /// even if it has expired.
@@ -107,10 +147,29 @@ impl Transaction {
     }
 }
 
+impl ReturnedRecords<'_> {
+    /// Returns whether the result of a mutation contains its record, which has the given size in bytes.
+    pub fn includes(&mut self, index: usize, record_bytes: usize) -> bool {
+        self.indexes.binary_search(&index).is_ok() && self.bound.includes(record_bytes)
+    }
+}
+
+impl ContentBound {
+    /// Returns whether an entity is included, which has the given size in bytes.
+    pub fn includes(&mut self, entity_bytes: usize) -> bool {
+        let bytes = self.bytes.saturating_add(entity_bytes);
+        let is_included = self.bytes == 0 || bytes <= PAGE_BODY_BYTES_MAX;
+        if is_included {
+            self.bytes = bytes;
+        }
+        is_included
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KeyText, MutationResult, RecordBuilder, Retention};
+    use crate::{EdmValue, KeyText, RecordBuilder, Retention};
 
     fn upsert(partition: &str, row: &str) -> Mutation {
         Mutation::InsertOrReplace { key: key(partition, row), properties: RecordBuilder::default() }
@@ -118,6 +177,37 @@ mod tests {
 
     fn key(partition: &str, row: &str) -> EntityKey {
         EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
+    }
+
+    fn at(ticks: i64) -> DateTime {
+        DateTime::from_ticks(ticks).unwrap()
+    }
+
+    #[test]
+    fn returned_records_are_bounded_but_for_the_first() {
+        let large = |row: &str| {
+            let mut properties = RecordBuilder::default();
+            (0..15).for_each(|n| properties.push(&format!("P{n}"), EdmValue::Binary(&vec![0; 64 * 1024])));
+            Mutation::InsertOrReplace { key: key("p", row), properties }
+        };
+        let kinds = |transaction: Transaction| {
+            let absent = vec![None::<&[u8]>; transaction.mutations().len()];
+            let effects = transaction.apply(at(5), &Expiry::NEVER, absent);
+            let kind = |result: MutationResult| match result {
+                MutationResult::Stored(stamp) if stamp == at(5) => 's',
+                MutationResult::Returned(record) if record.view().unwrap().timestamp() == at(5) => 'r',
+                other => panic!("{other:?}"),
+            };
+            transaction.results(&effects.unwrap()).into_iter().map(kind).collect::<String>()
+        };
+        let of = |rows: &[&str]| {
+            Transaction::new(rows.iter().map(|row| if row.len() > 1 { large(row) } else { upsert("p", row) }).collect())
+        };
+        let rows = ["1", "22", "33", "4", "55", "66", "77", "8"];
+        assert_eq!(kinds(of(&rows).unwrap()), "ssssssss", "nothing is returned unless asked for");
+        assert_eq!(kinds(of(&rows).unwrap().returning(vec![0, 2])), "rsrsssss");
+        // Four of the large records fit, and a small one after them does.
+        assert_eq!(kinds(of(&rows).unwrap().returning((0..8).collect())), "rrrrrrsr");
     }
 
     #[test]
@@ -146,7 +236,6 @@ mod tests {
 
     #[test]
     fn an_expired_entity_is_absent_except_to_its_deletion() {
-        let at = |ticks| DateTime::from_ticks(ticks).unwrap();
         let retention = Retention::by_age(1);
         let stored = RecordBuilder::default().finish(at(90_000_000));
         let merge = Mutation::InsertOrMerge { key: key("p", "r"), properties: RecordBuilder::default() };
@@ -160,14 +249,14 @@ mod tests {
         };
         let (live, expired) = (99_999_999, 100_000_000);
         let [merge, insert, delete] = [merge, insert, delete].map(Transaction::single);
-        let written = Ok(MutationResult::Stored(at(90_000_001)));
-        assert_eq!((apply(&merge, live), apply(&merge, expired)), (written, written));
-        assert_eq!((apply(&insert, live), apply(&insert, expired)), (Err(MutationError::AlreadyExists), written));
-        let deleted = Ok(MutationResult::Deleted);
-        assert_eq!((apply(&delete, live), apply(&delete, expired)), (deleted, Err(MutationError::NotFound)));
+        let written = || Ok(MutationResult::Stored(at(90_000_001)));
+        assert_eq!((apply(&merge, live), apply(&merge, expired)), (written(), written()));
+        assert_eq!((apply(&insert, live), apply(&insert, expired)), (Err(MutationError::AlreadyExists), written()));
+        let deleted = || Ok(MutationResult::Deleted);
+        assert_eq!((apply(&delete, live), apply(&delete, expired)), (deleted(), Err(MutationError::NotFound)));
         let sweep = |ticks| Transaction::deleting_expired([(key("p", "r"), at(ticks))]).unwrap();
         let found = sweep(90_000_000);
-        assert_eq!((apply(&found, live), apply(&found, expired)), (Err(MutationError::NotFound), deleted));
+        assert_eq!((apply(&found, live), apply(&found, expired)), (Err(MutationError::NotFound), deleted()));
         assert_eq!(apply(&sweep(1), expired), Err(MutationError::ConditionNotMet));
     }
 }

@@ -72,8 +72,5 @@ async fn commit(
 ) -> Result<Option<DateTime>, Failure> {
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     let written = tables.commit(context.table(), Transaction::single(mutation)).await?;
-    Ok(written.first().and_then(|written| match written {
-        MutationResult::Stored(timestamp) => Some(*timestamp),
-        MutationResult::Deleted => None,
-    }))
+    Ok(written.first().and_then(MutationResult::timestamp))
 }

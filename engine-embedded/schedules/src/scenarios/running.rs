@@ -284,9 +284,6 @@ pub(super) fn merge(row: &str, name: &str) -> Mutation {
 
 /// Returns the Timestamp of the first entity that was stored.
 pub(super) fn stamp(results: &[MutationResult]) -> DateTime {
-    let stored = results.iter().find_map(|result| match result {
-        MutationResult::Stored(stamp) => Some(*stamp),
-        MutationResult::Deleted => None,
-    });
+    let stored = results.iter().find_map(MutationResult::timestamp);
     stored.expect("each transaction stores an entity")
 }

@@ -149,13 +149,13 @@ impl DecodedOperation<'_> {
     }
 
     fn response(self, written: MutationResult) -> Result<OperationResponse, Failure> {
-        match (self.inserted, written) {
-            (Some(inserted), MutationResult::Stored(timestamp)) => inserted.response(&self.context, timestamp),
-            (None, MutationResult::Stored(timestamp)) => {
+        match (self.inserted, written.timestamp()) {
+            (Some(inserted), Some(timestamp)) => inserted.response(&self.context, timestamp),
+            (None, Some(timestamp)) => {
                 let (etag, preference) = (Some(timestamp), self.context.preference);
                 Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
             }
-            (_, MutationResult::Deleted) => Ok(OperationResponse::no_content()),
+            (_, None) => Ok(OperationResponse::no_content()),
         }
     }
 }
