@@ -147,16 +147,18 @@ async fn a_transaction_is_never_split() {
 #[tokio::test]
 async fn transient_errors_are_retried_and_others_are_returned() {
     let busy = "HTTP/1.1 503 Busy\r\n\r\n{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"value\":\"Busy.\"}}}";
+    let late = "HTTP/1.1 500 Error\r\n\r\n{\"odata.error\":{\"code\":\"OperationTimedOut\",\"message\":{\"value\":\"Late.\"}}}";
     let (service, seen) = service(move |number, _| match number {
         1 => ("429 Too Many", "Retry-After: 1\r\n".to_owned(), Vec::new()),
         2 => batch_answer(&[busy]),
         3 => ("500 Error", "x-ms-error-code: OperationTimedOut\r\n".to_owned(), Vec::new()),
+        4 => batch_answer(&[late]),
         _ => batch_answer(&[STORED]),
     });
     let began = Instant::now();
     service.table("cars").commit(replacing(1)).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1), "the service requested a pause of one second");
-    assert_eq!(seen.lock().unwrap().len(), 4);
+    assert_eq!(seen.lock().unwrap().len(), 5);
     let (service, _) = self::service(|_, _| batch_answer(&[STORED, STORED]));
     let error = service.table("cars").commit(replacing(3)).await.unwrap_err();
     assert!(error.to_string().contains("2 operations instead of 3"), "{error}");

@@ -143,7 +143,11 @@ impl Handler for Service {
         }
         let (response, outcome) = match result {
             Ok((response, memory)) => {
-                let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
+                if let Some(failure) = &response.failed_by {
+                    self.failure_log.write(failure, &context);
+                }
+                let code = response.failed_by.as_ref().map(|failure| failure.error.code);
+                let outcome = Outcome::Responded { status: response.status, code };
                 (Some(response::success(response, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedAndClose(failure)) => {
@@ -397,17 +401,12 @@ impl Service {
             replication: self.settings.replication.as_deref(),
             load: self.settings.load.as_ref(),
             query_deadline: incoming.started + timeout.min(self.settings.query_time),
+            deadline: incoming.started + timeout + QUERY_GRACE,
         };
-        let run = pin!(operations::run(tables, &operation));
-        match tokio::time::timeout_at((incoming.started + timeout + QUERY_GRACE).into(), run).await {
-            Ok(Ok(response)) => {
-                let mut memory = memory.take();
-                memory.shrink_to(response.content_bytes());
-                Ok((response, memory))
-            }
-            Ok(Err(failure)) => Err(failure.into()),
-            Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
-        }
+        let response = operations::run(tables, &operation).await?;
+        let mut memory = memory.take();
+        memory.shrink_to(response.content_bytes());
+        Ok((response, memory))
     }
 
     /// Reads and checks the body, if the operation has one, and returns it with its format.

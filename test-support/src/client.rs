@@ -303,12 +303,28 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
 
 /// Sends operations as one changeset.
 pub fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
+    transact_at("/$batch", client, operations)
+}
+
+/// Like [`transact`], with a path that may have options.
+pub fn transact_at(path: &str, client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
     let parts =
         operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
     let parts = parts.collect::<String>();
     let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
     let headers = [("Content-Type", "multipart/mixed; boundary=b")];
-    client.try_request("POST", "/$batch", &headers, body.as_bytes())
+    client.try_request("POST", path, &headers, body.as_bytes())
+}
+
+/// Returns the status and the error code of a response, or of the first part of a response to a batch.
+pub fn outcome(answer: &Response) -> (u16, &str) {
+    if answer.status != 202 {
+        return (answer.status, answer.header("x-ms-error-code").unwrap_or_default());
+    }
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    let (_, part) = text.split_once("HTTP/1.1 ").unwrap_or_else(|| panic!("{text}"));
+    let code = part.split_once("\"code\":\"").map_or("", |(_, rest)| rest.split('"').next().unwrap_or_default());
+    (part[..3].parse().unwrap(), code)
 }
 
 /// Returns the statuses of the parts of a response to a changeset.

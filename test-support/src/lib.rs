@@ -19,7 +19,7 @@ mod client;
 mod port;
 mod server;
 
-pub use client::{ACCOUNT, Account, Client, KEY, Response, head, statuses, transact};
+pub use client::{ACCOUNT, Account, Client, KEY, Response, head, outcome, statuses, transact, transact_at};
 pub use port::ReservedPort;
 pub use server::{Program, Server};
 

@@ -130,7 +130,7 @@ error_codes! {
     /// A feature that the service does not have.
     NotImplemented 501 "The requested operation is not implemented on the specified resource."
     /// The request exceeded its timeout.
-    OperationTimedOut 500 "The operation could not be completed within the permitted time."
+    OperationTimedOut 500 "Operation could not be completed within the specified time."
     /// A value outside its range; the message has details.
     OutOfRangeInput 400 "One of the request inputs is out of range."
     /// A position in the change feed that the log no longer contains, an extension; the message has details.
@@ -150,7 +150,7 @@ error_codes! {
     /// An entity, or a table of the table list, that does not exist.
     ResourceNotFound 404 "The specified resource does not exist."
     /// The server currently has no capacity for this request.
-    ServerBusy 503 "The server is currently unable to receive requests. Please retry your request."
+    ServerBusy 503 "The server is busy."
     /// Create Table with the name of an existing table.
     TableAlreadyExists 409 "The table specified already exists."
     /// Create Table with the name of a table that is being deleted; sent only with `--rehearse deletion`.

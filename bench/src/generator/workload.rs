@@ -28,6 +28,8 @@ const FILL_ATTEMPTS: u32 = 3;
 /// The timeout after which a request counts as an error and its connection is closed.
 const REQUEST_TIME_MAX: Duration = Duration::from_mins(2);
 const SHOWN_BYTES_MAX: usize = 400;
+/// The beginning of the only part of the response to a transaction for which the server is too busy.
+const BUSY_PART: &[u8] = b"HTTP/1.1 503";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
@@ -106,7 +108,7 @@ impl Plan {
 pub(crate) enum Failure {
     /// The status and the body of the response.
     Status(u16, String),
-    /// The response is 503 with `Retry-After`.
+    /// The response is 503 with `Retry-After`, or its only part is 503.
     Busy,
     /// The status of the response is as expected, but the content is not.
     Content(String),
@@ -117,7 +119,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status, body) => write!(f, "status {status}: {body}"),
-            Self::Busy => f.write_str("status 503 with Retry-After"),
+            Self::Busy => f.write_str("the server is busy (503)"),
             Self::Content(what) => f.write_str(what),
             Self::Connection(error) => write!(f, "{error}"),
         }
@@ -375,7 +377,8 @@ impl Client {
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
-            Ok(Outcome { entities, next: answer.next })
+            let is_busy = status == 202 && entities == 0 && memmem::find(answer.body, BUSY_PART).is_some();
+            if is_busy { Err(Failure::Busy) } else { Ok(Outcome { entities, next: answer.next }) }
         } else if answer.status == 503 && answer.has_retry_after {
             Err(Failure::Busy)
         } else {

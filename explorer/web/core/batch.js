@@ -116,6 +116,16 @@ export function readBatch(type, text, requestId, count) {
 }
 
 /**
+ * Returns true if the server was too busy for a transaction, which the only part of its response says.
+ * @param {number} status the status of the whole response
+ * @param {string} text
+ */
+export function isBusyBatch(status, text) {
+  const start = text.indexOf("HTTP/1.1 ");
+  return status === 202 && start >= 0 && text.startsWith("503", start + "HTTP/1.1 ".length);
+}
+
+/**
  * Returns the parts of a multipart body.
  * @param {string} type
  * @param {string} text

@@ -2,7 +2,7 @@
 //
 // There is no other path to the data, so this page can do only what its credential allows.
 
-import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.js";
+import { entityUrl, isBusyBatch, readBatch, refusalOf, requestOf, writeBatch } from "./batch.js";
 import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { readEvents } from "./events.js";
@@ -361,10 +361,9 @@ export class TableService extends EventTarget {
   async #send(url, request) {
     for (let repeats = 0; ; repeats += 1) {
       const { response, text } = await this.#exchange(url, request);
-      if (response.ok) {
-        return { response, text };
-      }
-      if (response.status !== 503 || repeats === REPEATS_MAX) {
+      const isBusy = response.status === 503 || isBusyBatch(response.status, text);
+      if (!isBusy || repeats === REPEATS_MAX) {
+        if (response.ok) return { response, text };
         throw this.#refusal(response, text);
       }
       const seconds = Number(response.headers.get("Retry-After"));

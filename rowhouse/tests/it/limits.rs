@@ -31,7 +31,7 @@ fn options_set_targets() {
         client.request("POST", "/harvest", &[], br#"{"PartitionKey":"p00000","RowKey":"new"}"#)
     };
     let (_server, mut client) = server(&["--throttle", "--partition-entities-per-second", "1"]);
-    assert_answer(&insert(&mut client), 503, "The server is currently unable to receive requests.");
+    assert_answer(&insert(&mut client), 503, "The server is busy.");
     let (_server, mut client) = server(&["--throttle=false", "--partition-entities-per-second", "1"]);
     assert_answer(&insert(&mut client), 201, "new");
     let (_server, mut client) = server(&["--throttle", "--account-entities-per-second", "1"]);

@@ -21,12 +21,13 @@ use crate::request::{OperationContext, OperationKind, check_key_count, operation
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{Action, DateTime, Mutation, MutationResult, Transaction};
+use std::pin::pin;
 use wire::ErrorCode;
 use wire::target::Resource;
 
-macro_rules! define_run {
+macro_rules! define_dispatch {
     ($($kind:ident $name:literal $run:path { $($row:tt)* })+) => {
-        pub(crate) async fn run(
+        async fn dispatch(
             tables: &AccountTables<'_>,
             context: &OperationContext<'_>,
         ) -> Result<OperationResponse, Failure> {
@@ -53,7 +54,20 @@ macro_rules! define_run {
     };
 }
 
-operation_table!(define_run);
+operation_table!(define_dispatch);
+
+/// Runs the operation that a request asks for.
+pub(crate) async fn run(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let work = pin!(dispatch(tables, context));
+    match context.kind {
+        // If the time is over, that is reported in a part of the response.
+        OperationKind::EntityGroupTransaction => work.await,
+        _ => context.in_time(work).await,
+    }
+}
 
 /// Returns the failure for a URL that addresses neither entities nor an entity (02 §1). The service looks the table up
 /// first. Below a table, only an insert is supported; it inserts into that table.

@@ -42,6 +42,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) wants_events: bool,
     /// The time at which a query must respond, with a continuation token if it is not finished.
     pub(crate) query_deadline: Instant,
+    /// The time at which the operation is abandoned.
+    pub(crate) deadline: Instant,
 }
 
 impl<'a> OperationContext<'a> {
@@ -60,6 +62,12 @@ impl<'a> OperationContext<'a> {
             Resource::Entity { partition, row, .. } => (partition, row),
             _ => ("", ""),
         }
+    }
+
+    /// Does work of the operation, or abandons it at the deadline. A write may then have been executed.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let done = tokio::time::timeout_at(self.deadline.into(), work).await;
+        done.unwrap_or_else(|_| Err(Failure::service(ErrorCode::OperationTimedOut)))
     }
 
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {

@@ -1,11 +1,11 @@
 //! The response of an operation, before it becomes an HTTP response or a part of a batch.
 
 use super::segments::{ByteStream, Pieces};
+use crate::failure::Failure;
 use bytes::Bytes;
 use http::HeaderMap;
 use model::DateTime;
 use std::borrow::Cow;
-use wire::ErrorCode;
 use wire::negotiation::Preference;
 
 #[derive(Debug, Default)]
@@ -21,9 +21,8 @@ pub(crate) struct OperationResponse {
     pub(crate) headers: HeaderMap,
     /// The rest of the content, which is sent piece by piece.
     pub(crate) stream: Option<ByteStream>,
-    /// The error that made a batch fail. The status of the response is still 202; the client finds the error in the
-    /// body.
-    pub(crate) failed_by: Option<ErrorCode>,
+    /// The failure of a batch. The status of the response is still 202; the client finds the error in the body.
+    pub(crate) failed_by: Option<Box<Failure>>,
 }
 
 impl OperationResponse {

@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 use test_support::writers::{Until, Writer};
-use test_support::{Client, Random, Server, TIMEOUT, eventually};
+use test_support::{Client, Random, Server, TIMEOUT, eventually, outcome, transact_at};
 
 /// The size of a ballast entity, large enough that the writers fill a memtable every two seconds.
 const BALLAST_BYTES: usize = 400_000;
@@ -273,6 +273,9 @@ fn a_sync_that_stalls_delays_no_read_and_loses_nothing() {
         let patient = scope.spawn(|| write(&path("patient")).status);
         let answer = write(&(path("impatient") + "?timeout=1"));
         assert_eq!((answer.status, answer.header("x-ms-error-code")), (500, Some("OperationTimedOut")), "{answer:?}");
+        let part = format!("PUT {} HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{{}}", path("of-a-batch"));
+        let answer = transact_at("/$batch?timeout=1", &mut client(), &[part]).unwrap();
+        assert_eq!((answer.status, outcome(&answer)), (202, (500, "OperationTimedOut")), "{answer:?}");
         for _ in 0..20 {
             for path in [path("good"), "/crash()".to_owned()] {
                 assert_eq!(client().request("GET", &path, &[], b"").status, 200);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use test_support::{Client, Random, Response, statuses, transact};
+use test_support::{Client, Random, Response, outcome, statuses, transact};
 
 /// The maximum number of characters in a string property.
 const TEXT_CHARACTERS: usize = 30_000;
@@ -100,11 +100,11 @@ impl HistoryWriter {
             let mut write = self.plan(position());
             let answer = self.send(&mut client, &write);
             match &answer {
-                Ok(answer) if answer.status == 503 => {
+                Ok(answer) if outcome(answer).0 == 503 => {
                     thread::sleep(BUSY_PAUSE);
                     continue;
                 }
-                Ok(answer) if answer.status == 500 => self.unknown.extend(&write.rows),
+                Ok(answer) if outcome(answer).0 == 500 => self.unknown.extend(&write.rows),
                 Ok(answer) => {
                     let expected = if write.rows.len() > 1 { 202 } else { 204 };
                     assert_eq!(answer.status, expected, "{write:?}: {answer:?}");

@@ -10,7 +10,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use test_support::{Random, Response, transact};
+use test_support::{Random, Response, outcome, transact};
 use wire::continuation;
 
 const FULL: (&str, &str) = ("Accept", "application/json;odata=fullmetadata");
@@ -105,17 +105,6 @@ impl<'t> HttpClient<'t> {
             self.at = self.random.index(self.targets.len());
         }
     }
-}
-
-/// Returns the status and the error code of a response, or of the first part of a response to a batch.
-fn outcome(response: &Response) -> (u16, &str) {
-    if response.status != 202 {
-        return (response.status, response.header("x-ms-error-code").unwrap_or_default());
-    }
-    let text = std::str::from_utf8(&response.body).unwrap();
-    let (_, part) = text.split_once("HTTP/1.1 ").unwrap_or_else(|| panic!("{text}"));
-    let code = part.split_once("\"code\":\"").map_or("", |(_, rest)| rest.split('"').next().unwrap_or_default());
-    (part[..3].parse().unwrap(), code)
 }
 
 fn stamp(etag: &str) -> u64 {

@@ -214,10 +214,7 @@ mod tests {
         let keys = |partition: &'static str| throttle.keys(&account("orchard"), Some((&harvest, partition.as_bytes())));
         assert!(throttle.admit(keys("a"), 100, at(0)).is_ok());
         let busy = message(throttle.admit(keys("a"), 1, at(0)));
-        assert_eq!(
-            busy.as_deref(),
-            Some("The server is currently unable to receive requests. Please retry your request.")
-        );
+        assert_eq!(busy.as_deref(), Some("The server is busy."));
         assert!(throttle.admit(keys("b"), 100, at(0)).is_ok());
         // This would be too much if the refusal had cost the account anything.
         assert!(throttle.admit(keys("c"), 50, at(0)).is_ok());

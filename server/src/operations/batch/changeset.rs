@@ -1,7 +1,7 @@
 //! Changesets. Each is executed as one transaction.
 
 use super::part::Part;
-use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
+use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
 use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::update_entity;
@@ -40,9 +40,14 @@ pub(super) async fn run<'a>(
     }
     response.start_changeset(changeset.operations.len());
     let parts: Vec<Part<'_>> = changeset.operations.iter().map(|request| Part::new(batch, request)).collect();
-    if let Err(failure) = execute(tables, batch, &parts, changeset.is_too_long, response).await {
+    if let Err(failure) = batch.in_time(execute(tables, batch, &parts, changeset.is_too_long, response)).await {
         match failure.refused {
-            Some(refused) => respond_refused(batch, &parts, &failure, refused, response),
+            Some(refused) => respond_refused(batch, &parts, failure, refused, response),
+            None if is_fault(&failure) => {
+                // UNVERIFIED (05 §5.1): the last operation determines the form, as if storage had refused it.
+                let form = parts.last().map_or_else(FailureForm::default, |part| part.failure_form(batch));
+                response.failure(failure, None, FailureForm { was_executed: true, ..form });
+            }
             None => return Err(failure),
         }
     }
@@ -53,7 +58,7 @@ pub(super) async fn run<'a>(
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[Part<'_>],
-    failure: &Failure,
+    failure: Failure,
     RefusedOperation { index, by }: RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
@@ -62,14 +67,13 @@ fn respond_refused(
     let is_of_execution = is_of_execution(failure.error.code);
     let was_executed = by != Stage::Decoding || is_of_execution;
     let is_indexed = parts.len() > 1 || !is_of_execution;
-    let error = if is_indexed { failure.error.at_index(index) } else { failure.error.clone() };
     let form = parts.get(index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match by {
         Stage::Decoding | Stage::Transaction => form.content_id,
         Stage::Storage => parts.last().and_then(|part| part.request.content_id),
     };
-    response.failure(&error, failure.layer, FailureForm { content_id, was_executed, ..form });
+    response.failure(failure, is_indexed.then_some(index), FailureForm { content_id, was_executed, ..form });
 }
 
 /// Executes a changeset as one transaction, and writes the responses if it was committed.
@@ -108,9 +112,13 @@ async fn execute<'a>(
     let response_bytes = operations.iter().map(DecodedOperation::response_bytes_max).sum();
     batch.memory.acquire(response_bytes).await?;
     let written = tables.commit(first.context.table(), transaction).await?;
-    for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
+    let of_operation = |(operation, written): (DecodedOperation<'_>, MutationResult)| {
         let version = operation.context.data_service_version;
-        let response_part = operation.response(written)?;
+        Ok((version, operation.response(written)?))
+    };
+    // The response to a changeset reports a failure in its only part.
+    let responses = operations.into_iter().zip(written).map(of_operation).collect::<Result<Vec<_>, Failure>>()?;
+    for (part, (version, response_part)) in parts.iter().zip(responses) {
         response.success(part.request.content_id, version, response_part);
     }
     Ok(())

@@ -2,7 +2,8 @@
 //!
 //! The functions for single operations also decode the operations of a changeset. The decoded operations become one
 //! transaction, which is committed as a whole. If an operation has an error, the transaction fails, and the response
-//! has one part, which contains the index of that operation. An error in the server makes the whole request fail.
+//! has one part, which contains the index of that operation. If the server is too busy, runs out of time, or fails, the
+//! response has one part, too, but without an index.
 
 mod changeset;
 mod part;
@@ -42,7 +43,7 @@ async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> 
             }
         }
         Ok(Batch::Single(request)) => {
-            run_query(tables, context, &request, &mut response).await?;
+            run_query(tables, context, &request, &mut response).await;
             return Ok(response.finish());
         }
         Ok(Batch::Mixed) => refuse(context, &mut response),
@@ -62,30 +63,30 @@ async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> 
 ///
 /// UNVERIFIED (05 §5.2): the error code and the form of the response, and that the first of two changesets is executed.
 fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
-    let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
     let form = FailureForm { format: Some(context.response.format), ..FailureForm::default() };
-    response.failure(&error, Layer::Query, form);
+    response.failure(Failure::query(ErrorCode::InvalidInput), Some(0), form);
 }
 
 /// Executes a query that is a part of the batch, outside any changeset (05 §4.1).
+///
+/// UNVERIFIED (05 §5.1): that a failure of the server has the same form as in a transaction.
 async fn run_query<'a>(
     tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     request: &'a PartRequest<'a>,
     response: &mut BatchResponse<'_>,
-) -> Result<(), Failure> {
+) {
     let part = Part::new(batch, request);
     part.note_table(tables, batch);
-    match query(tables, batch, &part).await {
+    match batch.in_time(query(tables, batch, &part)).await {
         Ok((version, answer)) => response.success(request.content_id, version, answer),
-        Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
             let form = FailureForm { was_executed, preference: None, ..part.failure_form(batch) };
-            response.failure(&failure.error.at_index(0), failure.layer, form);
+            let index = (!is_fault(&failure)).then_some(0);
+            response.failure(failure, index, form);
         }
     }
-    Ok(())
 }
 
 /// UNVERIFIED (05 §4.1): that a query need not specify both keys.

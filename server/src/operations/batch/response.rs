@@ -24,7 +24,7 @@ pub(super) struct BatchResponse<'a> {
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
-    failed_by: Option<ErrorCode>,
+    failed_by: Option<Box<Failure>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,12 +104,13 @@ impl<'a> BatchResponse<'a> {
         self.part(&head, segments);
     }
 
-    /// Writes the part for an operation that failed. The message of the error already contains the index.
-    pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
-        let (format, data_service_version) = match (layer, form.format) {
+    /// Writes the part for a failure. The message begins with the index of the operation, if there is one.
+    pub(super) fn failure(&mut self, failure: Failure, index: Option<usize>, form: FailureForm<'_>) {
+        let (format, data_service_version) = match (failure.layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (Format::Atom, "1.0"),
             (_, Some(format @ Format::Json(_))) => (format, "3.0"),
         };
+        let error = index.map_or_else(|| failure.error.clone(), |index| failure.error.at_index(index));
         let head = PartHead {
             status: error.code.status(),
             content_id: form.content_id,
@@ -119,7 +120,8 @@ impl<'a> BatchResponse<'a> {
             data_service_version,
             ..PartHead::default()
         };
-        self.error(error, format, head);
+        self.error(&error, format, head);
+        self.failed_by.get_or_insert_with(|| Box::new(failure));
     }
 
     /// Writes the part for a batch that cannot be read (05 §5.3).
@@ -127,6 +129,7 @@ impl<'a> BatchResponse<'a> {
         let error = ServiceError::malformed_body();
         let head = PartHead { status: error.code.status(), data_service_version: "1.0", ..PartHead::default() };
         self.error(&error, Format::Atom, head);
+        self.failed_by.get_or_insert_with(|| Box::new(Failure::query(error)));
     }
 
     /// Writes the part for an error. Completes the headers that depend on the format.
@@ -136,7 +139,6 @@ impl<'a> BatchResponse<'a> {
             content_type: Some(format.content_type(ContentKind::Error, self.version)),
             ..head
         };
-        self.failed_by = self.failed_by.or(Some(error.code));
         let body = write_error_body(format.error_body(self.version), error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
@@ -171,7 +173,7 @@ fn spelled(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns true for a failure of the server itself. It makes the whole batch fail, and the client may retry the batch.
+/// Returns true for a failure of the server itself, which concerns no single operation. The client may retry the batch.
 pub(super) fn is_fault(failure: &Failure) -> bool {
     matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
 }

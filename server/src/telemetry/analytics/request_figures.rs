@@ -55,14 +55,31 @@ mod tests {
     fn results() {
         let failed = |code: ErrorCode| Outcome::Responded { status: code.status(), code: Some(code) };
         let responded = |status| Outcome::Responded { status, code: None };
-        let of_batch = Outcome::Responded { status: 202, code: Some(ErrorCode::EntityAlreadyExists) };
+        let of_batch = |code| Outcome::Responded { status: 202, code: Some(code) };
         let insert = OperationKind::InsertEntity;
         for (outcome, operation, has_own_timeout, expected) in [
             (responded(200), OperationKind::QueryEntities, false, ResultKind::Success),
             (responded(204), insert, false, ResultKind::Success),
             (responded(200), OperationKind::PreflightRequest, false, ResultKind::Success),
             (responded(202), OperationKind::EntityGroupTransaction, false, ResultKind::Success),
-            (of_batch, OperationKind::EntityGroupTransaction, false, ResultKind::ClientOtherError),
+            (
+                of_batch(ErrorCode::EntityAlreadyExists),
+                OperationKind::EntityGroupTransaction,
+                false,
+                ResultKind::ClientOtherError,
+            ),
+            (
+                of_batch(ErrorCode::ServerBusy),
+                OperationKind::EntityGroupTransaction,
+                false,
+                ResultKind::ThrottlingError,
+            ),
+            (
+                of_batch(ErrorCode::OperationTimedOut),
+                OperationKind::EntityGroupTransaction,
+                true,
+                ResultKind::ClientTimeoutError,
+            ),
             (Outcome::Aborted, insert, false, ResultKind::NetworkError),
             (failed(ErrorCode::ServerBusy), insert, false, ResultKind::ThrottlingError),
             (failed(ErrorCode::OperationTimedOut), insert, false, ResultKind::ServerTimeoutError),

@@ -36,7 +36,8 @@ const STATUS_ERROR: u8 = 2;
 impl Span {
     pub(super) fn new(trace: &Trace, steps: Vec<StepSpan>, summary: &RequestSummary<'_>) -> Self {
         let error = match summary.outcome {
-            Outcome::Responded { status, code: Some(code) } if status >= 500 => Some(code.as_str()),
+            // The status of a batch is 202 even if the server was too busy for it.
+            Outcome::Responded { code: Some(code), .. } if code.status() >= 500 => Some(code.as_str()),
             Outcome::Responded { .. } => None,
             Outcome::Aborted => Some("aborted"),
         };

@@ -38,8 +38,17 @@ fn a_valid_request_that_needs_the_tables_is_refused_as_busy() {
         assert_eq!((answer.status, code(&answer)), (503, Some("ServerBusy")), "{method} {path}");
         assert_eq!(answer.header("retry-after"), Some("1"), "{method} {path}");
     }
+    // A transaction fails as a whole, and the response says so in its only part (05 §5.1).
     let batch = transact(&mut client, &[UPSERT.to_owned(), MERGE.to_owned()]).unwrap();
-    assert_eq!((batch.status, code(&batch)), (503, Some("ServerBusy")), "the batch is refused as a whole");
+    assert_eq!((statuses(&batch), batch.header("retry-after")), (vec![503], None));
+    let query = "--b\r\nContent-Type: application/http\r\n\r\nGET /harvest() HTTP/1.1\r\n\r\n--b--\r\n";
+    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+    let query = client.request("POST", "/$batch", &headers, query.as_bytes());
+    assert_eq!(statuses(&query), [503]);
+    for busy in [batch, query] {
+        let text = String::from_utf8(busy.body).unwrap();
+        assert!(text.contains("\"ServerBusy\"") && text.contains("\"The server is busy.\\n"), "{text}");
+    }
     // These requests get their own response.
     assert_eq!(client.request("GET", PROPERTIES, &[], b"").status, 200);
     assert_eq!(client.request("GET", "-secondary/?restype=service&comp=stats", &[], b"").status, 200);
