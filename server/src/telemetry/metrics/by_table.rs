@@ -249,7 +249,8 @@ fn is_success(outcome: Outcome) -> bool {
 
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Responded { code: None, .. } => 0,
+        // Clients create a table to be sure that it exists. If it does, nothing went wrong.
+        Outcome::Responded { code: None | Some(ErrorCode::TableAlreadyExists), .. } => 0,
         Outcome::Responded { code: Some(ErrorCode::ServerBusy), .. } => 2,
         Outcome::Responded { code: Some(code), .. } if code.status() < 500 => 1,
         Outcome::Responded { code: Some(_), .. } => 3,
