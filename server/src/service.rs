@@ -4,7 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::authorization::bearer::TokenVerifier;
-use crate::authorization::{authenticate, authorize, web_page};
+use crate::authorization::{authenticate, authorize, permitted_preference, web_page};
 use crate::changes::ChangeFeed;
 use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
@@ -326,7 +326,9 @@ impl Service {
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
-        context.preference = info.preference(preferences.data_service_version, headers.prefer);
+        let preference = info.preference(preferences.data_service_version, headers.prefer);
+        context.preference = permitted_preference(grant, kind, &resource, preference);
+        let has_body = info.responds_with_body(context.preference);
         let virtual_table = authorize(grant, kind, &resource, self.offered())?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
@@ -335,9 +337,9 @@ impl Service {
             PayloadKind::Text | PayloadKind::Json => expected.unwrap_or(Format::Json(MetadataLevel::Minimal)),
             // The client does not choose the format of XML.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
-            _ if info.responds_with_body() == expects_body => resolved(expected)?,
+            _ if has_body == expects_body => resolved(expected)?,
             // In this case, the effective method differs from the method on the wire.
-            _ if info.responds_with_body() => resolved(preferences.response_format())?,
+            _ if has_body => resolved(preferences.response_format())?,
             _ => resolved(preferences.empty_response_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;

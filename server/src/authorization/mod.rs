@@ -21,6 +21,7 @@ use crate::request::{Offered, OperationKind, VirtualTable, table_of};
 use model::grant::EntityAccess;
 use model::{Action, ChangesTable, Denial, Grant, OrderedView, Scope};
 use tracing::info;
+use wire::negotiation::Preference;
 use wire::target::Resource;
 
 /// Returns what the name of the table means, if it is not the name of a table. Contains only what the credential may
@@ -51,6 +52,22 @@ pub(crate) fn authorize_part(
         }
         failure
     })
+}
+
+/// Returns the preference that the response honors. The response to a merge would contain properties that the client
+/// did not send, so it contains none for a credential that must not read the table (02 §4.3).
+pub(crate) fn permitted_preference(
+    grant: &Grant,
+    kind: OperationKind,
+    resource: &Resource<'_>,
+    preference: Option<Preference>,
+) -> Option<Preference> {
+    let is_merge = matches!(kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
+    if is_merge && preference == Some(Preference::Content) {
+        let table = table_of(resource).map_or("", |table| table.as_ref());
+        grant.check(Action::Entities { table, access: EntityAccess::Read, key: None }).ok()?;
+    }
+    preference
 }
 
 fn check(

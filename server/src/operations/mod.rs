@@ -15,15 +15,18 @@ mod stream_changes;
 mod table_list;
 mod table_settings;
 mod update_entity;
+mod written_entity;
 
 use crate::failure::Failure;
 use crate::request::{OperationContext, OperationKind, check_key_count, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::{Action, DateTime, Mutation, MutationResult, Transaction};
+use model::transaction::ContentBound;
+use model::{Action, Mutation, MutationResult, Transaction};
 use std::pin::pin;
 use wire::ErrorCode;
 use wire::target::Resource;
+use written_entity::WrittenEntity;
 
 macro_rules! define_dispatch {
     ($($kind:ident $name:literal $run:path { $($row:tt)* })+) => {
@@ -78,13 +81,19 @@ async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'
     tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }
 
-/// Commits one mutation if it is allowed. Returns the Timestamp of the entity if it was stored.
+/// Commits one mutation that stores an entity, if it is allowed.
 async fn commit(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     mutation: Mutation,
-) -> Result<Option<DateTime>, Failure> {
+    entity: WrittenEntity,
+) -> Result<OperationResponse, Failure> {
+    let needs_record = entity.needs_record();
+    let bytes_max = entity.response_bytes_max(context) + WrittenEntity::stored_bytes_max(needs_record);
     context.allow(Action::from_mutation(&mutation, context.table()))?;
-    let written = tables.commit(context.table(), Transaction::single(mutation)).await?;
-    Ok(written.first().and_then(MutationResult::timestamp))
+    context.memory.acquire(bytes_max).await?;
+    let returned = if needs_record { vec![0] } else { Vec::new() };
+    let transaction = Transaction::single(mutation).returning(returned);
+    let written = tables.commit(context.table(), transaction).await?.pop().unwrap_or(MutationResult::Deleted);
+    entity.response(context, written, &mut ContentBound::default())
 }

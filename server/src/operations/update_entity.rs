@@ -1,11 +1,12 @@
 //! Update, Merge, Insert Or Replace, Insert Or Merge and Delete Entity (specification 02 §5.2 to §5.6).
 
 use super::commit;
+use super::written_entity::WrittenEntity;
 use crate::failure::Failure;
 use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::Mutation;
+use model::{Action, Mutation, Transaction};
 use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
@@ -15,11 +16,11 @@ pub(super) async fn update(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let etag = commit(tables, context, decode(context)?).await?;
-    Ok(OperationResponse { etag, preference: context.preference, ..OperationResponse::no_content() })
+    let (mutation, updated) = decode(context)?;
+    commit(tables, context, mutation, updated).await
 }
 
-pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, WrittenEntity), Failure> {
     // No stored entity has a key that is too long, so such an entity is not found. An upsert does not look for an
     // entity (01 §3, UNVERIFIED for upserts).
     let too_long = match context.headers.if_match {
@@ -36,12 +37,14 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
         // UNVERIFIED (01 §8): the error code in versions before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }
-    Ok(match (is_merge, condition) {
+    let updated = WrittenEntity::updated(context, &key, &properties, is_merge);
+    let mutation = match (is_merge, condition) {
         (false, Some(condition)) => Mutation::Replace { key, properties, condition },
         (false, None) => Mutation::InsertOrReplace { key, properties },
         (true, Some(condition)) => Mutation::Merge { key, properties, condition },
         (true, None) => Mutation::InsertOrMerge { key, properties },
-    })
+    };
+    Ok((mutation, updated))
 }
 
 /// Delete Entity (specification 02 §5.6).
@@ -49,7 +52,9 @@ pub(super) async fn delete(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    commit(tables, context, decode_deletion(context)?).await?;
+    let mutation = decode_deletion(context)?;
+    context.allow(Action::from_mutation(&mutation, context.table()))?;
+    tables.commit(context.table(), Transaction::single(mutation)).await?;
     Ok(OperationResponse::no_content())
 }
 

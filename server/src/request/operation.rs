@@ -46,6 +46,8 @@ pub(crate) enum PayloadKind {
     Nothing,
     /// Entities or tables, in JSON or Atom.
     Negotiated,
+    /// An entity, in JSON or Atom, if the client prefers content; otherwise nothing.
+    Preferred,
     /// Service XML, whatever the client accepts (specification 10).
     Xml,
     /// Plain text, whatever the client accepts.
@@ -160,19 +162,19 @@ macro_rules! operation_table {
             }
             UpdateEntity "UpdateEntity" update_entity::update {
                 route: ["PUT"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
+                request: Negotiated, response: Preferred, has_preference: true, unit: Entity,
             }
             MergeEntity "MergeEntity" update_entity::update {
                 route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
+                request: Negotiated, response: Preferred, has_preference: true, unit: Entity,
             }
             InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity::update {
                 route: ["PUT"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
+                request: Negotiated, response: Preferred, has_preference: true, unit: Entity,
             }
             InsertOrMergeEntity "InsertOrMergeEntity" update_entity::update {
                 route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
+                request: Negotiated, response: Preferred, has_preference: true, unit: Entity,
             }
             DeleteEntity "DeleteEntity" update_entity::delete {
                 route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
@@ -354,11 +356,9 @@ impl OperationInfo {
         self.request != PayloadKind::Nothing
     }
 
-    /// Returns the preference in a `Prefer` header. For operations whose response never has a body, only the preference
-    /// for no content is honored (recorded).
+    /// Returns the preference in a `Prefer` header, if the operation has one.
     pub(crate) fn preference(&self, version: DataServiceVersion, prefer: Option<&str>) -> Option<Preference> {
-        let preference = Preference::parse(version, prefer.filter(|_| self.has_preference))?;
-        (self.responds_with_body() || preference == Preference::NoContent).then_some(preference)
+        Preference::parse(version, prefer.filter(|_| self.has_preference))
     }
 
     /// Returns true if bodies and errors are XML, whatever the client accepts (10).
@@ -366,9 +366,14 @@ impl OperationInfo {
         self.request == PayloadKind::Xml || self.response == PayloadKind::Xml
     }
 
-    /// Returns true if a successful response has a body, for which a format must be resolved.
-    pub(crate) fn responds_with_body(&self) -> bool {
-        self.response != PayloadKind::Nothing
+    /// Returns true if a successful response has a body, for which a format must be resolved. It is also resolved for
+    /// an insert whose client prefers no content (recorded).
+    pub(crate) fn responds_with_body(&self, preference: Option<Preference>) -> bool {
+        match self.response {
+            PayloadKind::Nothing => false,
+            PayloadKind::Preferred => preference == Some(Preference::Content),
+            _ => true,
+        }
     }
 }
 
@@ -415,6 +420,7 @@ mod tests {
             let body = |payload| match payload {
                 PayloadKind::Nothing => "none",
                 PayloadKind::Negotiated => "JSON or Atom",
+                PayloadKind::Preferred => "JSON or Atom, if preferred",
                 PayloadKind::Xml => "XML",
                 PayloadKind::Text => "text",
                 PayloadKind::Json => "JSON",

@@ -308,12 +308,12 @@ fn thousandths(text: &str) -> Option<u32> {
     (0..=1000_u16).rev().find(|step| f32::from(*step) <= quality * 1000.0 + 0.5).map(u32::from)
 }
 
-/// The preference in the `Prefer` header of an insert (02 §4.3, §5.1).
+/// The preference in the `Prefer` header of a write (02 §4.3, §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
     /// `return-no-content`: 204 and no body.
     NoContent,
-    /// `return-content`: 201 and the stored entity.
+    /// `return-content`: the stored entity, with 201 for an insert and 200 otherwise.
     Content,
 }
 

@@ -3,13 +3,13 @@
 use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
-use crate::operations::insert_entity::{self, InsertedEntity};
-use crate::operations::update_entity;
+use crate::operations::written_entity::WrittenEntity;
+use crate::operations::{insert_entity, update_entity};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
-use model::transaction::TransactionError;
+use model::transaction::{ContentBound, TransactionError};
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
 use wire::batch::Changeset;
@@ -109,12 +109,15 @@ async fn execute<'a>(
         return Err(undecodable);
     }
     let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
-    let response_bytes = operations.iter().map(DecodedOperation::response_bytes_max).sum();
-    batch.memory.acquire(response_bytes).await?;
-    let written = tables.commit(first.context.table(), transaction).await?;
+    let needs_record = |(index, operation): (usize, &DecodedOperation<'_>)| operation.needs_record().then_some(index);
+    let returned: Vec<usize> = operations.iter().enumerate().filter_map(needs_record).collect();
+    let response_bytes: usize = operations.iter().map(DecodedOperation::response_bytes_max).sum();
+    batch.memory.acquire(response_bytes + WrittenEntity::stored_bytes_max(!returned.is_empty())).await?;
+    let written = tables.commit(first.context.table(), transaction.returning(returned)).await?;
+    let mut stored = ContentBound::default();
     let of_operation = |(operation, written): (DecodedOperation<'_>, MutationResult)| {
         let version = operation.context.data_service_version;
-        Ok((version, operation.response(written)?))
+        Ok((version, operation.response(written, &mut stored)?))
     };
     // The response to a changeset reports a failure in its only part.
     let responses = operations.into_iter().zip(written).map(of_operation).collect::<Result<Vec<_>, Failure>>()?;
@@ -145,25 +148,25 @@ fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Failure {
 
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
-    /// `None` for operations other than inserts.
-    inserted: Option<InsertedEntity>,
+    /// `None` for deletions.
+    entity: Option<WrittenEntity>,
 }
 
 impl DecodedOperation<'_> {
     /// Returns the maximum length of the operation's part of the response. Copies of request data in such a part are
     /// charged to the memory for the body.
     fn response_bytes_max(&self) -> usize {
-        self.inserted.as_ref().map_or(0, |inserted| inserted.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
+        self.entity.as_ref().map_or(0, |entity| entity.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
     }
 
-    fn response(self, written: MutationResult) -> Result<OperationResponse, Failure> {
-        match (self.inserted, written.timestamp()) {
-            (Some(inserted), Some(timestamp)) => inserted.response(&self.context, timestamp),
-            (None, Some(timestamp)) => {
-                let (etag, preference) = (Some(timestamp), self.context.preference);
-                Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
-            }
-            (_, None) => Ok(OperationResponse::no_content()),
+    fn needs_record(&self) -> bool {
+        self.entity.as_ref().is_some_and(WrittenEntity::needs_record)
+    }
+
+    fn response(self, written: MutationResult, stored: &mut ContentBound) -> Result<OperationResponse, Failure> {
+        match self.entity {
+            Some(entity) => entity.response(&self.context, written, stored),
+            None => Ok(OperationResponse::no_content()),
         }
     }
 }
@@ -205,19 +208,20 @@ fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> Decode
 }
 
 fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutation), Failure> {
-    let (mutation, inserted) = match context.kind {
-        OperationKind::InsertEntity => {
-            let (mutation, inserted) = insert_entity::decode(&context)?;
-            (mutation, Some(inserted))
-        }
+    let (mutation, entity) = match context.kind {
+        OperationKind::InsertEntity => optional(insert_entity::decode(&context)?),
         OperationKind::UpdateEntity
         | OperationKind::MergeEntity
         | OperationKind::InsertOrReplaceEntity
-        | OperationKind::InsertOrMergeEntity => (update_entity::decode(&context)?, None),
+        | OperationKind::InsertOrMergeEntity => optional(update_entity::decode(&context)?),
         OperationKind::DeleteEntity => (update_entity::decode_deletion(&context)?, None),
         // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     context.allow(Action::from_mutation(&mutation, context.table()))?;
-    Ok((DecodedOperation { context, inserted }, mutation))
+    Ok((DecodedOperation { context, entity }, mutation))
+}
+
+fn optional((mutation, entity): (Mutation, WrittenEntity)) -> (Mutation, Option<WrittenEntity>) {
+    (mutation, Some(entity))
 }

@@ -1,7 +1,7 @@
 //! The parts of a batch. Each becomes an operation, as a request outside a batch does.
 
 use super::response::FailureForm;
-use crate::authorization::authorize_part;
+use crate::authorization::{authorize_part, permitted_preference};
 use crate::failure::Failure;
 use crate::request::{
     Offered, OperationContext, OperationKind, body_format, check_key_count, effective_method, resolved, route, table_of,
@@ -57,6 +57,7 @@ impl<'a> Part<'a> {
         let has_body = kind.info().has_body();
         let body_format = if has_body { body_format(&preferences, content_type)? } else { format };
         resolved(check_charset(content_type, self.request.body))?;
+        let preference = self.preference(batch, preferences, kind, &resource);
         Ok(OperationContext {
             kind,
             resource,
@@ -64,7 +65,7 @@ impl<'a> Part<'a> {
             response: ResponseContext { format, ..batch.response },
             data_service_version: preferences.data_service_version,
             headers: self.headers,
-            preference: self.preference(preferences),
+            preference,
             body_format,
             options: &self.options,
             virtual_table,
@@ -78,7 +79,9 @@ impl<'a> Part<'a> {
         FailureForm {
             content_id: self.request.content_id,
             format: preferences.and_then(|preferences| self.format(batch, preferences).ok()),
-            preference: preferences.and_then(|preferences| self.preference(preferences)),
+            preference: preferences
+                .zip(self.operation().ok())
+                .and_then(|(preferences, (kind, resource))| self.preference(batch, preferences, kind, &resource)),
             was_executed: false,
         }
     }
@@ -132,13 +135,14 @@ impl<'a> Part<'a> {
         self.headers.preferences(batch.response.version, self.options.format.as_deref()).map_err(Failure::query)
     }
 
-    /// Returns the preference in the `Prefer` header, for the operation that the method means on an entity.
-    fn preference(&self, preferences: FormatPreferences<'_>) -> Option<Preference> {
-        let info = match *self.request.method_overrides.first().unwrap_or(&self.request.method) {
-            "POST" => OperationKind::InsertEntity.info(),
-            "PUT" | "MERGE" | "PATCH" => OperationKind::InsertOrMergeEntity.info(),
-            _ => return None,
-        };
-        info.preference(preferences.data_service_version, self.headers.prefer)
+    fn preference(
+        &self,
+        batch: &OperationContext<'_>,
+        preferences: FormatPreferences<'_>,
+        kind: OperationKind,
+        resource: &Resource<'_>,
+    ) -> Option<Preference> {
+        let preference = kind.info().preference(preferences.data_service_version, self.headers.prefer);
+        permitted_preference(batch.grant, kind, resource, preference)
     }
 }

@@ -14,6 +14,7 @@ mod stream_changes;
 mod table_list;
 mod table_settings;
 mod update_entity;
+mod written_entity;
 
 use std::fs;
 use std::ops::Range;
