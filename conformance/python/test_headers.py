@@ -250,13 +250,18 @@ def test_method_override_delete(place):
 
 
 @pytest.mark.parametrize("verb, if_match", [("PUT", "*"), ("PUT", None), ("MERGE", "*"), ("PATCH", None)])
-@pytest.mark.parametrize("prefer, applied", [("return-no-content", "return-no-content"), ("return-content", None), (None, None)])
-def test_preference_of_a_replacement_or_merge(shared, key, verb, if_match, prefer, applied):
-    """Recorded for `return-no-content`; such responses never have a body."""
-    check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}), 201)
+@pytest.mark.parametrize("prefer, status", [("return-no-content", 204), ("return-content", 200), (None, 204)])
+def test_preference_of_a_replacement_or_merge(shared, key, verb, if_match, prefer, status):
+    """Recorded for `return-no-content`, reported for the status and the entity of `return-content` (02 §4.3)."""
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r", "B": 2}), 201)
     answer = shared.write(verb, key, "r", {"A": 1}, if_match=if_match, headers={"Prefer": prefer})
-    check_status(answer, 204)
-    assert answer.header("Preference-Applied") == applied
+    check_status(answer, status)
+    assert answer.header("Preference-Applied") == prefer
+    assert answer.header("Location") is None
+    stored = shared.point(key, "r")
+    assert answer.header("ETag") == stored.header("ETag")
+    assert answer.body == (stored.body if status == 200 else b"")
+    assert stored.json().get("B") == (None if verb == "PUT" else 2), "a merge keeps, and returns, what it did not send"
 
 
 def test_a_deletion_has_no_preference(shared, key):

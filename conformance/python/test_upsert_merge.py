@@ -103,12 +103,14 @@ def test_the_address_wins_over_keys_in_the_body(shared, stored, name):
 
 
 @pytest.mark.parametrize("name", UPSERTS)
-def test_prefer_is_ignored_by_upserts(shared, key, name):
+def test_an_upsert_returns_its_entity_if_the_client_prefers_it(shared, key, name):
+    """Reported (02 §4.3): 200 with the entity, whether or not it is new."""
     verb, _, method = UPSERTS[name]
     headers = {"Prefer": "return-content", **({"X-HTTP-Method": method} if method else {})}
-    answer = shared.write(verb, key, "r", {"A": 1}, headers=headers)
-    check_status(answer, 204)
-    assert answer.body == b""
+    for value in (1, 2):
+        answer = check_status(shared.write(verb, key, "r", {"A": value}, headers=headers), 200)
+        assert answer.body == shared.point(key, "r").body
+        assert answer.json()["A"] == value
 
 
 def test_order_of_properties_over_several_writes(shared, key):
