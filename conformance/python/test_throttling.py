@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.exceptions import HttpResponseError
-from azure.data.tables import TableServiceClient
+from azure.data.tables import TableServiceClient, TableTransactionError
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
 pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
@@ -81,3 +81,19 @@ def test_a_client_that_does_not_try_again_sees_the_error_of_the_service(connect)
             assert len(list(table.query_entities(f"PartitionKey eq 'p{number}x'"))) == 0, "other partitions must be served"
             return
     raise AssertionError("no request was throttled")
+
+
+def test_a_busy_transaction_fails_in_a_part_and_is_not_repeated(connect):
+    """The outer status is 202, so the client makes only one attempt (05 §5.1)."""
+    table = connect().create_table("transactions")
+    for number in range(ROUNDS_MAX):
+        statuses = []
+        table.submit_transaction(hundred(f"p{number}"))
+        try:
+            table.submit_transaction(
+                hundred(f"p{number}"), raw_response_hook=lambda response: statuses.append(response.http_response.status_code))
+        except TableTransactionError as error:
+            assert (error.status_code, error.error_code) == (503, "ServerBusy")
+            assert statuses == [202]
+            return
+    raise AssertionError("no transaction was throttled")
