@@ -20,7 +20,6 @@ use crate::failure::Failure;
 use crate::request::{Offered, OperationKind, VirtualTable, table_of};
 use model::grant::EntityAccess;
 use model::{Action, ChangesTable, Denial, Grant, OrderedView, Scope};
-use tracing::info;
 use wire::negotiation::Preference;
 use wire::target::Resource;
 
@@ -35,22 +34,6 @@ pub(crate) fn authorize(
     check(grant, kind, resource, offered).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
         denial => denied(grant, kind, denial),
-    })
-}
-
-pub(crate) fn authorize_part(
-    grant: &Grant,
-    kind: OperationKind,
-    resource: &Resource<'_>,
-    offered: Offered,
-) -> Result<VirtualTable, Failure> {
-    check(grant, kind, resource, offered).map_err(|denial| {
-        let failure = denied(grant, kind, denial);
-        // The failure of a part appears in the response to the batch and is not logged elsewhere.
-        if let Some(source) = &failure.source {
-            info!("{source}");
-        }
-        failure
     })
 }
 

@@ -1,7 +1,7 @@
 //! The parts of a batch. Each becomes an operation, as a request outside a batch does.
 
 use super::response::FailureForm;
-use crate::authorization::{authorize_part, permitted_preference};
+use crate::authorization::{authorize, permitted_preference};
 use crate::failure::Failure;
 use crate::request::{
     Offered, OperationContext, OperationKind, body_format, check_key_count, effective_method, resolved, route, table_of,
@@ -50,7 +50,7 @@ impl<'a> Part<'a> {
     pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
         let (kind, resource) = self.operation()?;
         check_key_count(batch.account(), kind, &resource)?;
-        let virtual_table = authorize_part(batch.grant, kind, &resource, batch.offered)?;
+        let virtual_table = authorize(batch.grant, kind, &resource, batch.offered)?;
         let preferences = self.preferences(batch)?;
         let format = self.format(batch, preferences)?;
         let content_type = self.headers.content_type;
