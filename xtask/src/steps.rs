@@ -59,6 +59,8 @@ const CC_ARM: Tool = tool(
     "on Debian the packages gcc-aarch64-linux-gnu and libc6-dev-arm64-cross",
     "command -v aarch64-linux-gnu-gcc",
 );
+const DOTNET: Tool =
+    optional("the .NET SDK 10", "in PATH, or in the folder ../shared/dotnet", "scripts/dotnet.sh check");
 const RECORDINGS: Tool = optional(
     "recordings of the service",
     "in the folder ../shared/recordings",
@@ -89,6 +91,9 @@ const CARGO: &str = "cargo";
 /// A lock for the steps that use Maven's folder of downloads, which is not made for several processes.
 const MAVEN_DOWNLOADS: &str = "maven";
 
+/// The step that builds the tests in .NET.
+const DOTNET_BUILD: &str = "dotnet-build";
+
 /// The step that builds the programs which only tests outside the gate use.
 const TEST_PROGRAMS: &str = "test-programs";
 
@@ -104,6 +109,7 @@ pub(crate) fn all() -> Vec<Step> {
         rust(),
         // Long steps for one processor start early. Otherwise, they would run alone at the end.
         java(),
+        dotnet(),
         javascript(),
         python(),
         go(),
@@ -479,6 +485,27 @@ fn java() -> Vec<Step> {
                 ".",
                 "{python} conformance/encryption/run.py --rust {target}/debug/examples/encryption_exchange --java \"$(cat conformance/encryption/java/target/classpath)\"",
             ),
+    ]
+}
+
+/// The namespace `Conformance.GROUP` of `conformance/dotnet`, whose tests start their own servers.
+fn dotnet_suite(name: &'static str, title: &'static str, group: &'static str) -> Step {
+    Step::new(name, title)
+        .needs(&[DOTNET])
+        .after(&[BUILD, DOTNET_BUILD])
+        .variable("GROUP", group)
+        .count(JUNIT)
+        // The runner of the tests changes the current folder.
+        .shell_in(".", "AZURITE=$PWD/conformance/emulator/node_modules/.bin/azurite scripts/dotnet.sh exec conformance/dotnet/bin/Release/net10.0/Conformance.dll -noLogo -noColor -namespace \"Conformance.$GROUP\" -jUnit '{results}/{name}.xml'")
+}
+
+fn dotnet() -> Vec<Step> {
+    vec![
+        Step::new(DOTNET_BUILD, "The tests in .NET")
+            .needs(&[DOTNET])
+            .count(Count::Nothing)
+            .run("scripts/dotnet.sh build conformance/dotnet"),
+        dotnet_suite("dotnet-tables", "The .NET client", "Tables"),
     ]
 }
 
