@@ -506,6 +506,7 @@ fn dotnet() -> Vec<Step> {
             .count(Count::Nothing)
             .run("scripts/dotnet.sh build conformance/dotnet"),
         dotnet_suite("dotnet-tables", "The .NET client", "Tables"),
+        dotnet_suite("dotnet-storage", "The retired .NET client", "Storage"),
     ]
 }
 
