@@ -505,6 +505,9 @@ fn dotnet() -> Vec<Step> {
             .needs(&[DOTNET])
             .count(Count::Nothing)
             .run("scripts/dotnet.sh build conformance/dotnet"),
+        dotnet_suite("dotnet-durable-task", "Durable Task, with its history in tables", "DurableTask")
+            .needs(&[NODE, NPM])
+            .install(Install::Npm("conformance/emulator")),
         dotnet_suite("dotnet-orleans", "Orleans, with its members, state and reminders in tables", "Orleans"),
         dotnet_suite("dotnet-tables", "The .NET client", "Tables"),
         dotnet_suite("dotnet-storage", "The retired .NET client", "Storage"),
