@@ -26,7 +26,7 @@ if [ $# -gt 0 ]; then
 fi
 problems=0
 # The rules themselves contain the forbidden words.
-git ls-files -z '*.bash' '*.c' '*.css' '*.go' '*.html' '*.java' '*.js' '*.md' '*.py' '*.rs' '*.sh' '*.sql' '*.toml' '*.ts' '*.yaml' '*.yml' \
+git ls-files -z '*.bash' '*.c' '*.cs' '*.css' '*.go' '*.html' '*.java' '*.js' '*.md' '*.py' '*.rs' '*.sh' '*.sql' '*.toml' '*.ts' '*.yaml' '*.yml' \
     ':!prose/styles' >"$target/tools/prose-files"
 xargs -0 -a "$target/tools/prose-files" vale --config prose/vale.ini --output line || problems=1
 added=$(git log --diff-filter=A --format=%H -- scripts/prose.sh 2>/dev/null | tail -n 1)
