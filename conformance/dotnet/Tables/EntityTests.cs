@@ -1,5 +1,7 @@
 using System.Runtime.Serialization;
 using Azure;
+using Azure.Core;
+using Azure.Core.Pipeline;
 using Azure.Data.Tables;
 using Conformance.Support;
 using Xunit;
@@ -58,6 +60,12 @@ public class EntityTests(SharedServer server) : TablesTest(server)
 
         [IgnoreDataMember]
         public string? Ignored { get; set; }
+    }
+
+    private sealed class PreferContent : HttpPipelineSynchronousPolicy
+    {
+        public override void OnSendingRequest(HttpMessage message) =>
+            message.Request.Headers.SetValue("Prefer", "return-content");
     }
 
     /// <summary>The client cannot write infinities and NaN.</summary>
@@ -180,6 +188,20 @@ public class EntityTests(SharedServer server) : TablesTest(server)
         await AssertStoredAsync("C2");
         await Cars.UpsertEntityAsync(With("D", 1), TableUpdateMode.Replace);
         await AssertStoredAsync("D1");
+    }
+
+    /// <summary>The client does not ask for it, and takes the status 200 for a failure.</summary>
+    [Fact]
+    public async Task AnUpdateReturnsItsEntityIfAPolicyAsksForIt()
+    {
+        var options = new TableClientOptions();
+        options.AddPolicy(new PreferContent(), HttpPipelinePosition.PerCall);
+        var cars = new TableServiceClient(Account.ConnectionString, options).GetTableClient("cars");
+        await Cars.AddEntityAsync(new TableEntity(Car("1")) { ["A"] = 1 });
+        var update = () => cars.UpdateEntityAsync(new TableEntity(Car("1")) { ["B"] = 2 }, ETag.All, TableUpdateMode.Merge);
+        var answer = (await Refusal.AssertAsync(200, null, update)).GetRawResponse()!;
+        var stored = answer.Content.ToObjectFromJson<Dictionary<string, object>>()!;
+        Assert.Equal(("1", "2"), ($"{stored["A"]}", $"{stored["B"]}"));
     }
 
     [Fact]

@@ -43,6 +43,18 @@ public class RehearsalTests
         Assert.InRange(await CountRefusalsAsync(server), 1, 3);
     }
 
+    /// <summary>The error is in a part of the response, so the client does not retry the transaction.</summary>
+    [Fact]
+    public async Task ABusyTransactionFailsAtOnce()
+    {
+        await using var server = await StartBusyAsync("busy=100%");
+        var cars = new TableClient(server.Account.ConnectionString, "cars");
+        var action = new TableTransactionAction(TableTransactionActionType.Add, new TableEntity("p", "r"));
+        var error = await Refusal.AssertAsync(503, "ServerBusy", () => cars.SubmitTransactionAsync([action]));
+        Assert.Null(Assert.IsType<TableTransactionFailedException>(error).FailedTransactionActionIndex);
+        Assert.Equal(1, await CountRefusalsAsync(server));
+    }
+
     /// <summary>The client cannot tell that its first attempt succeeded.</summary>
     [Fact]
     public async Task ALostAnswerOfAnInsertLooksLikeAConflict()

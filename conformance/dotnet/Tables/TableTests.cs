@@ -91,6 +91,19 @@ public class TableTests(SharedServer server) : TablesTest(server)
         await cars.DeleteEntityAsync("p", "r");
     }
 
+    /// <summary>The client then sends two slashes between the account and the table.</summary>
+    [Fact]
+    public async Task AnEndpointMayEndInASlash()
+    {
+        var endpoint = Account.Endpoint.ToString();
+        var service = new TableServiceClient(Account.ConnectionString.Replace(endpoint, $"{endpoint}/"));
+        var boats = (await service.CreateTableAsync("boats")).Value.Name;
+        await service.GetTableClient(boats).AddEntityAsync(new TableEntity("p", "r"));
+        var found = service.GetTableClient(boats).QueryAsync<TableEntity>(boat => boat.PartitionKey == "p");
+        Assert.Equal("r", await RowKeysAsync(found));
+        Assert.Equal("boats cars", Join(await service.QueryAsync().ToListAsync()));
+    }
+
     [Fact]
     public async Task TheSynchronousMethodsDoTheSame()
     {
