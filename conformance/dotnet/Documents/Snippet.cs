@@ -34,7 +34,7 @@ internal sealed partial record Snippet(string Page, string Note, string Code)
     /// </summary>
     public async Task<ProcessStartInfo> CompileAsync(TemporaryFolder folder, string otherCode = "")
     {
-        string[] names = ["System", "System.Collections.Generic", "System.Linq", "System.Threading.Tasks"];
+        string[] names = ["System", "System.Collections.Generic", "System.Linq", "System.Net.Http", "System.Threading.Tasks"];
         var usings = string.Join('\n', names.Select(name => $"global using {name};"));
         await File.WriteAllTextAsync(folder.File("usings.cs"), $"{usings}\n{otherCode}");
         await File.WriteAllTextAsync(folder.File("snippet.cs"), Code);

@@ -1,6 +1,8 @@
 using System.Diagnostics;
+using Azure.Core.Pipeline;
 using Azure.Data.Tables;
 using Conformance.Support;
+using Rowhouse.Testing;
 using Xunit;
 
 namespace Conformance.Documents;
@@ -19,7 +21,7 @@ public sealed class SnippetTests(SharedServer server) : IDisposable
     {
         // These need packages of Testcontainers and Aspire, and containers. The pages say that no test compiles them.
         string[] notRun = ["docs/azurite.md container", "docs/azurite.md aspire", $"{TestsPage} container"];
-        string[] run = ["docs/getting-started.md ", $"{TestsPage} file=OrderTests.cs", $"{TestsPage} silo"];
+        string[] run = ["docs/getting-started.md ", "docs/getting-started.md tls", $"{TestsPage} file=OrderTests.cs", $"{TestsPage} silo"];
         Assert.Equal(run.Concat(notRun).Order(), Snippet.All().Select(snippet => $"{snippet.Page} {snippet.Note}").Order());
     }
 
@@ -33,6 +35,20 @@ public sealed class SnippetTests(SharedServer server) : IDisposable
             .Replace(development, $"AccountKey={account.Key}")
             .Replace("http://127.0.0.1:10002/devstoreaccount1", account.Endpoint.ToString());
         Assert.Equal("0007 981.5\n", await Snippet.RunAsync(await snippet.CompileAsync(folder)));
+    }
+
+    [Fact]
+    public async Task AProgramTrustsAnAuthority()
+    {
+        var certificate = new Certificate(folder);
+        await using var server = await RowhouseServer.StartAsync(
+            "--tls-cert", certificate.CertificateFile, "--tls-key", certificate.KeyFile);
+        var options = new TableClientOptions { Transport = new HttpClientTransport(certificate.NewClient()) };
+        await new TableServiceClient(server.Account.ConnectionString, options).CreateTableAsync("cars");
+        var snippet = Snippet.Find("docs/getting-started.md", "tls")
+            .Replace("ca.pem", certificate.CertificateFile)
+            .Replace("https://127.0.0.1:10002/devstoreaccount1", server.Account.Endpoint.ToString());
+        Assert.Equal("cars\n", await Snippet.RunAsync(await snippet.CompileAsync(folder)));
     }
 
     [Fact]
