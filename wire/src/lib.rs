@@ -10,6 +10,7 @@ mod entities;
 pub mod error;
 pub mod error_response;
 pub mod filter;
+pub mod header_names;
 mod request;
 pub mod sas;
 mod service;

@@ -14,6 +14,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
+use wire::header_names::spelled;
 use wire::{ErrorCode, ServiceError};
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -105,7 +106,7 @@ fn exposed_headers(rule: &CorsRule, headers: &HeaderMap) -> String {
     let of_http = [CONTENT_LENGTH, DATE, TRANSFER_ENCODING];
     let present = headers.keys().filter(|name| !of_http.contains(name)).chain(&of_http);
     let present = present.map(HeaderName::as_str).filter(|name| patterns.matches(name));
-    let mut names: Vec<&str> = present.collect();
+    let mut names: Vec<&str> = present.map(|name| spelled(name.as_bytes()).unwrap_or(name)).collect();
     for literal in patterns.literals() {
         if !names.iter().any(|name| name.eq_ignore_ascii_case(literal)) {
             names.push(literal);
@@ -178,6 +179,6 @@ mod tests {
         assert_eq!(exposed(""), None);
         assert_eq!(exposed("y*"), None);
         assert_eq!(exposed("X-MS-*,location").as_deref(), Some("x-ms-request-id,location"));
-        assert_eq!(exposed("*").as_deref(), Some("etag,x-ms-request-id,content-length,date,transfer-encoding"));
+        assert_eq!(exposed("*").as_deref(), Some("ETag,x-ms-request-id,Content-Length,Date,Transfer-Encoding"));
     }
 }

@@ -6,6 +6,10 @@
 //!
 //! This module must not depend on how response bodies are encoded.
 
+use crate::header_names::{
+    CACHE_CONTROL, CONTENT_TYPE, DATA_SERVICE_ID, DATA_SERVICE_VERSION, ETAG, LOCATION, PREFERENCE_APPLIED,
+    X_CONTENT_TYPE_OPTIONS, spelled,
+};
 use crate::negotiation::Preference;
 use model::{DateTime, ETag};
 
@@ -35,7 +39,7 @@ pub struct PartHead<'a> {
     pub has_data_service_id: bool,
     /// The Timestamp from which the `ETag` is derived.
     pub etag: Option<DateTime>,
-    /// Continuation headers: name and token.
+    /// Continuation headers: name, in any letter case, and token.
     pub continuation: &'a [(&'static str, String)],
 }
 
@@ -73,20 +77,20 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
         writer.content_type(head);
     }
     writer.header("Content-ID", head.content_id);
-    writer.header("X-Content-Type-Options", (head.has_nosniff && !head.is_first_form).then_some("nosniff"));
-    writer.header("Cache-Control", head.has_no_cache.then_some("no-cache"));
-    writer.header("Preference-Applied", head.preference.map(Preference::applied));
+    writer.header(X_CONTENT_TYPE_OPTIONS, (head.has_nosniff && !head.is_first_form).then_some("nosniff"));
+    writer.header(CACHE_CONTROL, head.has_no_cache.then_some("no-cache"));
+    writer.header(PREFERENCE_APPLIED, head.preference.map(Preference::applied));
     if !starts_with_type {
         writer.data_service_version(head);
         writer.content_type(head);
     }
-    writer.header("Location", head.location);
-    writer.header("DataServiceId", head.location.filter(|_| head.has_data_service_id));
+    writer.header(LOCATION, head.location);
+    writer.header(DATA_SERVICE_ID, head.location.filter(|_| head.has_data_service_id));
     if let Some(timestamp) = head.etag {
         write_etag(writer.out, timestamp);
     }
     for (name, token) in head.continuation {
-        writer.header(name, Some(token));
+        writer.header(spelled(name.as_bytes()).unwrap_or(name), Some(token));
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -94,7 +98,8 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
 /// Writes an `ETag` header derived from the given Timestamp. It is the last header of a response without continuation
 /// headers.
 pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
-    out.extend_from_slice(b"ETag: ");
+    out.extend_from_slice(ETAG.as_bytes());
+    out.extend_from_slice(b": ");
     ETag::from_timestamp(timestamp).write_to(out);
     out.extend_from_slice(b"\r\n");
 }
@@ -122,13 +127,14 @@ impl HeadWriter<'_> {
     }
 
     fn data_service_version(&mut self, head: &PartHead<'_>) {
-        self.out.extend_from_slice(b"DataServiceVersion: ");
+        self.out.extend_from_slice(DATA_SERVICE_VERSION.as_bytes());
+        self.out.extend_from_slice(b": ");
         self.out.extend_from_slice(head.data_service_version.as_bytes());
         self.out.extend_from_slice(b";\r\n");
     }
 
     fn content_type(&mut self, head: &PartHead<'_>) {
-        self.header("Content-Type", head.content_type);
+        self.header(CONTENT_TYPE, head.content_type);
     }
 }
 
@@ -233,7 +239,7 @@ mod tests {
             head(&unreadable),
             "HTTP/1.1 400 Bad Request\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/xml;charset=utf-8\r\n\r\n"
         );
-        let tokens = [("x-ms-continuation-NextPartitionKey", "1!0!".to_owned())];
+        let tokens = [("x-ms-continuation-nextpartitionkey", "1!0!".to_owned())];
         let page = PartHead { continuation: &tokens, ..found };
         assert!(head(&page).ends_with("Z'\"\r\nx-ms-continuation-NextPartitionKey: 1!0!\r\n\r\n"));
     }

@@ -84,8 +84,6 @@ impl<'a> BatchResponse<'a> {
         // §4).
         let is_of_version = response.content.is_some() || response.location.is_some() || response.preference.is_some();
         let version = if self.version.has_first_form() { DataServiceVersion::V1 } else { version };
-        let continuation: Vec<_> =
-            response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
         let (content_type, segments) = response.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
         let head = PartHead {
             status: response.status,
@@ -99,7 +97,7 @@ impl<'a> BatchResponse<'a> {
             location: response.location.as_deref(),
             has_data_service_id: response.has_data_service_id,
             etag: response.etag,
-            continuation: &continuation,
+            continuation: &response.continuation,
         };
         self.part(&head, segments);
     }
@@ -162,15 +160,6 @@ const LINE_BREAK: &[u8] = b"\r\n";
 
 fn boundary(kind: &str) -> String {
     format!("{kind}_{}", RequestId::new())
-}
-
-/// Returns the spelling that old clients expect: they compare header names inside a batch case-sensitively.
-fn spelled(name: &'static str) -> &'static str {
-    match name {
-        "x-ms-continuation-nextpartitionkey" => "x-ms-continuation-NextPartitionKey",
-        "x-ms-continuation-nextrowkey" => "x-ms-continuation-NextRowKey",
-        other => other,
-    }
 }
 
 /// Returns true for a failure of the server itself, which concerns no single operation. The client may retry the batch.
