@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 use wire::QueryOptions;
+use wire::header_names::spelled;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 use wire::uri::encode_component;
 
@@ -271,6 +272,7 @@ impl Client {
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(':') else { break };
+            assert_spelled(name);
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         Ok(Response { status, reason, headers, body: Vec::new() })
@@ -294,6 +296,13 @@ impl Client {
         }
         Ok(line.trim_end().to_owned())
     }
+}
+
+/// Fails unless a response spells a header's name as the service does, or is Rowhouse's own header. A header that no
+/// response had before needs an entry in [`wire::header_names`].
+fn assert_spelled(name: &str) {
+    let is_own = name.starts_with("x-ms-rowhouse-");
+    assert!(is_own || spelled(name.as_bytes()) == Some(name), "the spelling of {name}");
 }
 
 /// Like [`Account::head`], but for the development account.

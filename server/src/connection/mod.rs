@@ -8,5 +8,6 @@ pub(crate) mod lingering;
 pub(crate) mod listener;
 mod plain_http;
 pub(crate) mod slow_reader;
+pub(crate) mod spelling;
 pub(crate) mod tls;
 pub(crate) mod watch;

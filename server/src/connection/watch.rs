@@ -3,10 +3,12 @@
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
 use super::slow_reader::{MonitoredStream, SendMonitor};
+use super::spelling::{SpellingStream, announce_length};
 use crate::limits::connections::ConnectionState;
+use http::{Method, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::HttpService;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::fmt;
@@ -38,26 +40,38 @@ impl fmt::Display for CloseReason {
     }
 }
 
-pub(crate) type WatchedIo<S> = TokioIo<MonitoredStream<LingeringStream<S>>>;
+type WatchedIo<S> = TokioIo<SpellingStream<MonitoredStream<LingeringStream<S>>>>;
+/// A connection, and what watches it.
+pub(crate) type Watched<S, H> = (http1::Connection<WatchedIo<S>, H>, ConnectionWatch);
 
 /// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head.
-pub(crate) fn serve_watched<S, H>(
+pub(crate) fn serve_watched<S, H, B>(
     stream: S,
     state: Arc<ConnectionState>,
     (idle_time, head_bytes_max): (Duration, usize),
     handler: H,
-) -> (http1::Connection<WatchedIo<S>, H>, ConnectionWatch)
+) -> Watched<S, impl Service<Request<Incoming>, Response = Response<B>, Error = H::Error, Future: Send>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    H: HttpService<Incoming, Error: Into<BoxError>, ResBody: Body<Error: Into<BoxError>> + 'static>,
+    H: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+    B: Body<Error: Into<BoxError>> + Default + Send + 'static,
 {
     let stream = LingeringStream::new(stream, Arc::clone(&state));
     let (stream, monitor) = MonitoredStream::new(stream, Arc::clone(&state));
+    let handler = service_fn(move |request: Request<Incoming>| {
+        let is_head = request.method() == Method::HEAD;
+        let response = handler.call(request);
+        async move {
+            let mut response = response.await?;
+            announce_length(&mut response, is_head);
+            Ok::<_, H::Error>(response)
+        }
+    });
     let connection = http1::Builder::new()
         .timer(IdleTimeout)
         .header_read_timeout(idle_time)
         .max_buf_size(head_bytes_max)
-        .serve_connection(TokioIo::new(stream), handler);
+        .serve_connection(TokioIo::new(SpellingStream::new(stream)), handler);
     (connection, ConnectionWatch { state, monitor, waiting: None })
 }
 

@@ -12,6 +12,7 @@ mod order;
 mod query_cost;
 mod quotas;
 mod rehearsal;
+mod response_heads;
 mod secondary_endpoint;
 mod shared_access;
 mod signatures;
