@@ -1,8 +1,8 @@
 """Golden exchanges: for each operation, format and version class, one request and its response, stored in `../golden`.
 
 `../golden/README.md` describes the files. Names in braces replace values that differ between runs, including the
-signature and the date of the request. Header names of a response are in lower case and sorted, and the headers that
-frame a body are omitted, because the framing belongs to the transport.
+signature and the date of the request. The headers of a response are sorted, in any letter case; their names are compared
+as they are spelled. The headers that frame a body are omitted, because the framing belongs to the transport.
 
 GOLDEN=write writes the endpoint's responses into the files. Check every changed line against the specification.
 """
@@ -153,11 +153,10 @@ def answered(wire, places, data, method):
     response = http.client.HTTPResponse(Received(data), method=method)
     response.begin()
     lines = [f"HTTP/1.1 {response.status} {response.reason}"]
-    headers = sorted((name.lower(), value) for name, value in response.getheaders())
-    for name, value in headers:
-        if name in FRAMING:
+    for name, value in sorted(response.getheaders(), key=lambda header: (header[0].lower(), header[1])):
+        if name.lower() in FRAMING:
             continue
-        shown = {"date": "{date}", "server": "{server}", "x-ms-request-id": "{guid}"}.get(name, value)
+        shown = {"Date": "{date}", "Server": "{server}", "x-ms-request-id": "{guid}"}.get(name, value)
         lines.append(f"{name}: {shown}")
     body = response.read()
     check_one_stamp(response.getheader("ETag"), body)
