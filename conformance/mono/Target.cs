@@ -15,10 +15,8 @@ namespace Conformance.Mono
 
         internal static readonly string Account = Setting("TABLES_ACCOUNT", "devstoreaccount1");
         internal static readonly string Key = Setting("TABLES_KEY", DevelopmentKey);
-        static readonly Uri Server = new Uri(Setting("TABLES_ENDPOINT", "http://127.0.0.1:10002/" + Account).TrimEnd('/'));
-
-        // The URL of the account. The proxy speaks no TLS.
-        internal static readonly Uri Endpoint = Server.Scheme == "http" ? new Relay(Server).Endpoint : Server;
+        internal static readonly Uri Endpoint =
+            new Uri(Setting("TABLES_ENDPOINT", "http://127.0.0.1:10002/" + Account).TrimEnd('/'));
 
         static string Setting(string name, string otherwise)
         {
