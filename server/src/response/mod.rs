@@ -78,7 +78,10 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
         layer => layer,
     };
     let (form, content_type) = error_form(layer, failure.error.code, context);
-    let body = write_error_body(form, &failure.error, context.id.as_str(), now);
+    let mut body = write_error_body(form, &failure.error, context.id.as_str(), now);
+    if is_of_authentication(layer) && form == ErrorBodyFormat::FirstODataXml {
+        body.splice(0..0, *b"\xEF\xBB\xBF");
+    }
     let mut headers = common_headers(context);
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -159,7 +162,7 @@ fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, 
     let form = match (has_json, accepts_json) {
         (true, true) => ErrorBodyFormat::Json,
         (true, false) => ErrorBodyFormat::PrefixedXml,
-        (false, _) => ErrorBodyFormat::ODataXml,
+        (false, _) => ErrorBodyFormat::FirstODataXml,
     };
     (form, Some(if accepts_json { "application/json" } else { "application/xml" }))
 }

@@ -393,7 +393,7 @@ impl Case {
                 let version = self.given("x-ms-version").unwrap_or(VERSION);
                 let has_json = version.starts_with("20") && version >= "2013-08-15";
                 let media_type = if accepts_json { JSON } else { "application/xml" };
-                let xml = if has_json { prefixed } else { odata };
+                let xml = if has_json { prefixed } else { format!("\u{FEFF}{first}") };
                 (media_type.to_owned(), if has_json && accepts_json { json } else { xml })
             }
             _ if self.is_before_formats() => ("application/xml".to_owned(), prefixed),
