@@ -17,8 +17,8 @@ VERSION = "2014-02-14"
 
 
 def media_types(version):
-    """Returns the types of entries, feeds and errors. Before 2013-08-15, they lack details, and errors have none."""
-    if version is None or version < "2013-08-15":
+    """Returns the types of entries, feeds and errors. Before 2012-02-12, they lack details, and errors have none."""
+    if version is None or version < "2012-02-12":
         return (f"{ATOM};charset=utf-8", f"{ATOM};charset=utf-8", None)
     return (ENTRY, FEED, ERROR)
 

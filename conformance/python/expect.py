@@ -14,7 +14,7 @@ XML_DECLARATION = r'<\?xml version="1\.0" encoding="utf-8"\?>'
 ODATA_XML = re.compile(
     rf'{XML_DECLARATION}<error xmlns="{METADATA_NAMESPACE}"><code>(\w+)</code>'
     r'<message xml:lang="en-US">(.*)</message></error>', re.S)
-# Versions before 2013-08-15 write the same error in several lines.
+# Versions before 2012-02-12 write the same error in several lines.
 FIRST_ODATA_XML = re.compile(
     rf'<\?xml version="1.0" encoding="utf-8" standalone="yes"\?>\r\n<error xmlns="{METADATA_NAMESPACE}">\r\n  <code>(\w+)</code>\r\n'
     r'  <message xml:lang="en-US">(.*)</message>\r\n</error>', re.S)

@@ -254,7 +254,7 @@ pub enum ErrorBodyFormat {
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
     ODataXml,
-    /// The same in versions before JSON, which indent it.
+    /// The same in the first form (03 §5.5), indented.
     FirstODataXml,
     /// `<m:error xmlns:m=…>`: the format for errors of authentication and of other checks before the service.
     PrefixedXml,

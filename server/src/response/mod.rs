@@ -157,12 +157,12 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
 ///
 /// UNVERIFIED (07 §10): that this holds for more than the reported case, an anonymous request without a version.
 fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, Option<&'static str>) {
-    let has_json = context.incoming.version().ok().flatten().is_some_and(|version| version >= Version::JSON);
     let accepts_json = context.incoming.accepts_json();
-    let form = match (has_json, accepts_json) {
-        (true, true) => ErrorBodyFormat::Json,
-        (true, false) => ErrorBodyFormat::PrefixedXml,
-        (false, _) => ErrorBodyFormat::FirstODataXml,
+    let form = match context.incoming.version().ok().flatten() {
+        Some(version) if version < Version::JSON => Format::Atom.error_body(version),
+        Some(_) if accepts_json => ErrorBodyFormat::Json,
+        Some(_) => ErrorBodyFormat::PrefixedXml,
+        None => ErrorBodyFormat::FirstODataXml,
     };
     (form, Some(if accepts_json { "application/json" } else { "application/xml" }))
 }

@@ -355,7 +355,7 @@ impl Case {
 
     /// Returns true if the version is one whose responses have the first form (03 §5.5). No version counts as one.
     fn is_in_first_form(&self) -> bool {
-        self.given("x-ms-version").unwrap_or(VERSION) < "2013-08-15"
+        self.given("x-ms-version").unwrap_or(VERSION) < "2012-02-12"
     }
 
     /// Returns the expected media type, which may be empty, and body, and the message of an error. A message that the
@@ -391,9 +391,11 @@ impl Case {
             Layer::Authentication | Layer::MissingCredential => {
                 // Versions without JSON, and malformed ones, have the media type, but not the body (07 §10).
                 let version = self.given("x-ms-version").unwrap_or(VERSION);
-                let has_json = version.starts_with("20") && version >= "2013-08-15";
+                let is_valid = version.starts_with("20");
+                let has_json = is_valid && version >= "2013-08-15";
                 let media_type = if accepts_json { JSON } else { "application/xml" };
-                let xml = if has_json { prefixed } else { format!("\u{FEFF}{first}") };
+                let first = if is_valid && !self.is_in_first_form() { odata } else { format!("\u{FEFF}{first}") };
+                let xml = if has_json { prefixed } else { first };
                 (media_type.to_owned(), if has_json && accepts_json { json } else { xml })
             }
             _ if self.is_before_formats() => ("application/xml".to_owned(), prefixed),

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 16;
 pub const BYTE_ORDER_MARK: &str = "\u{FEFF}";
 /// The XML declaration at the start of every document, after the byte order mark.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
-/// The declaration of Atom documents and errors in versions before JSON (03 §5.5).
+/// The declaration of Atom documents and errors in the first form (03 §5.5).
 pub const FIRST_DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
 
 /// An element and its content. Attributes, comments and processing instructions are dropped.

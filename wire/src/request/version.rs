@@ -76,12 +76,13 @@ impl Version {
 }
 
 impl Version {
-    /// Whether responses have the form that the service had before it supported JSON: Atom and its errors in an older
-    /// layout and without details in their media types, and no `X-Content-Type-Options`.
+    /// Whether responses have the service's first form: Atom and its errors in an older layout and without details in
+    /// their media types, and no `X-Content-Type-Options`.
     ///
-    /// UNVERIFIED (03 §5.5): versions other than 2011-08-18, the only one before 2013-08-15 with recorded exchanges.
+    /// UNVERIFIED (03 §5.5): versions other than 2011-08-18, the only one before 2013-08-15 with recorded exchanges. A
+    /// client library that was written for 2012-02-12 cannot read the first form.
     pub fn has_first_form(self) -> bool {
-        self < Self::JSON
+        self < Self::TABLE_SAS
     }
 
     /// Returns the text form. The year always has four digits.

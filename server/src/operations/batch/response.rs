@@ -73,7 +73,7 @@ impl<'a> BatchResponse<'a> {
     }
 
     /// UNVERIFIED (05 §4): the data service version of an Atom entity in versions other than 2.0, since version
-    /// 2013-08-15.
+    /// 2012-02-12.
     pub(super) fn success(
         &mut self,
         content_id: Option<&str>,

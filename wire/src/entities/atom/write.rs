@@ -124,7 +124,7 @@ fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
     out.extend_from_slice(b"'&quot;\"");
 }
 
-/// An empty feed has an author, as Atom requires. UNVERIFIED (03 §5.4): its position from version 2013-08-15 on; it
+/// An empty feed has an author, as Atom requires. UNVERIFIED (03 §5.4): its position from version 2012-02-12 on; it
 /// was recorded in earlier versions.
 fn start_feed(out: &mut Vec<u8>, context: ResponseContext<'_>, name: &str, is_empty: bool) {
     start_root(out, context, "feed", None);
