@@ -218,7 +218,7 @@ namespace Conformance.Mono
             context.DeleteObject(notices[1]);
             context.AddObject(Table, new Notice("transaction", "new", "new", 5));
             DataServiceResponse response = context.SaveChanges(SaveChangesOptions.Batch);
-            Check.True(response.IsBatchResponse, "the response is that of a transaction");
+            Check.True(response.IsBatchResponse, "a transaction was answered");
             Check.Equal(202, response.BatchStatusCode, "the status");
             Check.Sequence(new[] { 201, 204, 204 }, response.Select(one => one.StatusCode).OrderBy(status => status), "the statuses");
             var query = from notice in New().CreateQuery<Notice>(Table) where notice.PartitionKey == "transaction" select notice;
