@@ -102,7 +102,8 @@ def read_problem(text):
         assert list(error["message"]) == ["lang", "value"], text
         assert error["message"]["lang"] == "en-US", text
         form, code, message = "json", error["code"], error["message"]["value"]
-    elif found := ODATA_XML.fullmatch(text) or FIRST_ODATA_XML.fullmatch(text):
+    # A failed authentication has a byte order mark in these versions.
+    elif found := ODATA_XML.fullmatch(text) or FIRST_ODATA_XML.fullmatch(text.removeprefix("\ufeff")):
         form, code, message = "odata", *map(unescape_xml, found.groups())
     else:
         found = FRONT_XML.fullmatch(text)
