@@ -40,7 +40,7 @@ const KEPT_BYTES_MAX: usize = 1024;
 /// would look like the length of a body that follows.
 pub(super) fn announce_length<B: Body + Default>(response: &mut Response<B>, is_head: bool) {
     let is_empty = response.status() == StatusCode::NO_CONTENT;
-    if !is_empty && !is_head {
+    if !is_empty && (!is_head || response.status() == StatusCode::NOT_MODIFIED) {
         return;
     }
     let length = match response.headers_mut().remove(CONTENT_LENGTH) {
@@ -446,8 +446,8 @@ mod tests {
         };
         let length = |text: &str| Some(text.to_owned());
         assert_eq!(marked(200, Some("3"), "abc", false), (length("3"), None, 3));
-        assert_eq!(marked(304, None, "", false), (None, None, 0));
         for is_head in [false, true] {
+            assert_eq!(marked(304, None, "", is_head), (None, None, 0));
             assert_eq!(marked(204, Some("0"), "", is_head), (None, length("0"), 0));
             assert_eq!(marked(204, None, "", is_head), (None, length("0"), 0));
         }
