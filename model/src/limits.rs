@@ -51,6 +51,9 @@ pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1
 pub const PAGE_RESULTS_MAX: usize = 1000;
 /// Maximum size of the body of one page, in bytes: 4 MiB (04 §6). A page with a single entity may be larger.
 pub const PAGE_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum total size of the stored entities that the response to a write contains, in bytes: 2 MiB (02 §4.3). A single
+/// entity may be larger. With the records from which it is written, such a response needs the memory of a page.
+pub const RETURNED_ENTITIES_BYTES_MAX: usize = PAGE_BODY_BYTES_MAX / 2;
 /// Default time after which a query returns a continuation token, in seconds (04 §6).
 pub const QUERY_EXECUTION_SECONDS_DEFAULT: u64 = 5;
 /// Maximum number of entities that one step of a deletion by filter collects before they are deleted. In most tables,

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use bytes::Bytes;
-use model::limits::PAGE_BODY_BYTES_MAX;
+use model::limits::RETURNED_ENTITIES_BYTES_MAX;
 use model::transaction::ContentBound;
 use model::{DateTime, EntityKey, EntityView, MutationResult, Record, RecordBuilder};
 use wire::negotiation::{ContentKind, Preference};
@@ -62,7 +62,7 @@ impl WrittenEntity {
     }
 
     /// Returns the maximum length of the response, also as a part of a batch, except for a stored entity: all stored
-    /// entities of a request share [`PAGE_BODY_BYTES_MAX`].
+    /// entities of a request share [`RETURNED_ENTITIES_BYTES_MAX`].
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let echo = match &self.content {
             WrittenContent::Sent(properties) => Some(properties),
@@ -72,9 +72,9 @@ impl WrittenEntity {
         EntityBounds::new(&context.entity_context(None)).measured_bound(&entity, None)
     }
 
-    /// Returns the maximum length of the stored entities in the response to a request.
+    /// Returns the maximum memory for the stored entities in the response to a request, and for their records.
     pub(super) fn stored_bytes_max(is_needed: bool) -> usize {
-        if is_needed { PAGE_BODY_BYTES_MAX } else { 0 }
+        if is_needed { 2 * RETURNED_ENTITIES_BYTES_MAX } else { 0 }
     }
 
     /// `stored` bounds the stored entities in the response. An entity beyond the bound is left out, as if the client
