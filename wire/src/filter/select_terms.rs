@@ -4,14 +4,22 @@
 
 use super::lex::{Lexer, LiteralKind, Token, TokenKind};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
-use crate::error::ServiceError;
+use crate::error::{ErrorCode, ServiceError};
+use model::limits::FILTER_TEXT_BYTES_MAX;
 
 /// Returns the names that a list selects, in the order of the list. `*` stands for all properties.
 ///
 /// UNVERIFIED (04 §4): all rules and messages except the message for a term of several names (reported). They are those
 /// of the OData library that has this message. In addition, a path and a name with a dot are refused: no property has
 /// such a name, and in JSON, names with a dot are annotations.
+///
+/// The messages contain the list, so a list that is longer than a filter may be gets the general one.
 pub(crate) fn selected_names(list: &str) -> Result<Vec<&str>, ServiceError> {
+    let is_quoted = list.len() <= FILTER_TEXT_BYTES_MAX;
+    read_names(list).map_err(|error| if is_quoted { error } else { ErrorCode::InvalidInput.into() })
+}
+
+fn read_names(list: &str) -> Result<Vec<&str>, ServiceError> {
     let mut terms = Terms { list, lexer: Lexer::new(list), peeked: None };
     let mut names = Vec::new();
     let mut is_nested = false;
@@ -171,6 +179,8 @@ mod tests {
         ] {
             assert_eq!(selected_names(list).unwrap_err().message, term(list), "{list}");
         }
+        let long = format!("{}^", "a".repeat(FILTER_TEXT_BYTES_MAX));
+        assert_eq!(selected_names(&long), Err(ErrorCode::InvalidInput.into()));
         for (list, position) in [
             (",", 0),
             ("a,,b", 2),

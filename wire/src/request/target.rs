@@ -9,6 +9,7 @@ use crate::filter::lex::{Lexer, LiteralKind, Token, TokenKind, string};
 use crate::signing::DEVELOPMENT_ACCOUNT;
 use crate::uri::percent_decode;
 use model::AccountName;
+use model::limits::FILTER_TEXT_BYTES_MAX;
 use std::borrow::Cow;
 
 /// The account and resource that a request path identifies.
@@ -272,6 +273,10 @@ impl<'a> Keys<'a> {
     ///
     /// UNVERIFIED (02 §1): the comma between two keys is optional, as in the OData library of the service.
     fn parse(text: &'a str) -> Result<Self, ServiceError> {
+        // No keys are that long, and messages contain the text.
+        if text.len() > FILTER_TEXT_BYTES_MAX {
+            return Err(ServiceError::malformed_address());
+        }
         let mut lexer = Lexer::new(text);
         let mut next = || {
             lexer.next().map_err(|error| {
@@ -431,6 +436,8 @@ mod tests {
             let target = Target::parse("127.0.0.1", path, &[]);
             assert_eq!(target.resource(), Err(ServiceError::malformed_address()), "{path}");
         }
+        let long = format!("t('{}')", "x".repeat(FILTER_TEXT_BYTES_MAX));
+        assert_eq!(Resource::parse(&long), Err(ServiceError::malformed_address()));
     }
 
     #[test]
