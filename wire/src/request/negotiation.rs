@@ -232,16 +232,17 @@ impl FormatPreferences<'_> {
 }
 
 /// Checks that a body can be read in UTF-8. UNVERIFIED (03 §1.4): a body in another `charset` is rejected, unless it is
-/// ASCII, which most charsets share. Reading it as UTF-8 could store wrong text.
+/// in ASCII, which the charset shares. Reading it as UTF-8 could store wrong text.
 pub fn check_charset(content_type: Option<&str>, body: &[u8]) -> Result<(), ErrorCode> {
     let parameters = content_type.unwrap_or_default().split(';').skip(1);
-    let is_foreign = |(name, value): (&str, &str)| {
-        let charset = value.trim().trim_matches('"');
-        let is_own = ["utf-8", "utf8", "us-ascii"].iter().any(|own| charset.eq_ignore_ascii_case(own));
-        name.trim().eq_ignore_ascii_case("charset") && !is_own
+    let is_refused = |(name, value): (&str, &str)| {
+        let charset = value.trim().trim_matches('"').to_ascii_lowercase();
+        let is_own = ["utf-8", "utf8", "us-ascii"].contains(&charset.as_str());
+        let shares_ascii = !["utf-", "iso-2022-"].iter().any(|other| charset.starts_with(other));
+        name.trim().eq_ignore_ascii_case("charset") && !is_own && !(shares_ascii && body.is_ascii())
     };
-    let reads_otherwise = parameters.filter_map(|parameter| parameter.split_once('=')).any(is_foreign);
-    if reads_otherwise && !body.is_ascii() { Err(ErrorCode::MediaTypeNotSupported) } else { Ok(()) }
+    let is_foreign = parameters.filter_map(|parameter| parameter.split_once('=')).any(is_refused);
+    if is_foreign { Err(ErrorCode::MediaTypeNotSupported) } else { Ok(()) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -453,6 +454,8 @@ mod tests {
             (Some("application/json;charset=ISO-8859-1"), b"{\"a\":\"e\"}", Ok(())),
             (Some("application/json; CHARSET = \"iso-8859-1\""), b"{\"a\":\"\xE9\"}", refused),
             (Some("application/json;charset=utf-16"), b"\xFF\xFE{\0}\0", refused),
+            (Some("application/json;charset=UTF-16LE"), b"{\0}\0", refused),
+            (Some("application/json;charset=utf-7"), b"{\"a\":\"+AOk-\"}", refused),
             // Valid UTF-8, but a different text in the declared charset
             (Some("application/atom+xml;type=entry;charset=windows-1252"), "<a>é</a>".as_bytes(), refused),
         ] {
