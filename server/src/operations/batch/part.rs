@@ -49,8 +49,8 @@ impl<'a> Part<'a> {
     /// The caller, the version, the time and the deadline come from the batch.
     pub(super) fn open<'p>(&'p self, batch: &OperationContext<'p>) -> Result<OperationContext<'p>, Failure> {
         let (kind, resource) = self.operation()?;
-        check_key_count(batch.account(), kind, &resource)?;
         let virtual_table = authorize(batch.grant, kind, &resource, batch.offered)?;
+        check_key_count(batch.account(), kind, &resource)?;
         let preferences = self.preferences(batch)?;
         let format = self.format(batch, preferences)?;
         let content_type = self.headers.content_type;
