@@ -27,10 +27,10 @@ pub fn spelled(name: &[u8]) -> Option<&'static str> {
 /// A server calls this for every header of every response, so it does not search for the colon.
 pub fn spelled_in_line(line: &[u8]) -> Option<&'static str> {
     let is_name = |known: &&&str| {
-        // Without branches. A known name consists of letters and hyphens, and no other character of a header name
-        // differs from one of these only in this bit.
-        let differing = known.bytes().zip(line).fold(0, |bits, (known, given)| bits | (known ^ given));
-        line.get(known.len()) == Some(&b':') && differing & !LETTER_CASE_BIT == 0
+        // Compared without branches. A known name consists of letters and hyphens, and no other character of a header
+        // name differs from one of these only in this bit.
+        let differing = || known.bytes().zip(line).fold(0, |bits, (known, given)| bits | (known ^ given));
+        line.get(known.len()) == Some(&b':') && differing() & !LETTER_CASE_BIT == 0
     };
     names(*line.first()?).iter().find(is_name).copied()
 }
