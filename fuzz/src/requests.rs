@@ -105,7 +105,10 @@ pub(crate) fn negotiation(text: &str) {
     }
     let _ = preferences.empty_response_format();
     let (content_type, prefer) = (line(), line());
-    let _ = content_type.map(|content_type| preferences.body_format(content_type));
+    if let Some(Ok(format)) = content_type.map(|content_type| preferences.body_format(content_type)) {
+        let is_json = matches!(format, Format::Json(_));
+        assert!(if is_json { version >= Version::JSON } else { version < Version::NO_ATOM }, "{version} {format:?}");
+    }
     if let Some(preference) = Preference::parse(data_service_version, prefer) {
         assert_eq!(Preference::parse(data_service_version, Some(preference.applied())), Some(preference));
     }
