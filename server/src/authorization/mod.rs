@@ -1,8 +1,9 @@
 //! Authentication of requests, and what their credentials allow (specification 07, 08 and 09).
 //!
 //! `authentication.rs` finds the credential and checks it; the result is a [`Grant`]. Only `Grant::check` decides
-//! whether an operation is allowed. It is called twice: before a body is read, when the operation is known
-//! ([`authorize`]), and again for each entity, when its keys are known (`OperationContext::allow`).
+//! whether an operation is allowed. It is called before a body is read, when the operation is known
+//! ([`authorize`], and [`permitted_preference`] for the content of the response), and again for each entity, when its
+//! keys are known (`OperationContext::allow`).
 //!
 //! This folder must not know how an operation is carried out.
 

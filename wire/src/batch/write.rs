@@ -20,8 +20,7 @@ pub struct PartHead<'a> {
     pub status: u16,
     /// The `Content-ID` of the operation.
     pub content_id: Option<&'a str>,
-    /// Whether the head has the first form (05 §4.2): without `X-Content-Type-Options`, and always
-    /// in the same order.
+    /// Whether the head has the first form (05 §4.2): without `X-Content-Type-Options`, and always in the same order.
     pub is_first_form: bool,
     /// Whether to write `X-Content-Type-Options: nosniff`.
     pub has_nosniff: bool,

@@ -32,7 +32,6 @@ pub(super) async fn run(
 
 /// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
 /// framed as a part.
-/// framed as a part.
 async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
     let mut response = BatchResponse::new(context);
     match read(context.headers.content_type.unwrap_or_default(), context.body) {
