@@ -504,6 +504,8 @@ fn dotnet() -> Vec<Step> {
         Step::new(DOTNET_BUILD, "The tests in .NET")
             .needs(&[DOTNET])
             .count(Count::Nothing)
+            // The tests use the package as others do.
+            .run("scripts/dotnet.sh pack packages/dotnet/Rowhouse.Testing target/nuget")
             .run("scripts/dotnet.sh build conformance/dotnet"),
         dotnet_suite("dotnet-durable-task", "Durable Task, with its history in tables", "DurableTask")
             .needs(&[NODE, NPM])

@@ -9,7 +9,7 @@ namespace Conformance.Support;
 /// <summary>The server that most tests share. It starts with the first test that needs it.</summary>
 public sealed class SharedServer : IAsyncDisposable
 {
-    private readonly Lazy<Task<RowhouseServer>> server = new(() => RowhouseServer.StartAsync());
+    private readonly Lazy<Task<RowhouseServer>> server = new(RowhouseServer.SharedAsync);
 
     public async Task<RowhouseAccount> NewAccountAsync() => await (await server.Value).NewAccountAsync();
 
