@@ -513,6 +513,7 @@ fn dotnet() -> Vec<Step> {
         dotnet_suite("dotnet-orleans", "Orleans, with its members, state and reminders in tables", "Orleans"),
         dotnet_suite("dotnet-tables", "The .NET client", "Tables"),
         dotnet_suite("dotnet-storage", "The retired .NET client", "Storage"),
+        dotnet_suite("dotnet-fixture", "Test servers in .NET", "Testing"),
         dotnet_suite("dotnet-documents", "The .NET snippets of the documentation", "Documents"),
     ]
 }
