@@ -6,7 +6,7 @@
 #
 # Does not change the machine. Needs no network once the build backend of the wheel is in .venv-packaging and the
 # package managers are in packages/npm/managers/node_modules. The last line of the output counts the checks. If the
-# tools for a kind of package are missing (Node.js with npm, Python with venv, dpkg), that kind is reported as skipped;
+# tools for a kind of package are missing (Node.js with npm, Python with venv, .NET, dpkg), that kind is reported as skipped;
 # with CI=true, this is a failure.
 #
 # The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used if they are installed;
@@ -434,6 +434,55 @@ else
     check "pip uninstall leaves nothing" wheel_leaves_nothing
 fi
 
+# ---- .NET ------------------------------------------------------------------------------------------------------------
+
+nuget_packs_the_same_twice() {
+    "$root/scripts/package-dotnet.sh" "$program" "$target" "$scratch/nuget"
+    (umask 077 && "$root/scripts/package-dotnet.sh" "$program" "$target" "$scratch/nuget-again")
+    same_bytes nuget nuget-again
+}
+
+# The program is not in the PATH, so it must be the one in the package for the platform.
+nuget_installs_and_runs() {
+    mkdir dotnet
+    cat >dotnet/installed.csproj <<END
+<Project Sdk="Microsoft.NET.Sdk">
+  <PropertyGroup>
+    <TargetFramework>net10.0</TargetFramework>
+    <OutputType>Exe</OutputType>
+    <UseAppHost>false</UseAppHost>
+    <ImplicitUsings>enable</ImplicitUsings>
+    <RestorePackagesPath>$scratch/dotnet/packages</RestorePackagesPath>
+    <RestoreAdditionalProjectSources>$scratch/nuget</RestoreAdditionalProjectSources>
+  </PropertyGroup>
+  <ItemGroup>
+    <PackageReference Include="Rowhouse.Testing" Version="$version" />
+    <PackageReference Include="Rowhouse.Testing.linux-$npm_cpu" Version="$version" />
+  </ItemGroup>
+</Project>
+END
+    echo '<configuration><packageSources><clear /></packageSources></configuration>' >dotnet/nuget.config
+    cat >dotnet/Program.cs <<'END'
+using Rowhouse.Testing;
+
+await using var server = await RowhouseServer.StartAsync();
+Console.WriteLine((await server.NewAccountAsync()).ConnectionString);
+END
+    "$root/scripts/dotnet.sh" build "$scratch/dotnet"
+    ! type -P rowhouse || fail "a program in the PATH would hide a missing one"
+    expect 0 '^DefaultEndpointsProtocol=http;AccountName=test1;' "$root/scripts/dotnet.sh" exec dotnet/bin/Release/net10.0/installed.dll
+    cmp "dotnet/bin/Release/net10.0/runtimes/linux-$npm_cpu/native/rowhouse" "$program"
+    rm -r dotnet/bin/Release/net10.0/runtimes dotnet/packages
+    expect 134 'the program rowhouse is missing: install it' "$root/scripts/dotnet.sh" exec dotnet/bin/Release/net10.0/installed.dll
+}
+
+if "$root/scripts/dotnet.sh" check; then
+    check "building the NuGet packages twice yields the same bytes" nuget_packs_the_same_twice
+    check "a .NET program that uses the packages starts the program in them" nuget_installs_and_runs
+else
+    skip "the .NET SDK 10, for the NuGet packages"
+fi
+
 # ---- Debian ----------------------------------------------------------------------------------------------------------
 
 # Runs dpkg with a separate root folder and database. Package scripts run outside the root folder and get its path.
@@ -530,20 +579,21 @@ guide_makes_the_packages() {
     tar --create --directory "$root" --null --files-from "$scratch/files" --ignore-failed-read | tar --extract --directory "$scratch/clone"
     cd "$scratch/clone"
     ln -s "$root/.venv-packaging" .venv-packaging
+    if [ -e "$root/../shared/dotnet" ]; then ln -s "$root/../shared" "$scratch/shared"; fi
     sed -n '/^```sh file=packages$/,/^```$/{//!p}' docs/installing.md >"$scratch/guide.sh"
     # shellcheck disable=SC2016
     sed -i -e 's|^program=$(scripts/build-static.sh) .*|program=$1|' -e '/^python3 -m venv /d' -e '/pip install --requirement/d' "$scratch/guide.sh"
     bash -euo pipefail "$scratch/guide.sh" "$program"
     for file in "${npm_files[@]}" "rowhouse_tables-$version-*.whl" "rowhouse-tables_${version}_$deb_architecture.deb" \
-        "rowhouse-$version-$target.tar.gz"; do
+        "Rowhouse.Testing.$version.nupkg" "Rowhouse.Testing.linux-$npm_cpu.$version.nupkg" "rowhouse-$version-$target.tar.gz"; do
         [ -n "$(find dist -name "$file")" ] || fail "$file was not built"
     done
 }
 
-if has npm && has node && has dpkg-deb && [ -x "${PYTHON:-}" ]; then
+if has npm && has node && has dpkg-deb && [ -x "${PYTHON:-}" ] && "$root/scripts/dotnet.sh" check; then
     check "the commands of the guide build the packages" guide_makes_the_packages
 else
-    skip "Node.js, Python or dpkg, for the commands of the guide"
+    skip "Node.js, Python, .NET or dpkg, for the commands of the guide"
 fi
 
 # ---- cargo -----------------------------------------------------------------------------------------------------------
