@@ -1,4 +1,5 @@
 using Azure.Data.Tables;
+using Conformance.Documents;
 using Conformance.Support;
 using DurableTask.AzureStorage;
 using DurableTask.Core;
@@ -59,10 +60,9 @@ public sealed class OrchestrationTests : IAsyncLifetime
     [Fact(Timeout = 120_000)]
     public async Task AFanOutCompletesAlthoughTheServerIsKilled()
     {
-        var endpoints = $"BlobEndpoint={emulator.BlobEndpoint};QueueEndpoint={emulator.QueueEndpoint};";
         var service = new AzureStorageOrchestrationService(new()
         {
-            StorageAccountClientProvider = new(server.Account.ConnectionString + endpoints),
+            StorageAccountClientProvider = new(server.ConnectionString + Endpoints),
             TaskHubName = "hub",
             PartitionCount = 1,
             MaxQueuePollingInterval = TimeSpan.FromMilliseconds(200),
@@ -90,6 +90,15 @@ public sealed class OrchestrationTests : IAsyncLifetime
         Assert.Equal(1, events.Count(name => name == "ExecutionCompleted"));
         await worker.StopAsync(isForced: true);
     }
+
+    [Fact(Timeout = 120_000)]
+    public async Task TheProgramOfTheGuideCompletes()
+    {
+        var snippet = Snippet.Find("docs/durable-task.md", "").Replace("UseDevelopmentStorage=true", server.ConnectionString + Endpoints);
+        Assert.Equal("Completed 9\n", await Snippet.RunAsync(await snippet.CompileAsync(folder)));
+    }
+
+    private string Endpoints => $"BlobEndpoint={emulator.BlobEndpoint};QueueEndpoint={emulator.QueueEndpoint};";
 
     private async Task StartServerAsync() =>
         server = await RowhouseServer.StartWithDataAsync(folder.File("data"), "--listen", $"127.0.0.1:{port.Number}");
