@@ -80,7 +80,7 @@ export interface Rowhouse extends SharedRowhouse, AsyncDisposable {
 export interface Clock {
   /** Returns the server's time. */
   now(): Promise<Date>;
-  /** Sets the time. The clock continues from there unless it is stopped. */
+  /** Sets the time. The clock stops there until `resume()`. */
   set(time: Date | string | number): Promise<void>;
   /** Advances the clock. */
   advance(duration: Duration): Promise<void>;

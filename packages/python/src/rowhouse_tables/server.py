@@ -92,7 +92,7 @@ class Clock:
         return datetime.strptime(text[:26], "%Y-%m-%dT%H:%M:%S.%f").replace(tzinfo=timezone.utc)
 
     def set(self, time: datetime) -> None:
-        """Sets the time. The clock continues from there unless it is stopped."""
+        """Sets the time. The clock stops there until `resume()`."""
         if time.tzinfo is None:
             raise ValueError("the time has no time zone: write datetime(…, tzinfo=timezone.utc)")
         self._change(now=time.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"))
