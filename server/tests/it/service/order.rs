@@ -36,7 +36,7 @@ fn each_step_comes_before_the_next() {
             wrong().version("2019-02-03").answers(400, "InvalidHeaderValue"),
             get("/other('").without("Accept").version("yesterday").answers(400, "InvalidHeaderValue"),
             // 6. The URL and the method: before the format of the response is missing, in XML.
-            get("/cars('x')").without("Accept").fails(400, "InvalidInput", Query).in_xml(),
+            get("/cars(x)").without("Accept").fails(400, "InvalidInput", Query).in_xml(),
             put("/cars", "{").without("Accept").answers(405, "MethodNotAllowed"),
             Case::new("BREW", "/cars", "").fails(400, "InvalidHttpVerb", Query),
             // 5. The permission: before the format, the options, the body and the table.
