@@ -30,24 +30,18 @@ function insertUnasked(page, address, rowKey) {
   );
 }
 
-test("a write without a preflight request needs a rule only in the development account", { skip }, async (context) => {
+// Such a request cannot have the media type of an entity.
+test("a page cannot write without a preflight request, whatever the rules", { skip }, async (context) => {
   const { development, own } = await startServer(context);
   const page = await openPage(context);
-  const results = {};
-  for (const [name, target] of Object.entries({ development, own })) {
+  for (const target of [development, own]) {
     const table = await target.createTable();
     const insert = async (rowKey) => assert.equal(await insertUnasked(page, addressOf(target, table), rowKey), "opaque");
     await insert("no rule");
-    await target.setRules(rule(originOf("other")));
-    await insert("a rule for another origin");
-    await target.setRules(rule(originOf("app"), { allowedMethods: "GET" }));
-    await insert("a rule for another method");
     await target.setRules(rule(originOf("app"), { allowedMethods: "POST", allowedHeaders: "" }));
     await insert("a rule");
-    results[name] = await rowKeysOf(table);
+    assert.deepEqual(await rowKeysOf(table), []);
   }
-  const rowKeys = ["a rule", "a rule for another method", "a rule for another origin", "no rule"];
-  assert.deepEqual(results, { development: ["a rule"], own: rowKeys });
 });
 
 test("a page reads why its write was refused if a rule allows it to read", { skip }, async (context) => {
@@ -65,8 +59,7 @@ test("a page reads why its write was refused if a rule allows it to read", { ski
     }, addressOf(development, table));
   assert.equal(await insert(), "Failed to fetch");
   await development.setRules(rule(originOf("app"), { allowedMethods: "POST" }));
-  assert.deepEqual(await insert(), [201, null]);
-  assert.deepEqual(await insert(), [409, "EntityAlreadyExists"]);
+  assert.deepEqual(await insert(), [400, "InvalidInput"]);
 });
 
 test("a page that no rule allows cannot read anything", { skip }, async (context) => {
