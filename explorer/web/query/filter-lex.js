@@ -31,8 +31,9 @@ const FOREIGN = /^(datetimeoffset|time|geography|geometry)$/i;
 const INT32_MAX = 2n ** 31n - 1n;
 const INT64_MAX = 2n ** 63n - 1n;
 const HEX = /^(?:[0-9a-f]{2})*$/i;
-const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?(?:Z|[+-]\d{2}:\d{2})?$/i;
+const GROUPS = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+const GUID = new RegExp(`^(?:[0-9a-f]{32}|${GROUPS}|\\{${GROUPS}\\}|\\(${GROUPS}\\))$`, "i");
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?)?(?:Z|[+-]\d{2}:\d{2})?$/i;
 
 /**
  * Splits a text into tokens. The last token is always `end`.
@@ -119,7 +120,9 @@ function quoted(text, start, prefix, type, errors) {
       return { kind: "literal", text: text.slice(start), start, end: text.length, type, value: text.slice(open + 1) };
     }
   } while (prefix === 0 && text[end + 1] === "'" && end++);
-  const inner = text.slice(open + 1, end);
+  // The service ignores white space around a time and a Guid.
+  const isPadded = type === "Edm.DateTime" || type === "Edm.Guid";
+  const inner = isPadded ? text.slice(open + 1, end).trim() : text.slice(open + 1, end);
   const fault = quotedFault(type, inner);
   if (fault) errors.push({ start, end: end + 1, message: fault });
   const value = type === "Edm.String" ? inner.replaceAll("''", "'") : inner;
