@@ -196,7 +196,7 @@ func TestARefusalBeforeTheBodyLeavesTheConnectionUsable(t *testing.T) {
 			check(t, err)
 			_, err = io.Copy(io.Discard, answer.Body)
 			check(t, err)
-			equal(t, answer.StatusCode, 403)
+			equal(t, answer.StatusCode, 404)
 			if answer.Close {
 				break
 			}
