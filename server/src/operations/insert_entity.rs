@@ -22,7 +22,7 @@ pub(super) async fn run(
         }
         decoded => decoded?,
     };
-    commit(tables, context, mutation, inserted).await
+    commit(tables, context, mutation, Some(inserted)).await
 }
 
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, WrittenEntity), Failure> {

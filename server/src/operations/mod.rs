@@ -81,19 +81,20 @@ async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'
     tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }
 
-/// Commits one mutation that stores an entity, if it is allowed.
+/// Commits one mutation if it is allowed. `entity` is `None` if the response neither contains nor locates the entity.
 async fn commit(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
     mutation: Mutation,
-    entity: WrittenEntity,
+    entity: Option<WrittenEntity>,
 ) -> Result<OperationResponse, Failure> {
-    let needs_record = entity.needs_record();
-    let bytes_max = entity.response_bytes_max(context) + WrittenEntity::stored_bytes_max(needs_record);
+    let needs_record = entity.as_ref().is_some_and(WrittenEntity::needs_record);
+    let bytes_max = entity.as_ref().map_or(0, |entity| entity.response_bytes_max(context))
+        + WrittenEntity::stored_bytes_max(needs_record);
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     context.memory.acquire(bytes_max).await?;
     let returned = if needs_record { vec![0] } else { Vec::new() };
     let transaction = Transaction::single(mutation).returning(returned);
     let written = tables.commit(context.table(), transaction).await?.pop().unwrap_or(MutationResult::Deleted);
-    entity.response(context, written, &mut ContentBound::default())
+    written_entity::response(context, entity, written, &mut ContentBound::default())
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::{Action, Mutation, Transaction};
+use model::Mutation;
 use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
@@ -20,7 +20,7 @@ pub(super) async fn update(
     commit(tables, context, mutation, updated).await
 }
 
-pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, WrittenEntity), Failure> {
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Option<WrittenEntity>), Failure> {
     // No stored entity has a key that is too long, so such an entity is not found. An upsert does not look for an
     // entity (01 §3, UNVERIFIED for upserts).
     let too_long = match context.headers.if_match {
@@ -52,10 +52,7 @@ pub(super) async fn delete(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let mutation = decode_deletion(context)?;
-    context.allow(Action::from_mutation(&mutation, context.table()))?;
-    tables.commit(context.table(), Transaction::single(mutation)).await?;
-    Ok(OperationResponse::no_content())
+    commit(tables, context, decode_deletion(context)?, None).await
 }
 
 pub(super) fn decode_deletion(context: &OperationContext<'_>) -> Result<Mutation, Failure> {

@@ -1,4 +1,5 @@
-//! The response to a write of one entity. The client may prefer it with or without the entity (specification 02 §4.3).
+//! The response to a write that contains or locates the entity. The client may prefer it with or without the entity
+//! (specification 02 §4.3).
 //!
 //! Invariant: whether a response contains an entity is decided before the write, except that a transaction returns the
 //! stored entities only while they fit.
@@ -42,18 +43,19 @@ impl WrittenEntity {
         Self { key: key.clone(), is_insert: true, content }
     }
 
+    /// Returns `None` if the response does not contain the entity, as usual.
     pub(super) fn updated(
         context: &OperationContext<'_>,
         key: &EntityKey,
         properties: &RecordBuilder,
         is_merge: bool,
-    ) -> Self {
-        let content = match context.preference {
-            None | Some(Preference::NoContent) => WrittenContent::Nothing,
-            Some(Preference::Content) if is_merge => WrittenContent::Stored,
-            Some(Preference::Content) => WrittenContent::Sent(properties.clone().ordered()),
+    ) -> Option<Self> {
+        let content = match context.preference? {
+            Preference::NoContent => return None,
+            Preference::Content if is_merge => WrittenContent::Stored,
+            Preference::Content => WrittenContent::Sent(properties.clone().ordered()),
         };
-        Self { key: key.clone(), is_insert: false, content }
+        Some(Self { key: key.clone(), is_insert: false, content })
     }
 
     /// Whether the engine must return the stored record.
@@ -77,9 +79,7 @@ impl WrittenEntity {
         if is_needed { 2 * RETURNED_ENTITIES_BYTES_MAX } else { 0 }
     }
 
-    /// `stored` bounds the stored entities in the response. An entity beyond the bound is left out, as if the client
-    /// had not asked for it: the write has been executed, so it is too late to refuse the request.
-    pub(super) fn response(
+    fn response(
         self,
         context: &OperationContext<'_>,
         written: MutationResult,
@@ -102,20 +102,33 @@ impl WrittenEntity {
             let content = || content.unwrap_or_default();
             OperationResponse::created(context.preference, location(context, &self.key), content_type, content)
         } else {
-            updated(context, content)
+            content.map_or_else(OperationResponse::no_content, |content| updated(context, content))
         };
         Ok(OperationResponse { etag: Some(timestamp), ..response })
     }
 }
 
+/// Returns the response to a write. `entity` is `None` if the response neither contains nor locates the entity.
+///
+/// `stored` bounds the stored entities in the response. An entity beyond the bound is left out, as if the client had
+/// not asked for it: the write has been executed, so it is too late to refuse the request.
+pub(super) fn response(
+    context: &OperationContext<'_>,
+    entity: Option<WrittenEntity>,
+    written: MutationResult,
+    stored: &mut ContentBound,
+) -> Result<OperationResponse, Failure> {
+    let Some(entity) = entity else {
+        let (etag, preference) = (written.timestamp(), context.preference);
+        return Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() });
+    };
+    entity.response(context, written, stored)
+}
+
 /// An update never has a location, even if it creates the entity (02 §5.5).
 ///
 /// UNVERIFIED (02 §4.3): everything about a response with content but its status and that it contains the entity.
-fn updated(context: &OperationContext<'_>, content: Option<Vec<u8>>) -> OperationResponse {
-    let Some(content) = content else {
-        let preference = context.preference.filter(|preference| *preference == Preference::NoContent);
-        return OperationResponse { preference, ..OperationResponse::no_content() };
-    };
+fn updated(context: &OperationContext<'_>, content: Vec<u8>) -> OperationResponse {
     let response = OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(content)]);
     OperationResponse { preference: Some(Preference::Content), ..response }
 }

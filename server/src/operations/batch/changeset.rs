@@ -3,7 +3,7 @@
 use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
-use crate::operations::written_entity::WrittenEntity;
+use crate::operations::written_entity::{self, WrittenEntity};
 use crate::operations::{insert_entity, update_entity};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
@@ -148,7 +148,7 @@ fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Failure {
 
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
-    /// `None` for deletions.
+    /// `None` if the response neither contains nor locates the entity.
     entity: Option<WrittenEntity>,
 }
 
@@ -164,10 +164,7 @@ impl DecodedOperation<'_> {
     }
 
     fn response(self, written: MutationResult, stored: &mut ContentBound) -> Result<OperationResponse, Failure> {
-        match self.entity {
-            Some(entity) => entity.response(&self.context, written, stored),
-            None => Ok(OperationResponse::no_content()),
-        }
+        written_entity::response(&self.context, self.entity, written, stored)
     }
 }
 
@@ -209,19 +206,18 @@ fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> Decode
 
 fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutation), Failure> {
     let (mutation, entity) = match context.kind {
-        OperationKind::InsertEntity => optional(insert_entity::decode(&context)?),
+        OperationKind::InsertEntity => {
+            let (mutation, inserted) = insert_entity::decode(&context)?;
+            (mutation, Some(inserted))
+        }
         OperationKind::UpdateEntity
         | OperationKind::MergeEntity
         | OperationKind::InsertOrReplaceEntity
-        | OperationKind::InsertOrMergeEntity => optional(update_entity::decode(&context)?),
+        | OperationKind::InsertOrMergeEntity => update_entity::decode(&context)?,
         OperationKind::DeleteEntity => (update_entity::decode_deletion(&context)?, None),
         // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     Ok((DecodedOperation { context, entity }, mutation))
-}
-
-fn optional((mutation, entity): (Mutation, WrittenEntity)) -> (Mutation, Option<WrittenEntity>) {
-    (mutation, Some(entity))
 }
