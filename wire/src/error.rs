@@ -5,7 +5,7 @@
 //! This module must not depend on which error a request causes.
 
 use crate::encoding::json_string::write_json_string;
-use crate::xml::{DECLARATION, FIRST_DECLARATION, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, FIRST_DECLARATION, escape};
 use model::DateTime;
 use model::name::TableNameError;
 use std::borrow::Cow;
@@ -256,6 +256,9 @@ pub enum ErrorBodyFormat {
     ODataXml,
     /// The same in the first form (03 §5.5), indented.
     FirstODataXml,
+    /// The same after a byte order mark: the format for errors of authentication in versions with the first form (07
+    /// §10).
+    MarkedODataXml,
     /// `<m:error xmlns:m=…>`: the format for errors of authentication and of other checks before the service.
     PrefixedXml,
 }
@@ -282,8 +285,9 @@ pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id:
             escape(&message)
         )
         .into_bytes(),
-        ErrorBodyFormat::FirstODataXml => format!(
-            "{FIRST_DECLARATION}\r\n<error xmlns=\"{METADATA_NAMESPACE}\">\r\n  <code>{code}</code>\r\n  <message xml:lang=\"en-US\">{}</message>\r\n</error>",
+        ErrorBodyFormat::FirstODataXml | ErrorBodyFormat::MarkedODataXml => format!(
+            "{}{FIRST_DECLARATION}\r\n<error xmlns=\"{METADATA_NAMESPACE}\">\r\n  <code>{code}</code>\r\n  <message xml:lang=\"en-US\">{}</message>\r\n</error>",
+            if form == ErrorBodyFormat::MarkedODataXml { BYTE_ORDER_MARK } else { "" },
             escape(&message)
         )
         .into_bytes(),

@@ -71,6 +71,7 @@ mod tests {
             ErrorBodyFormat::Json,
             ErrorBodyFormat::ODataXml,
             ErrorBodyFormat::FirstODataXml,
+            ErrorBodyFormat::MarkedODataXml,
             ErrorBodyFormat::PrefixedXml,
         ];
         for form in forms {

@@ -78,10 +78,7 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
         layer => layer,
     };
     let (form, content_type) = error_form(layer, failure.error.code, context);
-    let mut body = write_error_body(form, &failure.error, context.id.as_str(), now);
-    if is_of_authentication(layer) && form == ErrorBodyFormat::FirstODataXml {
-        body.splice(0..0, *b"\xEF\xBB\xBF");
-    }
+    let body = write_error_body(form, &failure.error, context.id.as_str(), now);
     let mut headers = common_headers(context);
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -158,11 +155,11 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
 /// UNVERIFIED (07 §10): that this holds for more than the reported case, an anonymous request without a version.
 fn authentication_error_form(context: &RequestContext<'_>) -> (ErrorBodyFormat, Option<&'static str>) {
     let accepts_json = context.incoming.accepts_json();
-    let form = match context.incoming.version().ok().flatten() {
-        Some(version) if version < Version::JSON => Format::Atom.error_body(version),
-        Some(_) if accepts_json => ErrorBodyFormat::Json,
-        Some(_) => ErrorBodyFormat::PrefixedXml,
-        None => ErrorBodyFormat::FirstODataXml,
+    let form = match context.incoming.version().ok().flatten().unwrap_or(Version::NONE) {
+        version if version.has_first_form() => ErrorBodyFormat::MarkedODataXml,
+        version if version < Version::JSON => ErrorBodyFormat::ODataXml,
+        _ if accepts_json => ErrorBodyFormat::Json,
+        _ => ErrorBodyFormat::PrefixedXml,
     };
     (form, Some(if accepts_json { "application/json" } else { "application/xml" }))
 }
