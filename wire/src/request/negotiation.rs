@@ -234,15 +234,18 @@ impl FormatPreferences<'_> {
 /// Checks that a body can be read in UTF-8. UNVERIFIED (03 §1.4): a body in another `charset` is rejected, unless it is
 /// in ASCII, which the charset shares. Reading it as UTF-8 could store wrong text.
 pub fn check_charset(content_type: Option<&str>, body: &[u8]) -> Result<(), ErrorCode> {
-    let parameters = content_type.unwrap_or_default().split(';').skip(1);
-    let is_refused = |(name, value): (&str, &str)| {
-        let charset = value.trim().trim_matches('"').to_ascii_lowercase();
-        let is_own = ["utf-8", "utf8", "us-ascii"].contains(&charset.as_str());
-        let shares_ascii = !["utf-", "iso-2022-"].iter().any(|other| charset.starts_with(other));
-        name.trim().eq_ignore_ascii_case("charset") && !is_own && !(shares_ascii && body.is_ascii())
+    let is_read = |charset: &str| {
+        let begins = |start: &str| charset.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
+        let is_own = ["utf-8", "utf8", "us-ascii"].iter().any(|own| charset.eq_ignore_ascii_case(own));
+        is_own || (!begins("utf-") && !begins("iso-2022-") && body.is_ascii())
     };
-    let is_foreign = parameters.filter_map(|parameter| parameter.split_once('=')).any(is_refused);
-    if is_foreign { Err(ErrorCode::MediaTypeNotSupported) } else { Ok(()) }
+    let parameters = content_type.unwrap_or_default().split(';').skip(1).filter_map(|text| text.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    if charsets.all(|(_, value)| is_read(value.trim().trim_matches('"'))) {
+        Ok(())
+    } else {
+        Err(ErrorCode::MediaTypeNotSupported)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
