@@ -100,12 +100,19 @@ namespace Conformance.Mono
             other.SaveChanges();
         }
 
+        // Stores an entity, reads it, and lets another context change it.
+        static Notice ReadBeforeOvertaken(Context context, string board)
+        {
+            Stored(board, "1");
+            Notice notice = Read<Notice>(context, board, "1");
+            Overtake(board, "1", 50);
+            return notice;
+        }
+
         static void StaleUpdate()
         {
-            Stored("stale", "1");
             Context context = New();
-            Notice notice = Read<Notice>(context, "stale", "1");
-            Overtake("stale", "1", 50);
+            Notice notice = ReadBeforeOvertaken(context, "stale");
             notice.Votes++;
             context.UpdateObject(notice);
             Check.Fails(412, "UpdateConditionNotSatisfied", () => context.SaveChanges());
@@ -114,10 +121,8 @@ namespace Conformance.Mono
 
         static void UpdateAfterRefresh()
         {
-            Stored("refresh", "1");
             Context context = New();
-            Notice notice = Read<Notice>(context, "refresh", "1");
-            Overtake("refresh", "1", 50);
+            Notice notice = ReadBeforeOvertaken(context, "refresh");
             notice.Votes++;
             context.UpdateObject(notice);
             Check.Fails(412, "UpdateConditionNotSatisfied", () => context.SaveChanges());
@@ -132,10 +137,8 @@ namespace Conformance.Mono
 
         static void KeepOwnChanges()
         {
-            Stored("keep", "1");
             Context context = New();
-            Notice notice = Read<Notice>(context, "keep", "1");
-            Overtake("keep", "1", 50);
+            Notice notice = ReadBeforeOvertaken(context, "keep");
             notice.Text = "mine";
             notice.Votes = 7;
             context.UpdateObject(notice);
@@ -180,10 +183,8 @@ namespace Conformance.Mono
 
         static void StaleDelete()
         {
-            Stored("staleDelete", "1");
             Context context = New();
-            Notice notice = Read<Notice>(context, "staleDelete", "1");
-            Overtake("staleDelete", "1", 50);
+            Notice notice = ReadBeforeOvertaken(context, "staleDelete");
             context.DeleteObject(notice);
             Check.Fails(412, "UpdateConditionNotSatisfied", () => context.SaveChanges());
             Check.Equal(50, Read<Notice>(New(), "staleDelete", "1").Votes, "the votes");
