@@ -5,6 +5,7 @@
 //! This module must not depend on which error a request causes.
 
 use crate::encoding::json_string::write_json_string;
+use crate::reason::Reason;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, FIRST_DECLARATION, escape};
 use model::DateTime;
 use model::name::TableNameError;
@@ -180,19 +181,29 @@ pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
 /// The message for a changeset of more than 100 operations (05 §5.2).
 pub const TOO_MANY_CHANGES: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
 
-/// An error for the client: a code and a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An error for the client: a code and a message. Two errors are equal if the service's responses are.
+#[derive(Debug, Clone)]
 pub struct ServiceError {
     /// The code, which determines the status.
     pub code: ErrorCode,
     /// The message without its `RequestId` and `Time` lines.
     pub message: Cow<'static, str>,
+    /// Why, if more is known than the code tells.
+    pub(crate) reason: Option<Box<Reason>>,
 }
+
+impl PartialEq for ServiceError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, &self.message) == (other.code, &other.message)
+    }
+}
+
+impl Eq for ServiceError {}
 
 impl ServiceError {
     /// Creates an error with the given message instead of the default message of its code.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), reason: None }
     }
 
     /// Creates an `InvalidInput` error with the given message.
@@ -212,7 +223,8 @@ impl ServiceError {
 
     /// Returns the same error, attributed to the operation at the given index of a batch (05 §5.1).
     pub fn at_index(&self, index: usize) -> Self {
-        Self::new(self.code, format!("{index}:{}", self.message))
+        let reason = self.reason().map(|reason| Box::new(reason.into_owned().at_index(index)));
+        Self { reason, ..Self::new(self.code, format!("{index}:{}", self.message)) }
     }
 
     /// Creates the error for an entity URL that cannot be parsed.
@@ -243,7 +255,7 @@ impl From<TableNameError> for ServiceError {
 
 impl From<ErrorCode> for ServiceError {
     fn from(code: ErrorCode) -> Self {
-        Self { code, message: Cow::Borrowed(code.message()) }
+        Self::new(code, code.message())
     }
 }
 

@@ -11,6 +11,7 @@ pub mod error;
 pub mod error_response;
 pub mod filter;
 pub mod header_names;
+pub mod reason;
 mod request;
 pub mod sas;
 mod service;

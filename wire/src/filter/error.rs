@@ -2,6 +2,7 @@
 
 use super::syntax::SyntaxError;
 use crate::error::{ErrorCode, ServiceError};
+use crate::reason::Reason;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -14,14 +15,24 @@ pub enum FilterErrorCode {
     NotImplemented,
 }
 
-/// The reason why a filter is rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The reason why a filter is rejected. Two errors are equal if the service's responses are.
+#[derive(Debug, Clone)]
 pub struct FilterError {
     /// The error code.
     pub code: FilterErrorCode,
     /// The message for the client (04 §7).
     pub message: Cow<'static, str>,
+    /// Why, if more is known than the message tells.
+    pub(crate) reason: Option<Box<Reason>>,
 }
+
+impl PartialEq for FilterError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, &self.message) == (other.code, &other.message)
+    }
+}
+
+impl Eq for FilterError {}
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +48,7 @@ impl From<FilterError> for ServiceError {
             FilterErrorCode::InvalidInput => ErrorCode::InvalidInput,
             FilterErrorCode::NotImplemented => ErrorCode::NotImplemented,
         };
-        Self::new(code, error.message)
+        Self { reason: error.reason, ..Self::new(code, error.message) }
     }
 }
 
@@ -54,10 +65,10 @@ impl FilterError {
 
     pub(super) fn not_implemented() -> Self {
         let message = Cow::Borrowed(ErrorCode::NotImplemented.message());
-        Self { code: FilterErrorCode::NotImplemented, message }
+        Self { code: FilterErrorCode::NotImplemented, message, reason: None }
     }
 
     pub(super) fn because(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: FilterErrorCode::InvalidInput, message: message.into() }
+        Self { code: FilterErrorCode::InvalidInput, message: message.into(), reason: None }
     }
 }

@@ -161,7 +161,6 @@ fn a_blank_filter_is_none() {
 #[test]
 fn errors_are_those_of_the_service() {
     const GENERIC: &str = "One of the request inputs is not valid.";
-    let invalid = FilterErrorCode::InvalidInput;
     for (input, message) in [
         ("aaa bbb ccc", "Syntax error at position 7 in 'aaa bbb ccc'."),
         ("property1 eq 1'invalid'", "Syntax error at position 23 in 'property1 eq 1'invalid''."),
@@ -220,7 +219,7 @@ fn errors_are_those_of_the_service() {
         ("1", "The $filter expression must evaluate to a single boolean value."),
         ("RowKey", "The $filter expression must evaluate to a single boolean value."),
     ] {
-        assert_eq!(parse(input), Err(FilterError { code: invalid, message: message.into() }), "{input}");
+        assert_eq!(parse(input), Err(FilterError::because(message)), "{input}");
     }
 }
 

@@ -1,0 +1,273 @@
+//! Why a request is refused, in the words of its author: the table of reasons, and the reason of one error.
+//!
+//! The service's own message is often the same for many causes and cannot change. A reason is what the server adds in its
+//! log and in a response header. `docs/errors.md` is generated from the tables of this module and of [`crate::error`].
+//!
+//! This module must not depend on who may read a reason, or where it is written.
+
+use crate::error::{ErrorCode, ServiceError};
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+macro_rules! reasons {
+    ($($kind:ident $name:literal [$($code:ident)+] $cause:literal $remedy:literal)*) => {
+        /// A kind of mistake in a request.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ReasonKind {
+            $(#[doc = $cause] $kind,)*
+        }
+
+        impl ReasonKind {
+            /// All kinds, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// The name in logs, in the header and in the documentation.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            /// Returns the codes that a request with this mistake can get.
+            pub fn codes(self) -> &'static [ErrorCode] {
+                match self { $(Self::$kind => &[$(ErrorCode::$code,)+],)* }
+            }
+
+            /// Returns what is wrong, as a sentence that holds for every request with this mistake.
+            pub fn cause(self) -> &'static str {
+                match self { $(Self::$kind => $cause,)* }
+            }
+
+            /// Returns what its author can do, as a sentence.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$kind => $remedy,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    TableMissing "table-missing" [TableNotFound]
+        "The table does not exist in this account."
+        "Create it first, or check the name and the account in the URL."
+    TableExists "table-exists" [TableAlreadyExists]
+        "A table with this name already exists; names differ only if they differ in more than letter case."
+        "Use the table, or treat this answer as success."
+    EntityMissing "entity-missing" [ResourceNotFound]
+        "The entity or table that the URL names does not exist."
+        "Check the keys in the URL, including their letter case, or use an upsert."
+    EntityExists "entity-exists" [EntityAlreadyExists]
+        "An entity with this PartitionKey and RowKey already exists."
+        "Use another key, an update with an ETag, or an upsert."
+    EntityChanged "entity-changed" [UpdateConditionNotSatisfied]
+        "The entity was changed after the ETag in If-Match was read."
+        "Read the entity again, apply the change to it, and retry with the new ETag."
+}
+
+/// The maximum length of a reason in a header or a log line, in bytes.
+pub const REASON_BYTES_MAX: usize = 1000;
+/// The maximum length of a quoted value, in characters.
+const VALUE_CHARACTERS_MAX: usize = 64;
+
+impl ReasonKind {
+    /// Returns the kind that a code alone tells, or `None` if the code has several causes.
+    pub fn of_code(code: ErrorCode) -> Option<Self> {
+        let mut kinds = Self::ALL.iter().filter(|kind| kind.codes().contains(&code));
+        kinds.next().copied().filter(|_| kinds.next().is_none())
+    }
+
+    /// Returns true for mistakes that programs make on purpose, such as a lookup of an entity that may not exist.
+    pub fn is_routine(self) -> bool {
+        matches!(
+            self,
+            Self::TableMissing | Self::TableExists | Self::EntityMissing | Self::EntityExists | Self::EntityChanged
+        )
+    }
+
+    /// Returns true if the request alone shows the mistake, together with the time of the server. Only such reasons are
+    /// sent to clients that have not proved who they are.
+    pub fn is_of_request_alone(self) -> bool {
+        false
+    }
+
+    /// Creates a reason of this kind. The detail is a sentence that says what is wrong with this request; it must not
+    /// contain values of entities.
+    pub fn because(self, detail: impl Into<Cow<'static, str>>) -> Reason {
+        Reason { kind: self, detail: detail.into(), value: None, index: None }
+    }
+}
+
+/// Why one request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// The kind of mistake.
+    pub kind: ReasonKind,
+    /// What is wrong with this request; empty if the kind says everything.
+    detail: Cow<'static, str>,
+    /// The wrong value, which may be one of an entity.
+    value: Option<String>,
+    /// The index of the operation in its batch.
+    index: Option<usize>,
+}
+
+impl Reason {
+    /// Adds the beginning of the wrong value. It is shown only to the author of the request, and in logs only if the
+    /// operator asks for it.
+    #[must_use]
+    pub fn quoting(self, value: &str) -> Self {
+        let mut shown: String = value.chars().take(VALUE_CHARACTERS_MAX).collect();
+        if shown.len() < value.len() {
+            shown.push('…');
+        }
+        Self { value: Some(shown), ..self }
+    }
+
+    /// Attributes the reason to the operation at the given index of a batch, unless it has one.
+    #[must_use]
+    pub fn at_index(self, index: usize) -> Self {
+        Self { index: self.index.or(Some(index)), ..self }
+    }
+
+    /// Returns the reason as one line of ASCII, at most [`REASON_BYTES_MAX`] bytes long.
+    pub fn line(&self, with_value: bool) -> String {
+        let mut text = format!("{}: ", self.kind.name());
+        if let Some(index) = self.index {
+            // Writing to a string cannot fail.
+            _ = write!(text, "operation {index} of the batch: ");
+        }
+        text.push_str(if self.detail.is_empty() { self.kind.cause() } else { &self.detail });
+        if let Some(value) = self.value.as_ref().filter(|_| with_value) {
+            _ = write!(text, " Given: '{value}'.");
+        }
+        text.push(' ');
+        text.push_str(self.kind.remedy());
+        let mut line = String::with_capacity(text.len());
+        for character in text.chars() {
+            if matches!(character, ' '..='~') {
+                line.push(character);
+            } else {
+                _ = write!(line, "{}", character.escape_unicode());
+            }
+            if line.len() > REASON_BYTES_MAX {
+                line.truncate(REASON_BYTES_MAX);
+                break;
+            }
+        }
+        line
+    }
+}
+
+/// Shows the reason without the wrong value.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line(false))
+    }
+}
+
+impl ServiceError {
+    /// Adds the reason, unless the error has one: where the mistake is found, most is known about it.
+    #[must_use]
+    pub fn because(self, reason: Reason) -> Self {
+        debug_assert!(reason.kind.codes().contains(&self.code), "{:?} is no reason for {:?}", reason.kind, self.code);
+        let reason = self.reason.or_else(|| Some(Box::new(reason)));
+        Self { reason, ..self }
+    }
+
+    /// Returns the reason that was found, or that the code alone tells.
+    pub fn reason(&self) -> Option<Cow<'_, Reason>> {
+        let by_code = || ReasonKind::of_code(self.code).map(|kind| Cow::Owned(kind.because("")));
+        self.reason.as_deref().map(Cow::Borrowed).or_else(by_code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const PAGE: &str = "../docs/errors.md";
+
+    const INTRODUCTION: &str = "\
+# Errors
+
+<!-- Written by a test from the tables of errors and reasons: UPDATE_DOCS=1 cargo test -p rowhouse-wire errors_page -->
+
+The service answers many mistakes with the same message, and Rowhouse sends the same. To tell what is wrong with one request, it
+adds a reason: the name of a kind of mistake, what is wrong, and what to do. You find it
+
+- in the response header `x-ms-rowhouse-reason`, by default in responses to requests for the development account;
+  [`--reason-header`](configuration.md#--reason-header) turns the header on for other accounts, or off. A client without a valid
+  credential gets only reasons that the request alone shows. In a batch, the header names the index of the refused operation.
+- in the log, by default for the development account; see [`--log-reasons`](configuration.md#--log-reasons). There, reasons that
+  programs cause on purpose (marked \"routine\" below) are left out, and so are values, which may be parts of entities.
+
+A header or line is ASCII: other characters are written as `\\u{e9}`. It has at most 1,000 bytes, and quotes at most 64 characters of
+a value.
+
+| code | status | message of the service |
+|---|---|---|
+";
+
+    fn page() -> String {
+        let mut page = INTRODUCTION.to_owned();
+        for code in ErrorCode::ALL {
+            let kinds = ReasonKind::ALL.iter().any(|kind| kind.codes().contains(code));
+            let name = if kinds {
+                format!("[`{0}`](#{1})", code.as_str(), code.as_str().to_lowercase())
+            } else {
+                format!("`{}`", code.as_str())
+            };
+            writeln!(page, "| {name} | {} | {} |", code.status(), code.message()).unwrap();
+        }
+        page.push_str("\nThe message of a request can be more specific than the one in the table.\n");
+        for code in ErrorCode::ALL {
+            let kinds: Vec<_> = ReasonKind::ALL.iter().filter(|kind| kind.codes().contains(code)).collect();
+            if kinds.is_empty() {
+                continue;
+            }
+            write!(page, "\n## {}\n\n| reason | what is wrong | what to do |\n|---|---|---|\n", code.as_str()).unwrap();
+            for kind in kinds {
+                let routine = if kind.is_routine() { " (routine)" } else { "" };
+                let text = |text: &str| text.replace('|', "\\|");
+                writeln!(page, "| `{}`{routine} | {} | {} |", kind.name(), text(kind.cause()), text(kind.remedy()))
+                    .unwrap();
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn errors_page_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+        let page = page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == page, "{PAGE} differs from the tables: run the command in its first comment");
+    }
+
+    #[test]
+    fn a_line_is_bounded_ascii_and_shows_the_value_only_on_request() {
+        let reason = ReasonKind::EntityMissing.because("The row key is missing:\r\n ü.").quoting(&"ß\n".repeat(100));
+        let line = reason.line(true);
+        assert!(line.is_ascii() && !line.contains(['\r', '\n']), "{line}");
+        assert!(line.starts_with("entity-missing: The row key is missing:\\u{d}\\u{a} \\u{fc}. Given: '\\u{df}\\u{a}"));
+        assert!(!reason.line(false).contains("\\u{df}"));
+        let long = ReasonKind::EntityMissing.because("ü".repeat(10_000));
+        assert_eq!(long.line(true).len(), REASON_BYTES_MAX);
+        let third = ReasonKind::EntityMissing.because("").at_index(3).at_index(4);
+        assert!(third.line(false).starts_with("entity-missing: operation 3 of the batch: The entity"));
+    }
+
+    #[test]
+    fn names_are_unique_and_texts_are_sentences() {
+        let mut names: Vec<_> = ReasonKind::ALL.iter().map(|kind| kind.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ReasonKind::ALL.len());
+        for kind in ReasonKind::ALL {
+            for text in [kind.cause(), kind.remedy()] {
+                assert!(text.ends_with('.') && text.starts_with(|first: char| first.is_ascii_uppercase()), "{text}");
+            }
+        }
+    }
+}
