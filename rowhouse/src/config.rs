@@ -2,7 +2,7 @@
 //!
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
-use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, ServeArgs, StandbyArgs};
+use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, LogReasonsArg, ReasonHeaderArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
@@ -13,7 +13,7 @@ use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
 use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
-use server::{RehearsalSettings, Secondary, Settings};
+use server::{ReasonAudience, ReasonSettings, RehearsalSettings, Secondary, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -228,8 +228,27 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         load: default.load,
         has_analytics: args.analytics.unwrap_or(default.has_analytics),
         names_emulator_version: default.names_emulator_version,
+        reasons: reasons(args),
         shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),
     })
+}
+
+fn reasons(args: &ServeArgs) -> ReasonSettings {
+    let default = ReasonSettings::default();
+    let (log, log_values) = match args.log_reasons {
+        None => (default.log, default.log_values),
+        Some(LogReasonsArg::Development) => (ReasonAudience::Development, false),
+        Some(LogReasonsArg::All) => (ReasonAudience::Everyone, false),
+        Some(LogReasonsArg::AllWithValues) => (ReasonAudience::Everyone, true),
+        Some(LogReasonsArg::None) => (ReasonAudience::Nobody, false),
+    };
+    let header = match args.reason_header {
+        None => default.header,
+        Some(ReasonHeaderArg::Development) => ReasonAudience::Development,
+        Some(ReasonHeaderArg::All) => ReasonAudience::Everyone,
+        Some(ReasonHeaderArg::None) => ReasonAudience::Nobody,
+    };
+    ReasonSettings { log, log_values, header }
 }
 
 fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Storage) -> anyhow::Result<ProcessSettings> {

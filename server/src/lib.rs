@@ -52,7 +52,7 @@ pub use reload::Files;
 pub use replication::{REPLICATION_PATH, Replicated, StandbyState};
 pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
-pub use settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
+pub use settings::{Access, AccountCheck, ReasonAudience, ReasonSettings, Secondary, Settings, TestHooks};
 #[cfg(feature = "admin")]
 pub use telemetry::metrics::begin_process;
 pub use telemetry::metrics::{Metrics, RequestTotals};

@@ -26,7 +26,7 @@ use crate::request::{
     operation_headers, required_content_type, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
-use crate::settings::{Secondary, Settings};
+use crate::settings::{ReasonAudience, ReasonSettings, Secondary, Settings};
 use crate::tables::AccountTables;
 use crate::telemetry::access_log;
 use crate::telemetry::analytics::Analytics;
@@ -142,20 +142,23 @@ impl Handler for Service {
             in_progress.linger();
         }
         let (response, outcome) = match result {
-            Ok((response, memory)) => {
-                if let Some(failure) = &response.failed_by {
-                    self.failure_log.write(failure, &context);
-                }
-                let code = response.failed_by.as_ref().map(|failure| failure.error.code);
+            Ok((mut response, memory)) => {
+                let failure = response.failed_by.take();
+                let code = failure.as_ref().map(|failure| failure.error.code);
                 let outcome = Outcome::Responded { status: response.status, code };
-                (Some(response::success(response, memory, &context)), outcome)
+                let mut response = response::success(response, memory, &context);
+                if let Some(failure) = failure {
+                    self.explain(&failure, &context, &accounts, &mut response);
+                }
+                (Some(response), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedAndClose(failure)) => {
-                self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
                 let now = self.clock.now();
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
-                (Some(response::failure(&failure, &context, now)), outcome)
+                let mut response = response::failure(&failure, &context, now);
+                self.explain(&failure, &context, &accounts, &mut response);
+                (Some(response), outcome)
             }
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
         };
@@ -195,6 +198,36 @@ impl Service {
     /// service.
     pub(crate) fn explorer_address<'p>(&self, path: &'p str) -> Option<explorer::Address<'p>> {
         explorer::Address::parse(path).filter(|_| self.settings.explorer)
+    }
+
+    /// Tells why a request is refused, in the log and in a header of its response, as far as the settings allow.
+    fn explain(
+        &self,
+        failure: &Failure,
+        context: &RequestContext<'_>,
+        accounts: &Accounts,
+        response: &mut Response<Segments>,
+    ) {
+        let account = context.incoming.target.account.as_ref();
+        let is_told = |audience| match audience {
+            ReasonAudience::Everyone => true,
+            ReasonAudience::Nobody => false,
+            // Without an account in the URL, the request may have been meant for it.
+            ReasonAudience::Development => {
+                accounts.have_development_account()
+                    && account.is_none_or(|account| accounts.has_well_known_key(account))
+            }
+        };
+        let ReasonSettings { log, log_values, header } = self.settings.reasons;
+        let reason = failure.error.reason();
+        let logged = reason.as_ref().filter(|reason| !reason.kind.is_routine() && is_told(log));
+        self.failure_log.write(failure, logged.map(|reason| reason.line(log_values)), context);
+        if let Some(reason) = reason
+            && is_told(header)
+            && (context.is_authenticated || reason.kind.is_of_request_alone())
+        {
+            response::add_reason(response, &reason.line(true));
+        }
     }
 
     fn offered(&self) -> Offered {

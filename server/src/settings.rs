@@ -24,6 +24,34 @@ pub enum Secondary {
     Off,
 }
 
+/// The requests whose reasons are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonAudience {
+    /// Requests for the development account, whose key everybody knows.
+    Development,
+    /// All requests.
+    Everyone,
+    /// No requests.
+    Nobody,
+}
+
+/// Where the server tells why it refuses a request.
+#[derive(Debug, Clone, Copy)]
+pub struct ReasonSettings {
+    /// The requests whose reasons are logged.
+    pub log: ReasonAudience,
+    /// Whether the log shows the wrong values, which may be parts of entities.
+    pub log_values: bool,
+    /// The requests whose responses have a header with the reason.
+    pub header: ReasonAudience,
+}
+
+impl Default for ReasonSettings {
+    fn default() -> Self {
+        Self { log: ReasonAudience::Development, log_values: false, header: ReasonAudience::Development }
+    }
+}
+
 /// The settings that stay the same while a server runs. The default values are the defaults of `rowhouse serve`.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -66,6 +94,8 @@ pub struct Settings {
     pub has_analytics: bool,
     /// Whether every response names the same version as the emulator.
     pub names_emulator_version: bool,
+    /// Where the server tells why it refuses a request.
+    pub reasons: ReasonSettings,
     /// The maximum time that requests may continue after the server has been asked to stop.
     pub shutdown_time: Duration,
 }
@@ -93,6 +123,7 @@ impl Default for Settings {
             load: None,
             has_analytics: false,
             names_emulator_version: false,
+            reasons: ReasonSettings::default(),
             shutdown_time: Duration::from_secs(10),
         }
     }

@@ -481,6 +481,19 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum, help_heading = "Observability")]
     pub log_format: Option<LogFormat>,
 
+    /// Requests for which the log tells why they are refused [default: development]
+    ///
+    /// docs/errors.md lists the reasons. At most 10 lines are written per second, after a burst of 100.
+    #[arg(long, env = "ROWHOUSE_LOG_REASONS", value_enum, value_name = "WHOSE", help_heading = "Observability")]
+    pub log_reasons: Option<LogReasonsArg>,
+
+    /// Requests whose responses have the header x-ms-rowhouse-reason if they are refused [default: development]
+    ///
+    /// The header tells why (docs/errors.md). A client without a valid credential gets it only if the request alone
+    /// shows the mistake.
+    #[arg(long, env = "ROWHOUSE_REASON_HEADER", value_enum, value_name = "WHOSE", help_heading = "Observability")]
+    pub reason_header: Option<ReasonHeaderArg>,
+
     /// Include metrics for each table [default: true]; at most 1000 tables
     ///
     /// Applies to the metrics of the --admin listener.
@@ -591,6 +604,32 @@ pub struct StandbyArgs {
     /// The options of the server.
     #[command(flatten)]
     pub serve: ServeArgs,
+}
+
+/// The requests for which the log tells why they are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogReasonsArg {
+    /// Those for the development account, whose key everybody knows
+    Development,
+    /// All
+    All,
+    /// All, with the values that are wrong, which may be parts of entities
+    AllWithValues,
+    /// None
+    None,
+}
+
+/// The requests whose responses tell why they are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReasonHeaderArg {
+    /// Those for the development account, whose key everybody knows
+    Development,
+    /// All
+    All,
+    /// None
+    None,
 }
 
 /// What the secondary endpoint serves. There is no second copy of the data, but client libraries that read from the

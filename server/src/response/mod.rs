@@ -128,6 +128,11 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
     response
 }
 
+/// Adds a header that tells why the request is refused.
+pub(crate) fn add_reason(response: &mut Response<Segments>, reason: &str) {
+    insert_bytes(response.headers_mut(), X_MS_ROWHOUSE_REASON, reason.as_bytes());
+}
+
 fn is_of_authentication(layer: Layer) -> bool {
     matches!(layer, Layer::Authentication | Layer::MissingCredential)
 }
@@ -168,6 +173,7 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 /// The position up to which a reader of the change feed has seen everything, or after which it can continue.
 pub(crate) const X_MS_ROWHOUSE_POSITION: HeaderName = HeaderName::from_static("x-ms-rowhouse-position");
+const X_MS_ROWHOUSE_REASON: HeaderName = HeaderName::from_static("x-ms-rowhouse-reason");
 const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");

@@ -18,6 +18,7 @@ const TICKS: u32 = 1_234_567;
 
 const JSON: &str = "application/json";
 const VERSION: &str = "2019-02-02";
+const REASON: &str = "x-ms-rowhouse-reason";
 
 /// Returns the Timestamp of the nth write to the account, starting with 0.
 pub(crate) fn timestamp(write: u32) -> String {
@@ -98,6 +99,7 @@ pub(crate) struct Case {
     status: u16,
     layer: Layer,
     expected: Vec<(&'static str, String)>,
+    reason: Option<&'static str>,
     content: Content,
 }
 
@@ -112,6 +114,7 @@ impl Case {
             status: 0,
             layer: Layer::Storage,
             expected: Vec::new(),
+            reason: None,
             content: Content::Nothing,
         }
     }
@@ -230,6 +233,12 @@ impl Case {
         self
     }
 
+    /// Expects the reason of a refusal to begin with the given text, such as the name of its kind.
+    pub(crate) fn because(mut self, reason: &'static str) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
     fn given(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -271,6 +280,10 @@ impl Case {
         if response.status != self.status {
             let _ = writeln!(found, "status: {}, expected: {}", response.status, self.status);
         }
+        let told = response.header(REASON).unwrap_or_default();
+        if self.reason.is_some_and(|reason| !told.starts_with(reason)) {
+            let _ = writeln!(found, "reason: {told}, expected: {:?}", self.reason);
+        }
         if let Content::Any { code } = self.content {
             let actual = response.header("x-ms-error-code");
             if actual != code {
@@ -288,8 +301,9 @@ impl Case {
         let mut expected = self.headers_expected(content_type.filter(|content_type| !content_type.is_empty()));
         let mut actual = response.headers.clone();
         // Only 204 has a length without a body (02 §3).
-        let is_compared =
-            |name: &str| name != "x-ms-request-id" && (name != "content-length" || response.status == 204);
+        let is_compared = |name: &str| {
+            name != "x-ms-request-id" && name != REASON && (name != "content-length" || response.status == 204)
+        };
         actual.retain(|(name, _)| is_compared(name));
         expected.sort();
         actual.sort();
