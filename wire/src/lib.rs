@@ -8,6 +8,7 @@ pub mod batch;
 mod encoding;
 mod entities;
 pub mod error;
+mod error_code;
 pub mod error_response;
 pub mod filter;
 pub mod header_names;

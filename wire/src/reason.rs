@@ -1,11 +1,11 @@
 //! Why a request is refused, in the words of its author: the table of reasons, and the reason of one error.
 //!
 //! The service's own message is often the same for many causes and cannot change. A reason is what the server adds in its
-//! log and in a response header. `docs/errors.md` is generated from the tables of this module and of [`crate::error`].
+//! log and in a response header. `docs/errors.md` is generated from this table and from [`crate::error_code`].
 //!
 //! This module must not depend on who may read a reason, or where it is written.
 
-use crate::error::{ErrorCode, ServiceError};
+use crate::error_code::ErrorCode;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
@@ -162,22 +162,6 @@ impl fmt::Display for Reason {
     }
 }
 
-impl ServiceError {
-    /// Adds the reason, unless the error has one: where the mistake is found, most is known about it.
-    #[must_use]
-    pub fn because(self, reason: Reason) -> Self {
-        debug_assert!(reason.kind.codes().contains(&self.code), "{:?} is no reason for {:?}", reason.kind, self.code);
-        let reason = self.reason.or_else(|| Some(Box::new(reason)));
-        Self { reason, ..self }
-    }
-
-    /// Returns the reason that was found, or that the code alone tells.
-    pub fn reason(&self) -> Option<Cow<'_, Reason>> {
-        let by_code = || ReasonKind::of_code(self.code).map(|kind| Cow::Owned(kind.because("")));
-        self.reason.as_deref().map(Cow::Borrowed).or_else(by_code)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,9 +178,9 @@ The service answers many mistakes with the same message, and Rowhouse sends the 
 adds a reason: the name of a kind of mistake, what is wrong, and what to do. You find it
 
 - in the response header `x-ms-rowhouse-reason`, by default in responses to requests for the development account;
-  [`--reason-header`](configuration.md#--reason-header) turns the header on for other accounts, or off. A client without a valid
+  [`--reason-header`](configuration.md#--reason-header-whose) turns the header on for other accounts, or off. A client without a valid
   credential gets only reasons that the request alone shows. In a batch, the header names the index of the refused operation.
-- in the log, by default for the development account; see [`--log-reasons`](configuration.md#--log-reasons). There, reasons that
+- in the log, by default for the development account; see [`--log-reasons`](configuration.md#--log-reasons-whose). There, reasons that
   programs cause on purpose (marked \"routine\" below) are left out, and so are values, which may be parts of entities.
 
 A header or line is ASCII: other characters are written as `\\u{e9}`. It has at most 1,000 bytes, and quotes at most 64 characters of
