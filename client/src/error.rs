@@ -113,6 +113,9 @@ pub struct Refusal {
     /// The first line of the service's error message, without the number of the operation with which the service begins
     /// it in a transaction; may be empty.
     pub message: String,
+    /// Why the request was refused and what to do, if the service tells it: the name of a kind of mistake, a colon, and
+    /// sentences.
+    pub reason: Option<String>,
     /// The ID that the service assigned to the request. Operators can use it to find the request in the service's log.
     pub request_id: Option<String>,
     /// The ID that the client assigned to the operation and sent with each attempt.
@@ -292,6 +295,20 @@ impl Error {
 }
 
 impl Refusal {
+    /// Returns the reason, in one line, unless it adds nothing to the code because programs cause such refusals on
+    /// purpose: an entity or table is missing, exists already, or has changed.
+    ///
+    /// ```
+    /// # fn example(refusal: &rowhouse_client::Refusal) {
+    /// println!("{}", refusal.unexpected_reason().unwrap_or(refusal.message.clone()));
+    /// # }
+    /// ```
+    pub fn unexpected_reason(&self) -> Option<String> {
+        let is_routine =
+            matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::PreconditionFailed);
+        self.reason.as_ref().filter(|_| !is_routine).map(|reason| in_one_line(reason))
+    }
+
     fn kind(&self) -> ErrorKind {
         match self.status {
             409 => ErrorKind::Conflict,
@@ -313,6 +330,9 @@ impl fmt::Display for Refusal {
         write!(f, "{what} was refused: {status}")?;
         let details = [code, message].map(|text| in_one_line(text));
         details.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
+        if let Some(reason) = self.unexpected_reason() {
+            write!(f, " ({reason})")?;
+        }
         if let Some(operation) = operation {
             write!(f, " (operation {operation})")?;
         }
@@ -388,6 +408,7 @@ mod tests {
             status,
             code: "X\u{7}".into(),
             message: "no\r\nrowhouse: all is well\u{1b}[2J\u{9b}\u{2028}".to_owned(),
+            reason: None,
             request_id: None,
             client_request_id: String::new(),
             operation: None,
@@ -405,6 +426,10 @@ mod tests {
         let repeated = Refusal { message: "GET /t?sv=1&sig=S3CRET&se=2 is odd".into(), ..refusal(400) };
         let shown = Error::Refused(Box::new(repeated)).to_string();
         assert!(shown.ends_with("GET /t?sv=1&sig=…&se=2 is odd"), "{shown}");
+        let reasoned =
+            |status| Refusal { reason: Some("kind: Because\nof this.".into()), ..refusal(status) }.to_string();
+        assert!(reasoned(400).ends_with(" (kind: Because of this.)"), "{}", reasoned(400));
+        assert!(!reasoned(404).contains("Because"), "{}", reasoned(404));
     }
 
     #[test]

@@ -290,6 +290,7 @@ impl Pipeline {
 }
 
 const REQUEST_ID: &str = "x-ms-request-id";
+const REASON: &str = "x-ms-rowhouse-reason";
 
 /// Returns a random ID for an operation: 32 hexadecimal digits.
 fn random_id() -> Arc<str> {
@@ -357,7 +358,19 @@ fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) 
         let what = operation.what.to_string();
         let client_request_id = id.to_owned();
         let position = response.change_position();
-        Refusal { what, status, code, message, request_id, client_request_id, operation: None, attempts, position }
+        let reason = response.header(REASON).map(|reason| beginning(reason.to_owned(), ERROR_MESSAGE_BYTES_MAX));
+        Refusal {
+            what,
+            status,
+            code,
+            message,
+            reason,
+            request_id,
+            client_request_id,
+            operation: None,
+            attempts,
+            position,
+        }
     };
     if !(200..300).contains(&response.status) {
         let mut error = ErrorResponse::read(&response.body);

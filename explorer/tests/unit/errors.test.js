@@ -13,6 +13,10 @@ test("errors whose message does not help users are explained", () => {
   assert.match(unsupported, /^The service does not support this request\. .* \(NotImplemented, 501\)$/);
   const settings = describe(new ServiceError(400, "InvalidXmlDocument", "XML specified is not syntactically valid."));
   assert.match(settings, /^The server does not accept these settings\. .* \(InvalidXmlDocument, 400\)$/);
+  const reasoned = describe(new ServiceError(501, "NotImplemented", "Not implemented.", { reason: "There is no 'contains'." }));
+  assert.equal(reasoned, "There is no 'contains'. (NotImplemented, 501)");
+  const routine = describe(new ServiceError(404, "TableNotFound", "No table.", { reason: "Create it." }));
+  assert.equal(routine, "No table. (TableNotFound, 404)");
   const other = describe(new ServiceError(409, "TableAlreadyExists", "The table specified already exists.\nRequestId:1"));
   assert.equal(other, "The table specified already exists. (TableAlreadyExists, 409)");
 });

@@ -5,6 +5,7 @@ import { ServiceError } from "./errors.js";
 import { writeEntity } from "./json.js";
 
 /** @import { Entity } from "./edm.js" */
+/** @import { RefusalHead } from "./responses.js" */
 /** @typedef {"insert" | "replace" | "merge" | "insertOrReplace" | "insertOrMerge" | "delete"} OperationKind */
 /**
  * One operation on an entity. `etag` is the ETag that the entity must have, for operations that require it to exist.
@@ -91,12 +92,12 @@ function randomName() {
  * Returns the ETags of the operations of a transaction, in order; null for deletions.
  * @param {string} type the Content-Type of the response
  * @param {string} text
- * @param {string} requestId
+ * @param {RefusalHead} refused
  * @param {number} count  the number of operations
  * @returns {(string | null)[]}
  * @throws {ServiceError} if the transaction was refused
  */
-export function readBatch(type, text, requestId, count) {
+export function readBatch(type, text, refused, count) {
   const changeset = parts(type, text)[0] ?? "";
   const [head = "", ...content] = changeset.split("\r\n\r\n");
   const responses = parts(head, content.join("\r\n\r\n"));
@@ -105,7 +106,7 @@ export function readBatch(type, text, requestId, count) {
     const start = response.indexOf("HTTP/1.1 ");
     const status = Number(response.slice(start + 9, start + 12));
     if (status >= 400) {
-      throw refusalOf(status, response.slice(response.indexOf("\r\n\r\n", start) + 4), requestId);
+      throw refusalOf(status, response.slice(response.indexOf("\r\n\r\n", start) + 4), refused);
     }
     return /^ETag: (.*)\r$/im.exec(response.slice(start))?.[1] ?? null;
   });
@@ -139,9 +140,9 @@ function parts(type, text) {
  * Reads an error from a response body. The message for a failed transaction begins with the number of the operation.
  * @param {number} status
  * @param {string} body
- * @param {string} requestId
+ * @param {RefusalHead} head
  */
-export function refusalOf(status, body, requestId) {
+export function refusalOf(status, body, head) {
   let [code, message] = [`HTTP ${status}`, ""];
   try {
     const error = JSON.parse(body)["odata.error"];
@@ -151,5 +152,5 @@ export function refusalOf(status, body, requestId) {
     message = /<(?:m:)?message[^>]*>([^<]*)</i.exec(body)?.[1] ?? "";
   }
   const [, index, rest] = /^(\d{1,2}):([^]*)$/.exec(message) ?? [];
-  return new ServiceError(status, code, rest ?? message, { requestId, index: index === undefined ? null : Number(index) });
+  return new ServiceError(status, code, rest ?? message, { ...head, index: index === undefined ? null : Number(index) });
 }

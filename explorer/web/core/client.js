@@ -7,7 +7,7 @@ import { SasCredential, mayAllow } from "./credential.js";
 import { ServiceError, Unreachable } from "./errors.js";
 import { readEvents } from "./events.js";
 import { parseEntities } from "./json.js";
-import { continuationOf, requestIdOf, tokensOf } from "./responses.js";
+import { continuationOf, refusalHeadOf, requestIdOf, tokensOf } from "./responses.js";
 import { wait } from "./wait.js";
 import { readIndexes, readPolicies, readProperties, readStatistics, readTableRetention } from "./xml.js";
 import { writeIndexes, writePolicies, writeProperties, writeTableRetention } from "./xml.js";
@@ -218,7 +218,7 @@ export class TableService extends EventTarget {
     const { type, body } = writeBatch(this.endpoint, encodeURIComponent(table), operations);
     const headers = { Accept: JSON_TYPE, "Content-Type": type };
     const { response, text } = await this.#send(this.#url("/$batch"), { method: "POST", headers, body, signal });
-    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response), operations.length);
+    return readBatch(response.headers.get("Content-Type") ?? "", text, refusalHeadOf(response), operations.length);
   }
 
   /** @param {string} table */
@@ -403,7 +403,7 @@ export class TableService extends EventTarget {
    * @param {string} text
    */
   #refusal(response, text) {
-    const refusal = refusalOf(response.status, text, requestIdOf(response));
+    const refusal = refusalOf(response.status, text, refusalHeadOf(response));
     if (refusal.isOfCredential) {
       this.dispatchEvent(new CustomEvent("refused", { detail: refusal }));
     }

@@ -6,16 +6,23 @@ export class ServiceError extends Error {
    * @param {number} status
    * @param {string} code
    * @param {string} message
-   * @param {{requestId?: string, index?: number | null}} [more]
+   * @param {{requestId?: string, reason?: string, index?: number | null}} [more]
    */
-  constructor(status, code, message, { requestId = "", index = null } = {}) {
+  constructor(status, code, message, { requestId = "", reason = "", index = null } = {}) {
     super(message);
     this.name = "ServiceError";
     this.status = status;
     this.code = code;
     this.requestId = requestId;
+    /** Why the server refuses the request, and what to do; empty if it does not tell. */
+    this.reason = reason;
     /** The number of the operation that made a transaction fail. */
     this.index = index;
+  }
+
+  /** True if programs cause this error on purpose, and the reason therefore adds nothing to the message. */
+  get isRoutine() {
+    return [404, 409, 412].includes(this.status);
   }
 
   /**
@@ -60,7 +67,7 @@ const EXPLANATIONS = {
  */
 export function describe(error) {
   if (error instanceof ServiceError) {
-    const explanation = EXPLANATIONS[error.code];
+    const explanation = (!error.isRoutine && error.reason) || EXPLANATIONS[error.code];
     if (explanation) {
       return `${explanation} (${error.code}, ${error.status})`;
     }

@@ -45,3 +45,15 @@ export function continuationOf({ headers }) {
 export function requestIdOf(response) {
   return response.headers.get("x-ms-request-id") ?? "";
 }
+
+/**
+ * What the headers of an error response say. The reason is empty if the server does not tell it.
+ * @typedef {{requestId: string, reason: string}} RefusalHead
+ * @param {Response} response
+ * @returns {RefusalHead}
+ */
+export function refusalHeadOf(response) {
+  // The reason begins with the name of its kind, for programs and for the documentation.
+  const reason = (response.headers.get("x-ms-rowhouse-reason") ?? "").replace(/^[a-z-]+: /, "");
+  return { requestId: requestIdOf(response), reason };
+}

@@ -108,7 +108,7 @@ export class TableChangesView extends HTMLElement {
   /** @param {ServerEvent} event */
   #take({ id, event, data }) {
     if (event === "failure") {
-      throw refusalOf(data.includes('"PositionExpired"') ? 410 : 500, data, "");
+      throw refusalOf(data.includes('"PositionExpired"') ? 410 : 500, data, { requestId: "", reason: "" });
     }
     this.#position = id;
     const [change] = data ? parseEntities(data) : [];

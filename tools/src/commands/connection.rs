@@ -158,6 +158,9 @@ impl std::fmt::Display for ServiceError {
             Error::Refused(refusal) | Error::PositionExpired { refusal, .. } => {
                 let Refusal { what, status, code, message, .. } = refusal.as_ref();
                 let code = escaped(code);
+                if let Some(reason) = refusal.unexpected_reason() {
+                    return write!(f, "{what} was refused: {} ({status} {code}: {message})", escaped(&reason));
+                }
                 write!(f, "{what} was refused: {status} {code}: {message}")?;
             }
             other => write!(f, "{other}")?,
