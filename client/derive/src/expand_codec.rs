@@ -17,16 +17,17 @@ impl Expansion<'_> {
             writes.push(match &field.kind {
                 Kind::Key { stored: None } | Kind::Skip(_) => continue,
                 Kind::Key { stored: Some(name) } => {
-                    quote_spanned!(ty.span()=> #support::write::<#ty>(&mut __bag, #name, &self.#ident)?;)
+                    let codec = codec(krate, ty, false);
+                    quote_spanned!(ty.span()=> #codec::write(&self.#ident, &mut __bag, #name)?;)
                 }
                 Kind::Property(Property { name, is_json, .. }) => {
-                    let write = Ident::new(if *is_json { "write_json" } else { "write" }, Span::call_site());
-                    quote_spanned!(ty.span()=> #support::#write::<#ty>(&mut __bag, #name, &self.#ident)?;)
+                    let codec = codec(krate, ty, *is_json);
+                    quote_spanned!(ty.span()=> #codec::write(&self.#ident, &mut __bag, #name)?;)
                 }
                 Kind::Rest => continue,
-                Kind::ETag => quote_spanned!(ty.span()=> __bag.etag = #support::etag(&self.#ident);),
+                Kind::ETag => quote_spanned!(ty.span()=> __bag.etag = <#ty as #support::ETagField>::write(&self.#ident);),
                 Kind::Timestamp => {
-                    quote_spanned!(ty.span()=> __bag.timestamp = #support::write_timestamp::<#ty>(&self.#ident)?;)
+                    quote_spanned!(ty.span()=> __bag.timestamp = <#ty as #support::TimestampField>::write(&self.#ident)?;)
                 }
             });
         }
@@ -34,7 +35,7 @@ impl Expansion<'_> {
         for field in self.model.fields.iter().filter(|field| matches!(field.kind, Kind::Rest)) {
             let (ident, ty) = (field.ident, field.ty);
             let names = self.model.fields.iter().filter_map(Field::property);
-            writes.push(quote_spanned!(ty.span()=> #support::write_rest(&mut __bag, &self.#ident, &[#(#names),*])?;));
+            writes.push(quote_spanned!(ty.span()=> <#ty as #support::RestField>::write(&self.#ident, &mut __bag, &[#(#names),*])?;));
         }
         quote! {
             fn to_bag(&self) -> ::core::result::Result<#krate::entity::PropertyBag, #krate::entity::EntityError> {
@@ -83,8 +84,8 @@ impl Expansion<'_> {
         for (run, literal) in runs {
             let texts: Vec<_> = run.iter().map(|(name, _)| format_ident!("__text_{}", name)).collect();
             let widths = run.iter().map(|(name, format)| {
-                let (ty, format) = (self.field(name).ty, format_type(krate, *format));
-                quote_spanned!(ty.span()=> <#format as #krate::entity::KeyFormat<#ty>>::WIDTH)
+                let part = key_part(krate, self.field(name).ty, *format);
+                quote!(#part::WIDTH)
             });
             let literal = literal.map_or_else(
                 || quote!(::core::option::Option::None),
@@ -92,12 +93,12 @@ impl Expansion<'_> {
             );
             code.push(quote!(let [#(#texts),*] = __reader.run([#(#widths),*], #literal)?;));
             for ((name, format), text) in run.iter().zip(&texts) {
-                let (ty, format) = (self.field(name).ty, format_type(krate, *format));
+                let part = key_part(krate, self.field(name).ty, *format);
                 let value = format_ident!("__key_{}", name);
                 code.push(if read.insert((*name).to_owned()) {
-                    quote_spanned!(ty.span()=> let #value = __reader.part::<#ty, #format>(#name, #text)?;)
+                    quote!(let #value = #part::read(&__reader, #name, #text)?;)
                 } else {
-                    quote_spanned!(ty.span()=> __reader.check::<#ty, #format>(#name, #text, &#value)?;)
+                    quote!(#part::check(&#value, &__reader, #name, #text)?;)
                 });
             }
         }
@@ -165,13 +166,13 @@ impl Expansion<'_> {
                 quote!(#ident: #value?)
             }
             Kind::Skip(path) => {
-                let default = default_function(ty, path.as_ref());
-                quote_spanned!(ty.span()=> #ident: (#default)())
+                let default = default_value(ty, path.as_ref());
+                quote!(#ident: #default)
             }
-            Kind::Rest => quote!(#ident: __rest),
-            Kind::ETag => quote_spanned!(ty.span()=> #ident: #support::etag(&__bag.etag)),
+            Kind::Rest => quote_spanned!(ty.span()=> #ident: <#ty as #support::RestField>::read(__rest)),
+            Kind::ETag => quote_spanned!(ty.span()=> #ident: <#ty as #support::ETagField>::read(&__bag.etag)),
             Kind::Timestamp => {
-                quote_spanned!(ty.span()=> #ident: #support::read_timestamp::<#ty>(&__bag)?)
+                quote_spanned!(ty.span()=> #ident: <#ty as #support::TimestampField>::read(&__bag)?)
             }
         }
     }
@@ -185,8 +186,24 @@ pub(crate) fn format_type(krate: &Path, format: Format) -> TokenStream {
     }
 }
 
-fn default_function(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
-    path.map_or_else(|| quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default), |path| quote!(#path))
+/// The compiler reports an unsuitable type where the field names it. It merges the errors of all uses because they name
+/// the same trait at the same place.
+pub(crate) fn key_part(krate: &Path, ty: &syn::Type, format: Format) -> TokenStream {
+    let format = format_type(krate, format);
+    quote_spanned!(ty.span()=> <#ty as #krate::entity::derive_support::KeyPart<#format>>)
+}
+
+/// Like [`key_part`], for the type of a property.
+fn codec(krate: &Path, ty: &syn::Type, is_json: bool) -> TokenStream {
+    let codec = Ident::new(if is_json { "JsonField" } else { "ValueField" }, Span::call_site());
+    quote_spanned!(ty.span()=> <#ty as #krate::entity::derive_support::#codec>)
+}
+
+fn default_value(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
+    path.map_or_else(
+        || quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        |path| quote_spanned!(path.span()=> #path()),
+    )
 }
 
 fn decode_result(
@@ -197,15 +214,16 @@ fn decode_result(
     name: &TokenStream,
     value: &TokenStream,
 ) -> TokenStream {
-    let suffix = if is_json { "_json" } else { "" };
-    let (function, default) = match mismatch {
-        Mismatch::Error => ("read", None),
-        Mismatch::Default(path) => ("read_or", Some(default_function(ty, path.as_ref()))),
-        Mismatch::Lenient(path) => ("read_lenient", Some(default_function(ty, path.as_ref()))),
+    let codec = codec(krate, ty, is_json);
+    let (function, path) = match mismatch {
+        Mismatch::Error => return quote_spanned!(ty.span()=> #codec::read(#name, #value)),
+        Mismatch::Default(path) => ("read_or", path),
+        Mismatch::Lenient(path) => ("read_lenient", path),
     };
-    let function = format_ident!("{function}{suffix}");
-    let default = default.into_iter();
-    quote_spanned!(ty.span()=> #krate::entity::derive_support::#function::<#ty>(#name, #value #(, #default)*))
+    let function = Ident::new(function, Span::call_site());
+    let default = default_value(ty, path.as_ref());
+    // The closures keep an unsuitable type out of the arguments of the function, where it would be reported again.
+    quote!(#krate::entity::derive_support::#function(#value, || #default, |__value| #codec::read(#name, __value)))
 }
 
 pub(crate) fn read_property(krate: &Path, ty: &syn::Type, mismatch: &Mismatch, is_json: bool) -> TokenStream {

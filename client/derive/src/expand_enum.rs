@@ -138,10 +138,10 @@ fn methods(variants: &[Variant<'_>], tag: &str, krate: &Path) -> TokenStream {
     let (key_type, bag_type, self_type) =
         (result(quote!(#krate::entity::EntityKey)), result(quote!(#krate::entity::PropertyBag)), result(quote!(Self)));
     let key = variants.iter().map(|Variant { ident, ty, .. }| {
-        quote_spanned!(ty.span()=> Self::#ident(__entity) => #krate::entity::Entity::key(__entity))
+        quote_spanned!(ty.span()=> Self::#ident(__entity) => <#ty as #krate::entity::Entity>::key(__entity))
     });
     let to_bag = variants.iter().map(|Variant { ident, ty, kind }| {
-        let bag = quote_spanned!(ty.span()=> #krate::entity::Entity::to_bag(__entity));
+        let bag = quote_spanned!(ty.span()=> <#ty as #krate::entity::Entity>::to_bag(__entity));
         let bag = kind.as_ref().map_or_else(|| bag.clone(), |kind| quote!(#support::with_kind(#bag?, #tag, #kind)));
         quote!(Self::#ident(__entity) => #bag)
     });

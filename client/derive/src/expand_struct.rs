@@ -2,7 +2,7 @@
 
 use crate::attributes::Errors;
 use crate::attributes::TypeAttributes;
-use crate::expand_codec::{format_type, read_property};
+use crate::expand_codec::{format_type, key_part, read_property};
 use crate::fields::{Field, Kind, Mismatch, Model, Property};
 use crate::template::{Part, Template};
 use proc_macro2::{Span, TokenStream};
@@ -177,7 +177,7 @@ impl Expansion<'_> {
             Kind::Timestamp => (
                 quote!(#krate::filter::Property<#entity, #ty>),
                 quote!(#krate::filter::Property::named("Timestamp", |bag, _| {
-                    #krate::entity::derive_support::read_timestamp::<#ty>(bag)
+                    <#ty as #krate::entity::derive_support::TimestampField>::read(bag)
                 })),
                 "The time of the last write.".to_owned(),
             ),
@@ -254,8 +254,8 @@ impl Expansion<'_> {
             Part::Literal(literal) => quote!(__writer.literal(#literal)?;),
             Part::Field(name, format) => {
                 let Field { ident, ty, .. } = self.field(name);
-                let format = format_type(krate, *format);
-                quote_spanned!(ty.span()=> __writer.part::<#ty, #format>(#name, &#ident)?;)
+                let part = key_part(krate, ty, *format);
+                quote!(#part::write(&mut __writer, #name, &#ident)?;)
             }
         });
         quote! {{

@@ -6,72 +6,141 @@ use model::EdmValue;
 use model::name::TIMESTAMP;
 
 pub use super::key::key;
-pub use super::template::{KeyReader, KeyWriter};
+pub use super::template::{KeyPart, KeyReader, KeyWriter};
 
-/// Decodes the time of the last write.
-pub fn read_timestamp<T: PropertyField>(bag: &PropertyBag) -> Result<T, EntityError> {
-    decode(TIMESTAMP, bag.timestamp.map(EdmValue::DateTime))
+/// A field that is a property. Generated code names the type of a field only in this trait, because the compiler merges
+/// the errors about an unsuitable type only if they fail on the same trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a property value",
+    label = "not a type of properties",
+    note = "property types are bool, i8 to i64, u8 to u32, f32, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
+    note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
+)]
+pub trait ValueField: Sized {
+    /// Decodes a property.
+    fn read(name: &str, value: Option<EdmValue<'_>>) -> Result<Self, EntityError>;
+
+    /// Adds a property that is not in the bag yet.
+    fn write(&self, bag: &mut PropertyBag, name: &str) -> Result<(), EntityError>;
 }
 
-/// Encodes the time of the last write.
-pub fn write_timestamp<T: PropertyField>(value: &T) -> Result<Option<DateTime>, EntityError> {
-    let encoded = value.encode().map_err(|error| EntityError::of_value(TIMESTAMP, error))?;
-    match encoded.as_ref().map(|value| value.as_edm()) {
-        None => Ok(None),
-        Some(value) => decode(TIMESTAMP, Some(value)),
+#[diagnostic::do_not_recommend]
+impl<T: PropertyField> ValueField for T {
+    fn read(name: &str, value: Option<EdmValue<'_>>) -> Result<Self, EntityError> {
+        decode(name, value)
     }
-}
 
-/// Returns the version of an entity.
-pub fn etag(etag: &Option<ETag>) -> Option<ETag> {
-    etag.clone()
-}
-
-/// Adds a property that is not in the bag yet.
-pub fn write<T: PropertyField>(bag: &mut PropertyBag, name: &str, value: &T) -> Result<(), EntityError> {
-    match value.encode().map_err(|error| EntityError::of_value(name, error))? {
-        Some(value) => bag.properties.append(name, value.as_edm()),
-        None => Ok(()),
-    }
-}
-
-/// Adds the properties that the type does not declare. Fails if one of them has the name of a declared property.
-pub fn write_rest(bag: &mut PropertyBag, rest: &Properties, known: &[&str]) -> Result<(), EntityError> {
-    for (name, value) in rest.iter() {
-        if known.contains(&name) {
-            return Err(EntityError::Duplicate { property: Box::from(name) });
+    fn write(&self, bag: &mut PropertyBag, name: &str) -> Result<(), EntityError> {
+        match self.encode().map_err(|error| EntityError::of_value(name, error))? {
+            Some(value) => bag.properties.append(name, value.as_edm()),
+            None => Ok(()),
         }
-        bag.properties.append(name, value)?;
     }
-    Ok(())
+}
+
+/// Decodes a property. If it is missing, returns the default.
+pub fn read_or<T>(
+    value: Option<EdmValue<'_>>,
+    default: impl FnOnce() -> T,
+    read: impl FnOnce(Option<EdmValue<'_>>) -> Result<T, EntityError>,
+) -> Result<T, EntityError> {
+    if value.is_some() { read(value) } else { Ok(default()) }
+}
+
+/// Decodes a property. If it is missing or has an unsuitable type or value, returns the default.
+pub fn read_lenient<T>(
+    value: Option<EdmValue<'_>>,
+    default: impl FnOnce() -> T,
+    read: impl FnOnce(Option<EdmValue<'_>>) -> Result<T, EntityError>,
+) -> Result<T, EntityError> {
+    Ok(value.and_then(|value| read(Some(value)).ok()).unwrap_or_else(default))
+}
+
+/// A type for the time of the last write.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the time of the last write",
+    label = "not a type of instants",
+    note = "types of instants are DateTime, SystemTime, types of the crate's features, and `Option` of them"
+)]
+pub trait TimestampField: Sized {
+    /// Decodes the time of the last write.
+    fn read(bag: &PropertyBag) -> Result<Self, EntityError>;
+
+    /// Encodes the time of the last write.
+    fn write(&self) -> Result<Option<DateTime>, EntityError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: PropertyField> TimestampField for T {
+    fn read(bag: &PropertyBag) -> Result<Self, EntityError> {
+        decode(TIMESTAMP, bag.timestamp.map(EdmValue::DateTime))
+    }
+
+    fn write(&self) -> Result<Option<DateTime>, EntityError> {
+        let encoded = self.encode().map_err(|error| EntityError::of_value(TIMESTAMP, error))?;
+        match encoded.as_ref().map(|value| value.as_edm()) {
+            None => Ok(None),
+            Some(value) => decode(TIMESTAMP, Some(value)),
+        }
+    }
+}
+
+/// The type of a field for the version of an entity.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the version of an entity",
+    label = "must be `Option<ETag>`",
+    note = "an entity that was not read from a table has no version"
+)]
+pub trait ETagField: Sized {
+    /// Returns the field for a version.
+    fn read(etag: &Option<ETag>) -> Self;
+
+    /// Returns the version.
+    fn write(&self) -> Option<ETag>;
+}
+
+impl ETagField for Option<ETag> {
+    fn read(etag: &Option<ETag>) -> Self {
+        etag.clone()
+    }
+
+    fn write(&self) -> Option<ETag> {
+        self.clone()
+    }
+}
+
+/// The type of a field for the properties that the type does not declare.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the rest of the properties",
+    label = "must be `Properties`"
+)]
+pub trait RestField: Sized {
+    /// Returns the field for these properties.
+    fn read(rest: Properties) -> Self;
+
+    /// Adds the properties. Fails if one of them has the name of a declared property.
+    fn write(&self, bag: &mut PropertyBag, known: &[&str]) -> Result<(), EntityError>;
+}
+
+impl RestField for Properties {
+    fn read(rest: Properties) -> Self {
+        rest
+    }
+
+    fn write(&self, bag: &mut PropertyBag, known: &[&str]) -> Result<(), EntityError> {
+        for (name, value) in self.iter() {
+            if known.contains(&name) {
+                return Err(EntityError::Duplicate { property: Box::from(name) });
+            }
+            bag.properties.append(name, value)?;
+        }
+        Ok(())
+    }
 }
 
 /// Stores a property that the type does not declare.
 pub fn keep(rest: &mut Properties, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
     rest.append(name, value)
-}
-
-/// Decodes a property.
-pub fn read<T: PropertyField>(name: &str, value: Option<EdmValue<'_>>) -> Result<T, EntityError> {
-    decode(name, value)
-}
-
-/// Decodes a property. If it is missing, returns the default.
-pub fn read_or<T: PropertyField>(
-    name: &str,
-    value: Option<EdmValue<'_>>,
-    default: impl FnOnce() -> T,
-) -> Result<T, EntityError> {
-    value.map_or_else(|| Ok(default()), |value| decode(name, Some(value)))
-}
-
-/// Decodes a property. If it is missing or has an unsuitable type or value, returns the default.
-pub fn read_lenient<T: PropertyField>(
-    _name: &str,
-    value: Option<EdmValue<'_>>,
-    default: impl FnOnce() -> T,
-) -> Result<T, EntityError> {
-    Ok(value.and_then(|value| T::decode(value).ok()).unwrap_or_else(default))
 }
 
 /// Adds the property that contains the kind of an entity.
@@ -127,40 +196,40 @@ mod json {
 
     const NULL: &str = "null";
 
-    /// Adds a property that is not in the bag yet.
-    pub fn write_json<T: Serialize>(bag: &mut PropertyBag, name: &str, value: &T) -> Result<(), EntityError> {
-        let text = serde_json::to_string(value).map_err(|error| invalid(name, &error))?;
-        if text == NULL { Ok(()) } else { bag.properties.append(name, EdmValue::String(&text)) }
+    /// Like [`ValueField`](super::ValueField), for a field that is stored as JSON.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be stored as JSON",
+        label = "not a type that serde can write and read",
+        note = "the type, and each type in it, must implement `serde::Serialize` and `serde::Deserialize`, and must own its values",
+        note = "for your own type, derive both traits"
+    )]
+    pub trait JsonField: Sized {
+        /// Decodes a property.
+        fn read(name: &str, value: Option<EdmValue<'_>>) -> Result<Self, EntityError>;
+
+        /// Adds a property that is not in the bag yet.
+        fn write(&self, bag: &mut PropertyBag, name: &str) -> Result<(), EntityError>;
     }
 
-    /// Decodes a property.
-    pub fn read_json<T: DeserializeOwned>(name: &str, value: Option<EdmValue<'_>>) -> Result<T, EntityError> {
-        match value {
-            Some(EdmValue::String(text)) => serde_json::from_str(text).map_err(|error| invalid(name, &error)),
-            Some(value) => {
-                Err(EntityError::Type { property: Box::from(name), expected: EdmType::String, found: value.edm_type() })
+    #[diagnostic::do_not_recommend]
+    impl<T: Serialize + DeserializeOwned> JsonField for T {
+        fn read(name: &str, value: Option<EdmValue<'_>>) -> Result<Self, EntityError> {
+            match value {
+                Some(EdmValue::String(text)) => serde_json::from_str(text).map_err(|error| invalid(name, &error)),
+                Some(value) => Err(EntityError::Type {
+                    property: Box::from(name),
+                    expected: EdmType::String,
+                    found: value.edm_type(),
+                }),
+                None => serde_json::from_str(NULL)
+                    .map_err(|_| EntityError::Missing { property: Box::from(name), expected: EdmType::String }),
             }
-            None => serde_json::from_str(NULL)
-                .map_err(|_| EntityError::Missing { property: Box::from(name), expected: EdmType::String }),
         }
-    }
 
-    /// Decodes a property. If it is missing, returns the default.
-    pub fn read_or_json<T: DeserializeOwned>(
-        name: &str,
-        value: Option<EdmValue<'_>>,
-        default: impl FnOnce() -> T,
-    ) -> Result<T, EntityError> {
-        if value.is_none() { Ok(default()) } else { read_json(name, value) }
-    }
-
-    /// Decodes a property. If it is missing or has an unsuitable type or value, returns the default.
-    pub fn read_lenient_json<T: DeserializeOwned>(
-        name: &str,
-        value: Option<EdmValue<'_>>,
-        default: impl FnOnce() -> T,
-    ) -> Result<T, EntityError> {
-        if value.is_none() { Ok(default()) } else { Ok(read_json(name, value).unwrap_or_else(|_| default())) }
+        fn write(&self, bag: &mut PropertyBag, name: &str) -> Result<(), EntityError> {
+            let text = serde_json::to_string(self).map_err(|error| invalid(name, &error))?;
+            if text == NULL { Ok(()) } else { bag.properties.append(name, EdmValue::String(&text)) }
+        }
     }
 
     fn invalid(name: &str, error: &serde_json::Error) -> EntityError {
@@ -169,4 +238,4 @@ mod json {
 }
 
 #[cfg(feature = "json")]
-pub use json::{read_json, read_lenient_json, read_or_json, write_json};
+pub use json::JsonField;

@@ -385,14 +385,14 @@ pub trait KeyOperand<T> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: KeyValue> KeyOperand<T> for T {
+impl<T> KeyOperand<T> for T {
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(self, out)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: KeyValue> KeyOperand<T> for &T {
+impl<T> KeyOperand<T> for &T {
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(self, out)
     }

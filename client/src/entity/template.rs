@@ -27,12 +27,7 @@ impl KeyWriter {
         Self { key, text: String::new(), run_at: 0, variable: None }
     }
 
-    /// Appends a part.
-    pub fn part<T, F: KeyFormat<T>>(
-        &mut self,
-        field: &'static str,
-        value: &impl KeyOperand<T>,
-    ) -> Result<(), EntityError> {
+    fn part<T, F: KeyFormat<T>>(&mut self, field: &'static str, value: &impl KeyOperand<T>) -> Result<(), EntityError> {
         let start = self.text.len();
         let outcome = value.write_as::<F>(&mut self.text);
         let fail = |reason| Err(EntityError::KeyPart { key: self.key, field, reason });
@@ -114,17 +109,14 @@ impl<'a> KeyReader<'a> {
         Ok(parts)
     }
 
-    /// Parses a part.
-    pub fn part<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str) -> Result<T, EntityError> {
+    fn part<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str) -> Result<T, EntityError> {
         let fail = |error: ValueError| self.form_error(format!("the field '{field}': {error}"));
         let value = F::read(text).map_err(fail)?;
         self.check::<T, F>(field, text, &value)?;
         Ok(value)
     }
 
-    /// Checks that the given value is written as the given string, so that a changed entity keeps the key with which it
-    /// was read.
-    pub fn check<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str, value: &T) -> Result<(), EntityError> {
+    fn check<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str, value: &T) -> Result<(), EntityError> {
         let mut written = String::with_capacity(text.len());
         let outcome = F::write(value, &mut written);
         if outcome.is_ok() && written == text {
@@ -135,6 +127,46 @@ impl<'a> KeyReader<'a> {
 
     fn form_error(&self, reason: impl Into<Cow<'static, str>>) -> EntityError {
         EntityError::KeyForm { key: self.key, text: Box::from(self.text), reason: reason.into() }
+    }
+}
+
+/// A field that is a part of a key in the format `F`. Generated code names the type of a part only in this trait,
+/// because the compiler merges the errors about an unsuitable type only if they fail on the same trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a key in the format `{F}`",
+    label = "not a type of key parts in this format",
+    note = "key types are String, integers, Guid, DateTime, SystemTime and types of the crate's features; `padded` and `inverted` are for integers and instants",
+    note = "implement `KeyValue` for your own type, and `KeyNumber` for `padded` and `inverted`"
+)]
+pub trait KeyPart<F>: Sized {
+    /// The width of every string; `None` if the width varies.
+    const WIDTH: Option<usize>;
+
+    /// Appends a part.
+    fn write(writer: &mut KeyWriter, field: &'static str, value: &impl KeyOperand<Self>) -> Result<(), EntityError>;
+
+    /// Parses a part.
+    fn read(reader: &KeyReader<'_>, field: &'static str, text: &str) -> Result<Self, EntityError>;
+
+    /// Checks that the value is written as the given string, so that a changed entity keeps the key with which it was
+    /// read.
+    fn check(&self, reader: &KeyReader<'_>, field: &'static str, text: &str) -> Result<(), EntityError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, F: KeyFormat<T>> KeyPart<F> for T {
+    const WIDTH: Option<usize> = F::WIDTH;
+
+    fn write(writer: &mut KeyWriter, field: &'static str, value: &impl KeyOperand<T>) -> Result<(), EntityError> {
+        writer.part::<T, F>(field, value)
+    }
+
+    fn read(reader: &KeyReader<'_>, field: &'static str, text: &str) -> Result<T, EntityError> {
+        reader.part::<T, F>(field, text)
+    }
+
+    fn check(&self, reader: &KeyReader<'_>, field: &'static str, text: &str) -> Result<(), EntityError> {
+        reader.check::<T, F>(field, text, self)
     }
 }
 

@@ -17,7 +17,7 @@ mod operand;
 mod projection;
 mod property;
 
-use crate::entity::derive_support::read_timestamp;
+use crate::entity::derive_support::TimestampField;
 use crate::entity::{DateTime, EntityError};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::name::TIMESTAMP;
@@ -35,7 +35,7 @@ pub use property::{OpaqueProperty, Property};
 /// Hidden: for the derive macro.
 #[doc(hidden)]
 pub const fn timestamp<E>() -> Property<E, DateTime> {
-    Property::named(TIMESTAMP, |bag, _| read_timestamp(bag))
+    Property::named(TIMESTAMP, |bag, _| <DateTime as TimestampField>::read(bag))
 }
 
 /// A filter for entities of one type.

@@ -258,6 +258,44 @@ impl<E, T> OpaqueProperty<E, T> {
     }
 }
 
+/// Implemented for no type: a call of an operator of an [`OpaqueProperty`] does not compile, and says why.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "filters cannot compare an encrypted property or a JSON property",
+    label = "the service stores this property in a form that it cannot compare",
+    note = "filter by other properties, and check this one in the program, or store what to compare in a separate property"
+)]
+pub trait Comparable {}
+
+macro_rules! refused_operators {
+    ($($operator:ident($($operand:ident)?)),* $(,)?) => {
+        // Without these methods, the compiler would find the methods of `Iterator`, and report a missing iterator.
+        #[doc(hidden)]
+        impl<E, T> OpaqueProperty<E, T> {
+            $(pub fn $operator$(<$operand>)?(&self $(, _: $operand)?) -> Filter<E>
+            where
+                Self: Comparable,
+            {
+                unreachable!("no type implements `Comparable`")
+            })*
+        }
+    };
+}
+
+refused_operators! {
+    eq(V),
+    ne(V),
+    lt(V),
+    le(V),
+    gt(V),
+    ge(V),
+    in_range(R),
+    starts_with(S),
+    ends_with(S),
+    contains(S),
+    is_true(),
+}
+
 impl<E, T, N: AsRef<str>> Property<E, T, N> {
     pub(crate) fn name(&self) -> &str {
         self.name.as_ref()

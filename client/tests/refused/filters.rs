@@ -31,6 +31,9 @@ fn main() {
     p.cache.eq(1);
     p.tags.eq("Ada");
     p.secret.eq("Ada");
+    p.secret.in_range("Ada"..);
+    p.tags.contains("Ada");
+    p.secret.is_true();
     p.name.eq(5);
     p.visits.eq("5");
     p.level.eq(5_i64);
