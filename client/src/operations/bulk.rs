@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 ///
 /// Operations on the same entity keep their order. The order of operations on different entities is undefined. Only
 /// single operations are atomic: if an operation in a group fails, the report lists it, and the rest of the group is
-/// sent again.
+/// sent again, in smaller transactions if several operations fail.
 ///
 /// Adding an operation waits while too many operations are pending. The writer therefore needs little memory, whatever
 /// the amount of data.
@@ -400,38 +400,119 @@ impl fmt::Debug for BulkWriter {
     }
 }
 
-/// Writes the operations of a partition in one transaction. After a failure, sends it again without the failed
-/// operation.
+/// Writes the operations of a partition, if possible in one transaction.
+///
+/// A refused transaction identifies one operation, so each operation that the service refuses costs a request. One such
+/// operation is usually the only one, so the others are sent again together. After the second, they are sent in smaller
+/// transactions, down to single operations, so that what follows is not sent again for each of them.
 async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
     let keys = changes.iter().map(|change| change.key().clone()).collect();
     let mut outcome = Outcome { keys, written: 0, transactions: 0, failures: Vec::new() };
-    let mut pending = vec![changes];
-    while let Some(mut changes) = pending.pop() {
-        if changes.is_empty() {
-            continue;
-        }
+    let mut group = PendingGroup::new(changes);
+    while let Some(part) = group.next_part() {
         outcome.transactions += 1;
-        let Err(error) = table.commit(Transaction::from_changes(changes.clone())).await else {
-            outcome.written += changes.len() as u64;
-            continue;
-        };
-        if error.kind() == ErrorKind::TooLarge && changes.len() > 1 {
-            let second = changes.split_off(changes.len() / 2);
-            pending.extend([second, changes]);
-            continue;
+        match table.commit(Transaction::from_changes(part.changes.clone())).await {
+            Ok(_) => {
+                outcome.written += part.changes.len() as u64;
+                group.part_was_written();
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                let failed = group.part_failed(part, &error);
+                let failure = |change: Change| BulkFailure { key: change.key().clone(), error: Arc::clone(&error) };
+                outcome.failures.extend(failed.into_iter().map(failure));
+            }
         }
-        // If every operation would fail with this error, do not try the operations one by one.
-        let at_fault = error.operation_index().filter(|at| *at < changes.len() && !concerns_all(&error));
-        let (failed, rest) = match at_fault {
-            Some(operation) => (vec![changes.remove(operation)], changes),
-            None => (changes, Vec::new()),
-        };
-        let error = Arc::new(error);
-        let failure = |change: Change| BulkFailure { key: change.key().clone(), error: Arc::clone(&error) };
-        outcome.failures.extend(failed.into_iter().map(failure));
-        pending.push(rest);
     }
     outcome
+}
+
+/// The operations of a group that have neither been written nor failed.
+struct PendingGroup {
+    /// Operations that preceded a refused operation in its transaction. A service checks operations in their order, so
+    /// these are probably accepted, and wait to be sent with the end of the group.
+    passed: Vec<Change>,
+    untried: VecDeque<Change>,
+    /// The maximum number of untried operations in the next transaction.
+    untried_max: usize,
+    /// The maximum number of operations in a transaction. It is halved when a transaction is too large.
+    operations_max: usize,
+    refusals: usize,
+}
+
+/// The operations of one transaction: first the operations that have passed before.
+struct Part {
+    changes: Vec<Change>,
+    passed: usize,
+}
+
+impl PendingGroup {
+    fn new(changes: Vec<Change>) -> Self {
+        Self {
+            passed: Vec::new(),
+            untried: changes.into(),
+            untried_max: TRANSACTION_OPERATIONS_MAX,
+            operations_max: TRANSACTION_OPERATIONS_MAX,
+            refusals: 0,
+        }
+    }
+
+    fn next_part(&mut self) -> Option<Part> {
+        let count = self.untried.len().min(self.untried_max).min(self.operations_max);
+        let mut changes = Vec::new();
+        if count == self.untried.len() {
+            let place = self.operations_max - count;
+            changes.extend(self.passed.drain(..self.passed.len().min(place)));
+        }
+        let passed = changes.len();
+        changes.extend(self.untried.drain(..count));
+        (!changes.is_empty()).then_some(Part { changes, passed })
+    }
+
+    fn part_was_written(&mut self) {
+        self.untried_max = self.untried_max.saturating_mul(2);
+    }
+
+    /// Returns the operations that have failed.
+    fn part_failed(&mut self, part: Part, error: &Error) -> Vec<Change> {
+        let Part { mut changes, passed } = part;
+        if error.kind() == ErrorKind::TooLarge && changes.len() > 1 {
+            self.operations_max = changes.len() / 2;
+            self.try_again(changes);
+            return Vec::new();
+        }
+        if concerns_all(error) {
+            // The other operations would fail with the same error.
+            changes.append(&mut self.passed);
+            changes.extend(self.untried.drain(..));
+            return changes;
+        }
+        // The refusal of a single operation does not contain its index.
+        let only = (changes.len() == 1 && error.refusal().is_some()).then_some(0);
+        let Some(refused) = error.operation_index().or(only).filter(|refused| *refused < changes.len()) else {
+            // The outcome may be unknown after the client waited for long, so the rest gets one more transaction only.
+            self.untried_max = TRANSACTION_OPERATIONS_MAX;
+            return changes;
+        };
+        let rest = changes.split_off(refused + 1);
+        let failed = changes.split_off(refused);
+        self.try_again(rest);
+        self.refusals += 1;
+        if self.refusals == 1 {
+            self.try_again(changes);
+        } else {
+            self.passed.extend(changes);
+            // The next refusal is probably about as far away as this one was.
+            self.untried_max = (2 * refused.saturating_sub(passed)).max(1);
+        }
+        failed
+    }
+
+    fn try_again(&mut self, changes: Vec<Change>) {
+        for change in changes.into_iter().rev() {
+            self.untried.push_front(change);
+        }
+    }
 }
 
 fn concerns_all(error: &Error) -> bool {
