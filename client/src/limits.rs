@@ -30,6 +30,8 @@ pub const BULK_BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The maximum size of the properties in one transaction of a bulk writer, in bytes: 2 MiB. If their JSON exceeds the
 /// maximum request size, the writer splits the transaction.
 pub const BULK_TRANSACTION_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The maximum number of groups of a partition that wait in a bulk writer for earlier operations on the same entities.
+pub(crate) const BULK_WAITING_GROUPS_MAX: usize = 32;
 /// The maximum number of failures listed in the report of a bulk writer. The report counts all failures.
 pub const BULK_FAILURES_MAX: usize = 1000;
 /// The maximum number of times that [`Table::update`](crate::Table::update) reads an entity if other clients keep

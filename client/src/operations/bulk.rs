@@ -17,6 +17,7 @@ use crate::entity::{Entity, EntityKey, KeyText};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{
     BULK_BUFFER_BYTES_MAX, BULK_BUFFER_OPERATIONS_MAX, BULK_CONCURRENCY, BULK_FAILURES_MAX, BULK_TRANSACTION_BYTES_MAX,
+    BULK_WAITING_GROUPS_MAX,
 };
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -57,7 +58,8 @@ pub struct BulkWriter {
     table: Table,
     concurrency: usize,
     on_progress: Option<OnProgress>,
-    groups: HashMap<KeyText, Group>,
+    /// The groups of each partition, in the order in which they are sent. There is at least one.
+    groups: HashMap<KeyText, VecDeque<Group>>,
     /// The partitions of `groups`; the one that has waited longest is first. Can also contain partitions that are no
     /// longer in `groups`.
     waiting: VecDeque<KeyText>,
@@ -70,11 +72,13 @@ pub struct BulkWriter {
 
 type OnProgress = Box<dyn FnMut(&BulkReport) + Send>;
 
+/// Operations on different entities of one partition.
 #[derive(Debug, Default)]
 struct Group {
     changes: Vec<Change>,
     rows: HashSet<KeyText>,
     bytes: usize,
+    is_full: bool,
 }
 
 /// The results of a bulk writer, so far or in total.
@@ -306,32 +310,30 @@ impl BulkWriter {
     async fn add(&mut self, change: Change) {
         let key = change.key().clone();
         let bytes = change.bytes();
-        // Earlier operations on the same entity go first.
-        let group = self.groups.get(&key.partition);
-        let is_full = group.is_some_and(|group| {
-            group.changes.len() == TRANSACTION_OPERATIONS_MAX || group.bytes + bytes > BULK_TRANSACTION_BYTES_MAX
-        });
-        if is_full || group.is_some_and(|group| group.rows.contains(&key.row)) {
-            self.send(&key.partition).await;
-        }
-        while self.under_way.contains(&key) {
-            self.settle_one().await;
-        }
         while self.buffered_operations >= BULK_BUFFER_OPERATIONS_MAX
             || (self.buffered_operations > 0 && self.buffered_bytes + bytes > BULK_BUFFER_BYTES_MAX)
         {
             self.send_oldest().await;
         }
-        let group = self.groups.entry(key.partition.clone()).or_default();
-        if group.changes.is_empty() {
+        if !self.groups.contains_key(&key.partition) {
             self.waiting.push_back(key.partition.clone());
         }
-        group.changes.push(change);
-        group.rows.insert(key.row);
-        group.bytes += bytes;
+        let groups = self.groups.entry(key.partition.clone()).or_default();
+        // Groups are sent one after another, so the operation comes after earlier operations on its entity.
+        let earlier = groups.iter().rposition(|group| group.rows.contains(&key.row));
+        let mut later = groups.iter_mut().skip(earlier.map_or(0, |earlier| earlier + 1));
+        if let Some(group) = later.find_map(|group| group.has_place(bytes).then_some(group)) {
+            group.add(change, bytes);
+        } else {
+            let mut group = Group::default();
+            group.add(change, bytes);
+            groups.push_back(group);
+        }
         self.buffered_operations += 1;
         self.buffered_bytes += bytes;
-        if group.changes.len() == TRANSACTION_OPERATIONS_MAX {
+        while self.groups.get(&key.partition).is_some_and(|groups| {
+            groups.len() > BULK_WAITING_GROUPS_MAX || groups.front().is_some_and(|group| group.is_full)
+        }) {
             self.send(&key.partition).await;
         }
     }
@@ -344,6 +346,10 @@ impl BulkWriter {
                 // while it waits.
                 self.send(&partition).await;
                 self.waiting.pop_front();
+                // Its next group may have to wait for this one, so other partitions go first.
+                if self.groups.contains_key(&partition) {
+                    self.waiting.push_back(partition);
+                }
                 return true;
             }
             self.waiting.pop_front();
@@ -351,8 +357,9 @@ impl BulkWriter {
         false
     }
 
+    /// Sends the first group of a partition, after earlier operations on the same entities.
     async fn send(&mut self, partition: &KeyText) {
-        while self.tasks.len() >= self.concurrency {
+        while self.tasks.len() >= self.concurrency || self.has_entity_under_way(partition) {
             self.settle_one().await;
         }
         // Most groups are sent because they are full. Their entries in `waiting` are removed here.
@@ -360,11 +367,21 @@ impl BulkWriter {
             let mut seen = HashSet::new();
             self.waiting.retain(|partition| self.groups.contains_key(partition) && seen.insert(partition.clone()));
         }
-        let Some(Group { changes, bytes, .. }) = self.groups.remove(partition) else { return };
+        let Some(groups) = self.groups.get_mut(partition) else { return };
+        let first = groups.pop_front();
+        if groups.is_empty() {
+            self.groups.remove(partition);
+        }
+        let Some(Group { changes, bytes, .. }) = first else { return };
         self.buffered_operations -= changes.len();
         self.buffered_bytes -= bytes;
         self.under_way.extend(changes.iter().map(|change| change.key().clone()));
         self.tasks.spawn(write_group(self.table.clone(), changes));
+    }
+
+    fn has_entity_under_way(&self, partition: &KeyText) -> bool {
+        let first = self.groups.get(partition).and_then(VecDeque::front);
+        first.is_some_and(|group| group.changes.iter().any(|change| self.under_way.contains(change.key())))
     }
 
     /// Returns false if no transaction is in flight.
@@ -387,6 +404,21 @@ impl BulkWriter {
             call(&self.report);
         }
         true
+    }
+}
+
+impl Group {
+    /// A group is full as soon as an operation does not fit, so that no group waits for a small operation.
+    fn has_place(&mut self, bytes: usize) -> bool {
+        self.is_full |= self.bytes + bytes > BULK_TRANSACTION_BYTES_MAX && !self.changes.is_empty();
+        !self.is_full
+    }
+
+    fn add(&mut self, change: Change, bytes: usize) {
+        self.rows.insert(change.key().row.clone());
+        self.changes.push(change);
+        self.bytes += bytes;
+        self.is_full = self.changes.len() == TRANSACTION_OPERATIONS_MAX;
     }
 }
 

@@ -81,6 +81,39 @@ async fn operations_on_one_entity_keep_their_order() {
 }
 
 #[tokio::test]
+async fn operations_on_the_same_entity_side_by_side_cost_few_requests() {
+    let (_account, table, counted, operations) = counted_table(None).await;
+    let mut bulk = counted.bulk();
+    for id in 0..1000 {
+        let city = ["Turin", "Milan"][id % 2];
+        for visits in 0..3 {
+            bulk.insert_or_replace(&customer(city, &format!("{id:03}"), visits)).await.unwrap();
+        }
+    }
+    let report = bulk.finish().await;
+    assert_eq!((report.written, report.failed), (3000, 0));
+    let stored = table.query::<Customer>().collect().await.unwrap();
+    assert!(stored.len() == 1000 && stored.iter().all(|customer| customer.visits == 2));
+    let operations = operations.lock().unwrap();
+    assert!(operations.len() <= 40, "{operations:?}");
+}
+
+#[tokio::test]
+async fn operations_on_one_entity_in_very_many_groups() {
+    let (_account, table) = new_table().await;
+    let mut bulk = table.bulk();
+    for visits in 0..300 {
+        bulk.insert(&customer("Turin", "1", visits)).await.unwrap();
+        bulk.delete("Turin", "1", IfMatch::Any).await.unwrap();
+        bulk.insert_or_replace(&customer("Turin", &format!("more{visits}"), visits)).await.unwrap();
+    }
+    bulk.insert(&customer("Turin", "1", 300)).await.unwrap();
+    let report = bulk.finish().await;
+    assert_eq!((report.written, report.failed), (901, 0));
+    assert_eq!(table.get::<Customer>("Turin", "1").await.unwrap().visits, 300);
+}
+
+#[tokio::test]
 async fn large_entities_are_divided_among_transactions() {
     let (_account, table) = new_table().await;
     // As JSON, each of these characters takes six bytes, so a hundred entities exceed the maximum size of a request.
