@@ -1,4 +1,4 @@
-//! Reads lines into windows. The entities in a window have distinct keys, so they can be written in any order.
+//! Reads lines into windows.
 
 use super::bad_lines::BadLine;
 use super::files::{Input, TableInput};
@@ -8,9 +8,8 @@ use crate::formats::{
 };
 use anyhow::{Context, bail};
 use client::PropertyBag;
+use model::EdmType;
 use model::limits::{IMPORT_WINDOW_BYTES_MAX, IMPORT_WINDOW_ENTITIES_MAX};
-use model::{EdmType, EntityKey};
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 
@@ -41,8 +40,6 @@ pub(super) struct WindowReader {
     header: Option<CsvHeader>,
     header_text: Option<Vec<u8>>,
     keeps_raw: bool,
-    /// An entity whose keys also occur in the last window. It becomes the first entity of the next window.
-    pending: Option<EntityLine>,
 }
 
 impl WindowReader {
@@ -58,13 +55,8 @@ impl WindowReader {
             FileFormat::Jsonl => Framing::Lines,
             FileFormat::Csv => Framing::CsvRecords,
         };
-        let mut reader = Self {
-            lines: Lines::new(open(table, 0)?, framing, 0, 0),
-            header: None,
-            header_text: None,
-            keeps_raw,
-            pending: None,
-        };
+        let mut reader =
+            Self { lines: Lines::new(open(table, 0)?, framing, 0, 0), header: None, header_text: None, keeps_raw };
         if table.format == FileFormat::Csv {
             reader.read_header(table, types, guesses_types)?;
         }
@@ -111,19 +103,13 @@ impl WindowReader {
     /// Only the last window can be empty.
     pub(super) fn window(&mut self) -> anyhow::Result<Window> {
         let mut window = Window::default();
-        let mut keys: HashSet<EntityKey> = HashSet::new();
         let mut bytes = 0;
-        if let Some(line) = self.pending.take() {
-            keys.insert(line.entity.key.clone());
-            window.entities.push(line);
-        }
         while window.entities.len() + window.bad_lines.len() < IMPORT_WINDOW_ENTITIES_MAX
             && bytes < IMPORT_WINDOW_BYTES_MAX
         {
-            window.position = self.lines.position();
             let Some(line) = self.lines.next()? else {
                 window.is_last = true;
-                return Ok(window);
+                break;
             };
             if line.bytes.iter().all(u8::is_ascii_whitespace) && !line.is_too_long {
                 continue;
@@ -138,10 +124,6 @@ impl WindowReader {
                 }
                 Ok(entity) => {
                     let line = EntityLine { entity, number, lines, raw };
-                    if !keys.insert(line.entity.key.clone()) {
-                        self.pending = Some(line);
-                        return Ok(window);
-                    }
                     bytes += line.entity.properties.as_record_builder().formula_bytes();
                     bytes += line.raw.as_deref().map_or(0, <[u8]>::len);
                     window.entities.push(line);

@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use client::PropertyBag;
 use engine::TableKey;
 use model::clock::SystemClock;
-use model::{AccountName, Clock, DateTime, EdmType, KeyText, Retention, TableSettings};
+use model::{AccountName, Clock, DateTime, EdmType, EntityKey, KeyText, Retention, TableSettings};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,6 +147,20 @@ impl FileImport {
 
     /// Returns the lines of entities that already exist and differ.
     async fn write(self: &Arc<Self>, table: &TableKey, entities: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
+        let mut refused = Vec::new();
+        for round in by_occurrence(entities) {
+            refused.extend(self.write_distinct(table, round).await?);
+        }
+        refused.sort_by_key(|line: &BadLine| line.number);
+        Ok(refused)
+    }
+
+    /// Like `write`, for entities with distinct keys, which can be written in any order.
+    async fn write_distinct(
+        self: &Arc<Self>,
+        table: &TableKey,
+        entities: Vec<EntityLine>,
+    ) -> anyhow::Result<Vec<BadLine>> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(by_partition(entities), |line| &line.entity) {
             let permit = Arc::clone(&self.transactions).acquire_owned().await?;
@@ -166,7 +180,6 @@ impl FileImport {
         while let Some(lines) = next_result(&mut running).await? {
             refused.extend(lines);
         }
-        refused.sort_by_key(|line: &BadLine| line.number);
         Ok(refused)
     }
 
@@ -206,6 +219,23 @@ impl FileImport {
         }
         Ok(refused)
     }
+}
+
+/// Separates lines with the same keys: the first list contains the first line with each key, the second list the second
+/// lines, and so on. If the lists are written one after another, each entity gets its lines in their order, in as few
+/// transactions as the keys allow.
+fn by_occurrence(lines: Vec<EntityLine>) -> Vec<Vec<EntityLine>> {
+    let mut occurrences: HashMap<EntityKey, usize> = HashMap::new();
+    let mut rounds: Vec<Vec<EntityLine>> = Vec::new();
+    for line in lines {
+        let earlier = occurrences.entry(line.entity.key.clone()).or_default();
+        match rounds.get_mut(*earlier) {
+            Some(round) => round.push(line),
+            None => rounds.push(vec![line]),
+        }
+        *earlier += 1;
+    }
+    rounds
 }
 
 /// The partitions are in the order of their first lines, and the lines of each partition keep their order.

@@ -2,6 +2,7 @@
 
 use super::{done, endpoint, refused, repeated};
 use crate::PROGRAM;
+use crate::admin::page::page;
 use std::fs::{read_to_string, write};
 
 const FILE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"N\":1}\n\
@@ -113,4 +114,40 @@ fn of_lines_with_the_same_keys_the_last_one_counts() {
     let ran = done(&folder, "export", &["--from", &endpoint(&to), "--to", "-"]);
     let numbers: Vec<&str> = ran.stdout.lines().map(|line| line.rsplit(':').next().unwrap()).collect();
     assert_eq!(numbers, ["498}", "499}", "497}"]);
+}
+
+#[test]
+fn lines_that_repeat_the_keys_before_them_cost_few_requests() {
+    let folder = PROGRAM.folder();
+    // Each of 500 entities in two partitions has four lines in a row, of which the first two are equal.
+    let line = |n: u32| {
+        let (entity, value) = (n / 4, (n % 4).max(1));
+        let (partition, row) = (entity % 2, entity / 2);
+        format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row:03}\",\"N\":{value},\"N{value}\":1}}\n")
+    };
+    write(folder.path("cars.jsonl"), repeated(2000, line)).unwrap();
+    for (mode, refused, properties) in [
+        ("insert", 1000, "\"N\":1,\"N1\":1}"),
+        ("replace", 0, "\"N\":3,\"N3\":1}"),
+        ("merge", 0, "\"N\":3,\"N1\":1,\"N2\":1,\"N3\":1}"),
+    ] {
+        let to = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+        let service = endpoint(&to);
+        let state = format!("{mode}.state");
+        let arguments = ["--from", "cars.jsonl", "--to", &service, "--mode", mode, "--skip-bad", "1000"];
+        let ran = done(&folder, "import", &[&arguments[..], &["--state", &state]].concat());
+        let skipped = format!("; {refused} bad lines were skipped").replace("1000", "1,000");
+        assert_eq!(ran.stdout.contains(&skipped), refused > 0, "{mode}: {ran:?}");
+        // 250 entities of a partition take three transactions. A line that an insert refuses is compared with the
+        // existing entity, which takes another request.
+        let transactions = 4 * 2 * 3;
+        let compared = if mode == "insert" { 1500 } else { 0 };
+        let requests = page(&to).sum("rowhouse_requests_total");
+        assert!((transactions..transactions + compared + 10).contains(&requests), "{mode}: {requests}");
+        let ran = done(&folder, "export", &["--from", &service, "--to", "-"]);
+        assert!(
+            ran.stdout.lines().count() == 500 && ran.stdout.lines().all(|line| line.ends_with(properties)),
+            "{ran:?}"
+        );
+    }
 }
