@@ -17,10 +17,10 @@ use crate::response::OperationResponse;
 use bytes::Bytes;
 use explorer::File;
 use http::header::{
-    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION,
-    REFERRER_POLICY, VARY,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG,
+    IF_NONE_MATCH, LOCATION, REFERRER_POLICY, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -56,15 +56,27 @@ pub(crate) struct PageSettings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address<'r> {
+    /// The root of the server, if it is opened in a browser.
+    Server,
     Root,
     /// The rest of the path after the slash, as it was sent. No file has a name that would have to be decoded.
     Below(&'r str),
 }
 
 impl<'r> Address<'r> {
-    pub(crate) fn parse(path: &'r str) -> Option<Self> {
-        let rest = path.strip_prefix(ROOT)?;
-        if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) }
+    /// Returns the address that a request asks for, or `None` for a request to the Table service.
+    pub(crate) fn parse(method: &Method, uri: &'r Uri, headers: &HeaderMap) -> Option<Self> {
+        let path = uri.path();
+        if let Some(rest) = path.strip_prefix(ROOT) {
+            return if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) };
+        }
+        // The service would refuse this request, which has no credential: a signature would be in the query. Clients of
+        // the service do not ask for HTML.
+        let is_opened = method == Method::GET
+            && (path == "/" && uri.query().is_none())
+            && !headers.contains_key(AUTHORIZATION)
+            && lists(headers, ACCEPT, "text/html");
+        is_opened.then_some(Self::Server)
     }
 }
 
@@ -74,7 +86,9 @@ pub(crate) fn respond(
     settings: impl FnOnce() -> PageSettings,
 ) -> OperationResponse {
     let content = match address {
-        Address::Root => Content::Redirect,
+        // Not permanent, because a browser would remember it when the server runs without the explorer.
+        Address::Server => Content::Redirect(307),
+        Address::Root => Content::Redirect(308),
         Address::Below(SETTINGS) => Content::Settings,
         Address::Below(path) => match explorer::file(path) {
             Some(file) => Content::File(file),
@@ -87,8 +101,8 @@ pub(crate) fn respond(
         return response;
     }
     match content {
-        Content::Redirect => {
-            let mut response = text(308, "");
+        Content::Redirect(status) => {
+            let mut response = text(status, "");
             response.headers.insert(LOCATION, HeaderValue::from_static("/_rowhouse/"));
             response
         }
@@ -98,7 +112,7 @@ pub(crate) fn respond(
         }
         Content::File(file) => {
             let request = &incoming.parts.headers;
-            let is_gzip = accepts_gzip(request);
+            let is_gzip = lists(request, ACCEPT_ENCODING, "gzip");
             let form = if is_gzip { file.gzip } else { file.plain };
             let is_known = request.get_all(IF_NONE_MATCH).iter().any(|list| names(list, form.etag));
             let content = (file.media_type, Bytes::from_static(form.content));
@@ -114,7 +128,7 @@ pub(crate) fn respond(
 }
 
 enum Content {
-    Redirect,
+    Redirect(u16),
     Settings,
     File(&'static File),
 }
@@ -125,13 +139,14 @@ fn names(list: &HeaderValue, tag: &str) -> bool {
     list.map(|one| one.strip_prefix(b"W/").unwrap_or(one)).any(|one| one == b"*" || one == tag.as_bytes())
 }
 
-/// Returns true if the client accepts a body compressed with gzip (RFC 9110, section 12.5.3).
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let lists = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
-    lists.flat_map(|list| list.split(',')).any(|coding| {
-        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+/// Returns true if a header with weighted values, such as `Accept`, lists `wanted` with a weight above zero (RFC 9110,
+/// section 12.4.2). A wildcard does not count: clients that do not name gzip may be unable to decompress it.
+fn lists(headers: &HeaderMap, header: HeaderName, wanted: &str) -> bool {
+    let lists = headers.get_all(header).iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|value| {
+        let (name, parameters) = value.split_once(';').unwrap_or((value, ""));
         let weight = parameters.trim().strip_prefix("q=").map(|weight| weight.trim_start_matches(['0', '.']));
-        name.trim().eq_ignore_ascii_case("gzip") && weight != Some("")
+        name.trim().eq_ignore_ascii_case(wanted) && weight != Some("")
     })
 }
 
@@ -157,12 +172,14 @@ mod tests {
 
     #[test]
     fn addresses_of_the_explorer() {
-        for (path, expected) in [
+        for (uri, expected) in [
             ("/_rowhouse", Some(Address::Root)),
+            ("/_rowhouse?x", Some(Address::Root)),
             ("/_rowhouse/", Some(Address::Below(""))),
             ("/_rowhouse/styles/base.css", Some(Address::Below("styles/base.css"))),
             ("/_rowhouse/../etc", Some(Address::Below("../etc"))),
             ("/_rowhouse//", Some(Address::Below("/"))),
+            ("http://localhost/_rowhouse", Some(Address::Root)),
             ("/_rowhouses", None),
             ("/_rowhouse-secondary/", None),
             ("/_Rowhouse/", None),
@@ -171,10 +188,32 @@ mod tests {
             ("/devstoreaccount1/_rowhouse/", None),
             ("/", None),
             ("*", None),
-            ("", None),
         ] {
-            assert_eq!(Address::parse(path), expected, "{path}");
+            assert_eq!(Address::parse(&Method::GET, &Uri::from_static(uri), &HeaderMap::new()), expected, "{uri}");
         }
+    }
+
+    #[test]
+    fn only_a_browser_that_opens_the_root_of_the_server_is_led_to_the_explorer() {
+        let browser = [("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")];
+        let parse = |method: Method, uri: &'static str, headers: &[(&'static str, &'static str)]| {
+            let pairs =
+                headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            Address::parse(&method, &Uri::from_static(uri), &pairs.collect()).is_some()
+        };
+        assert!(parse(Method::GET, "/", &browser));
+        assert!(parse(Method::GET, "http://localhost", &browser));
+        for uri in ["/?", "/?comp=properties", "/?sv=2019-02-02&sig=x", "//", "/devstoreaccount1", "/Tables", "*"] {
+            assert!(!parse(Method::GET, uri, &browser), "{uri}");
+        }
+        for method in [Method::HEAD, Method::POST, Method::OPTIONS, Method::PUT] {
+            assert!(!parse(method.clone(), "/", &browser), "{method}");
+        }
+        assert!(!parse(Method::GET, "/", &[browser[0], ("authorization", "SharedKey devstoreaccount1:x")]));
+        for accept in ["*/*", "text/*", "application/json, text/plain, */*", "application/xhtml+xml", "text/html;q=0"] {
+            assert!(!parse(Method::GET, "/", &[("accept", accept)]), "{accept}");
+        }
+        assert!(!parse(Method::GET, "/", &[]));
     }
 
     #[test]
@@ -215,14 +254,13 @@ mod tests {
             ("identity", false),
             ("gzipped", false),
             ("br", false),
-            // Clients that do not name gzip may be unable to decompress it.
             ("*", false),
             ("", false),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(value))]);
-            assert_eq!(accepts_gzip(&headers), expected, "{value}");
+            assert_eq!(lists(&headers, ACCEPT_ENCODING, "gzip"), expected, "{value}");
         }
-        assert!(!accepts_gzip(&HeaderMap::new()));
+        assert!(!lists(&HeaderMap::new(), ACCEPT_ENCODING, "gzip"));
     }
 
     #[test]

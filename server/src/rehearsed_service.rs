@@ -57,7 +57,7 @@ impl RehearsedService {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
-        let started = match self.service.explorer_address(request.uri().path()) {
+        let started = match self.service.explorer_address(request.method(), request.uri(), request.headers()) {
             None => self.rehearsal.delay(started).await,
             Some(_) => started,
         };

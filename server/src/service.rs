@@ -36,7 +36,8 @@ use crate::telemetry::summary::{Outcome, RequestSummary};
 use crate::telemetry::traces::{self, Trace, Tracer};
 use bytes::Bytes;
 use engine::Engine;
-use http::{HeaderName, HeaderValue, Method, Response};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
@@ -194,10 +195,14 @@ impl Handler for Service {
 }
 
 impl Service {
-    /// Returns the file of the explorer to which the path of a URL belongs, or `None` for a request to the Table
-    /// service.
-    pub(crate) fn explorer_address<'p>(&self, path: &'p str) -> Option<explorer::Address<'p>> {
-        explorer::Address::parse(path).filter(|_| self.settings.explorer)
+    /// Returns what a request asks of the explorer, or `None` for a request to the Table service.
+    pub(crate) fn explorer_address<'u>(
+        &self,
+        method: &Method,
+        uri: &'u Uri,
+        headers: &HeaderMap,
+    ) -> Option<explorer::Address<'u>> {
+        self.settings.explorer.then(|| explorer::Address::parse(method, uri, headers)).flatten()
     }
 
     /// Tells why a request is refused, in the log and in a header of its response, as far as the settings allow.
@@ -264,7 +269,8 @@ impl Service {
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
         incoming.check_head()?;
-        if let Some(address) = self.explorer_address(incoming.parts.uri.path()) {
+        let Parts { method, uri, headers, .. } = incoming.parts;
+        if let Some(address) = self.explorer_address(method, uri, headers) {
             context.operation = OperationKind::Explorer;
             let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
             return Ok((response, MemoryPermit::default()));

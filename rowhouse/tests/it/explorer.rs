@@ -151,6 +151,38 @@ fn the_address_without_the_slash_leads_to_the_page() {
     }
 }
 
+/// What a browser sends for an address that a user types.
+const TYPED: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
+
+#[test]
+fn a_browser_that_opens_the_server_is_led_to_the_page() {
+    let server = server();
+    for host in ["", "Host: devstoreaccount1.table.localhost\r\n"] {
+        let response = send(&mut server.client(), "GET", "/", &format!("{TYPED}{host}"));
+        assert_eq!((response.status, response.header("location")), (307, Some("/_rowhouse/")), "{response:?}");
+        check_common_headers(&response, "/");
+    }
+    // All other requests get the response of a server without the explorer.
+    let off = PROGRAM.start(&["--in-memory", "--explorer=false"]);
+    let signed = format!("{TYPED}Authorization: SharedKey devstoreaccount1:AAAA\r\n");
+    let preflight = format!("{TYPED}Origin: https://stranger.example\r\nAccess-Control-Request-Method: GET\r\n");
+    for (method, path, headers) in [
+        ("GET", "/", "Accept: */*\r\n"),
+        ("GET", "/", ""),
+        ("HEAD", "/", TYPED),
+        ("OPTIONS", "/", &preflight),
+        ("GET", "/", &signed),
+        ("GET", "/?comp=list", TYPED),
+        ("GET", "/devstoreaccount1", TYPED),
+        ("GET", "/devstoreaccount1/", TYPED),
+    ] {
+        let expected = answer(&off, method, path, headers);
+        assert!((400..405).contains(&expected.0), "{expected:?}");
+        assert_eq!(answer(&server, method, path, headers), expected, "{method} {path} {headers}");
+    }
+    assert_eq!(answer(&off, "GET", "/", TYPED), answer(&off, "GET", "/", "Accept: */*\r\n"));
+}
+
 #[test]
 fn no_other_path_leads_to_a_file() {
     let server = server();
