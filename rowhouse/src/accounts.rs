@@ -1,15 +1,18 @@
 //! `rowhouse accounts`: creates accounts and keys for an account file.
 //!
-//! `server::account_file` edits the contents of the file. A key is printed only if no file is given.
+//! `server::account_file` edits the contents of the file. A key is printed only by `connection-string`, and by `new` if
+//! no file is given.
 
 use anyhow::{Context, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use model::AccountName;
 use platform::files::{copy_access, private_file, sync_folder};
 use server::account_file::{self, KeySlot};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tools::parse_account;
+use tools::sas::endpoint_of;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +22,8 @@ Examples:
       add the account to the file, which is created if missing
   rowhouse accounts list --file accounts.toml
       list the names of the accounts, never their keys
+  rowhouse accounts connection-string orchard --file accounts.toml --endpoint https://tables.example.org
+      print the connection string of the account, with its key, for a client
   rowhouse accounts rotate orchard --file accounts.toml
       replace key2; then switch the clients to it
   rowhouse accounts rotate orchard --file accounts.toml --key key1
@@ -51,6 +56,13 @@ enum Action {
     /// List the accounts in a file, without their keys
     #[command(after_long_help = EXAMPLES)]
     List(ListArgs),
+
+    /// Print the connection string of an account, with its key
+    ///
+    /// Client libraries and the commands of this program accept it. It allows everything in the account: keep it
+    /// secret. No server needs to run.
+    #[command(after_long_help = EXAMPLES)]
+    ConnectionString(ConnectionStringArgs),
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +84,7 @@ struct RotateArgs {
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
 
-    /// Key to replace
+    /// Key to replace; key2 is added if the account has only one key
     #[arg(long, value_enum, default_value_t = KeyArg::Key2)]
     key: KeyArg,
 }
@@ -84,11 +96,31 @@ struct ListArgs {
     file: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct ConnectionStringArgs {
+    /// Name of the account
+    name: String,
+
+    /// Account file to read
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+
+    /// URL of the server as clients reach it, with or without the account
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ENDPOINT)]
+    endpoint: String,
+
+    /// Key to print
+    #[arg(long, value_enum, default_value_t = KeyArg::Key1)]
+    key: KeyArg,
+}
+
+const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:10002";
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum KeyArg {
     /// The first key; user delegation keys derived from it become invalid with it
     Key1,
-    /// The second key; it is added if the account has only one key
+    /// The second key, which an account may lack
     Key2,
 }
 
@@ -97,7 +129,16 @@ pub(crate) fn run(args: AccountsArgs) -> anyhow::Result<String> {
         Action::New(args) => new(&args),
         Action::Rotate(args) => rotate(&args),
         Action::List(args) => list(&args),
+        Action::ConnectionString(args) => connection_string(&args),
     }
+}
+
+/// Returns the command that prints the connection string of an account of a file, for the given URL of the server.
+pub(crate) fn connection_string_command(name: &AccountName, file: &Path, endpoint: &str) -> String {
+    let file = file.display().to_string();
+    let file = if file.contains(char::is_whitespace) { format!("\"{file}\"") } else { file };
+    let command = format!("rowhouse accounts connection-string {name} --file {file}");
+    if endpoint == DEFAULT_ENDPOINT { command } else { format!("{command} --endpoint {endpoint}") }
 }
 
 fn new(args: &NewArgs) -> anyhow::Result<String> {
@@ -116,7 +157,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<String> {
         KeyArg::Key1 => (KeySlot::Key1, KeySlot::Key2),
         KeyArg::Key2 => (KeySlot::Key2, KeySlot::Key1),
     };
-    let text = read(file)?.with_context(|| format!("the file {} does not exist", file.display()))?;
+    let text = read_existing(file)?;
     let changed = account_file::replace_key(&text, &name, slot, &random_key()?);
     replace(file, &changed.with_context(|| format!("changing {}", file.display()))?, true)?;
     Ok(format!("'{name}' has a new {slot} in {}; its {other} is unchanged\n{RELOAD_HINT}\n", file.display()))
@@ -124,10 +165,22 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<String> {
 
 fn list(args: &ListArgs) -> anyhow::Result<String> {
     let file = &args.file;
-    let text = read(file)?.with_context(|| format!("the file {} does not exist", file.display()))?;
+    let text = read_existing(file)?;
     let accounts = account_file::list(&text).with_context(|| format!("reading {}", file.display()))?;
     let line = |(name, keys): (String, usize)| format!("{name}  {keys} {}\n", if keys == 1 { "key" } else { "keys" });
     Ok(accounts.into_iter().map(line).collect())
+}
+
+fn connection_string(args: &ConnectionStringArgs) -> anyhow::Result<String> {
+    let (name, file) = (parse_account(&args.name)?, &args.file);
+    let slot = match args.key {
+        KeyArg::Key1 => KeySlot::Key1,
+        KeyArg::Key2 => KeySlot::Key2,
+    };
+    let endpoint = endpoint_of(&args.endpoint, &name)?;
+    let key = account_file::key(&read_existing(file)?, &name, slot);
+    let key = key.with_context(|| format!("reading {}", file.display()))?;
+    Ok(server::connection_string(name.as_str(), &key, &endpoint) + "\n")
 }
 
 const RELOAD_HINT: &str = "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP; \
@@ -144,6 +197,10 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         text => text.map(Some).with_context(|| format!("reading {}", path.display())),
     }
+}
+
+fn read_existing(path: &Path) -> anyhow::Result<String> {
+    read(path)?.with_context(|| format!("the file {} does not exist", path.display()))
 }
 
 /// Replaces a file atomically, so that a server never reads half of it. An existing file keeps its owner and its

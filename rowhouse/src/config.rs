@@ -85,6 +85,8 @@ pub struct ProcessSettings {
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
+    /// Whether an option turns the explorer on or off, instead of the default.
+    pub decides_about_explorer: bool,
     /// How much of the change log is kept; `None` keeps none.
     pub keep_changes: Option<KeepChanges>,
     /// The token of the standbys that may follow; `None` if none may.
@@ -268,6 +270,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         log_file: None,
         admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
         metrics_per_table: args.metrics_per_table.unwrap_or(true),
+        decides_about_explorer: args.explorer.is_some(),
         keep_changes: keep_changes(args.keep_log.as_deref(), args.keep_log_mib, storage)?,
         standbys,
         confirmation_timeout,

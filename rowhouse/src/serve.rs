@@ -2,6 +2,7 @@
 //!
 //! [`ServerHost`] determines how the server is announced, and what runs next to it.
 
+use crate::accounts::connection_string_command;
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::{StandardInput, connection_capacity, notify_ready, notify_stopping, return_freed_memory};
@@ -13,7 +14,7 @@ use model::clock::SystemClock;
 use platform::files::exposure_warning;
 use platform::signals::Hangups;
 use replication::{Follower, FollowerSettings, PrimaryService, Token, prepare_folder};
-use server::{LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
+use server::{Files, LogControl, Observers, Replicated, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,6 +34,8 @@ pub(crate) struct Ready {
     pub(crate) connection_string: String,
     pub(crate) explorer: Option<String>,
     pub(crate) admin: Option<SocketAddr>,
+    /// Complete lines about what the other lines do not contain, and how to get it.
+    pub(crate) hints: String,
 }
 
 pub(crate) trait ServerHost: Send {
@@ -244,11 +247,12 @@ async fn serve(
     let endpoint = format!("{scheme}://{address}");
     let connection_string = config.access.accounts.connection_string(&endpoint);
     let explorer = config.server.explorer.then(|| format!("{endpoint}/_rowhouse/"));
+    let hints = hints(&config, &endpoint);
     let tests = test_controls.map(|(clock, engine)| {
         let controls = TestControlSettings { engine, endpoint: endpoint.clone() };
         TestHooks { clock, faults: None, controls: Some(controls) }
     });
-    let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
+    let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address(), hints };
     let connections_max = connection_capacity(config.server.connections_max);
     let settings = Settings { connections_max, ..config.server };
     let server = Server::start(settings, config.access, tests, observers, engine, changes).await?;
@@ -311,12 +315,24 @@ async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyho
     Ok(())
 }
 
+/// Returns how to get what the server does not print, because it is secret, or does not offer by default.
+fn hints(config: &Config, endpoint: &str) -> String {
+    let is_off_by_default = !config.server.explorer && !config.process.decides_about_explorer;
+    let explorer = is_off_by_default.then(|| format!("explorer: off; --explorer serves it at {endpoint}/_rowhouse/\n"));
+    let key = config.access.account_file.as_ref().zip(config.access.accounts.first_by_name());
+    let key = key.map(|(Files { paths: [file], .. }, account)| {
+        let command = connection_string_command(account, file, endpoint);
+        format!("connection string with the key: run '{command}'\n")
+    });
+    [explorer, key].into_iter().flatten().collect()
+}
+
 /// The lines are flushed immediately. If standard output is closed, the server still runs.
 fn announce(ready: &Ready) -> anyhow::Result<()> {
-    let Ready { endpoint, connection_string, .. } = ready;
+    let Ready { endpoint, connection_string, hints, .. } = ready;
     let explorer = ready.explorer.as_ref().map_or(String::new(), |address| format!("explorer: {address}\n"));
     let admin = ready.admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
-    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}{explorer}");
+    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}{explorer}{hints}");
     print_and_flush(&lines)
 }
 

@@ -291,8 +291,9 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     }
 }
 
-/// The URL is in host style if the host begins with the account, and otherwise in path style.
-fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
+/// Returns the endpoint of an account on a server. The URL is in host style if the host begins with the account, and
+/// otherwise in path style.
+pub fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));

@@ -59,6 +59,17 @@ pub fn list(text: &str) -> anyhow::Result<Vec<(String, usize)>> {
     Ok(counted.collect())
 }
 
+/// Returns a key of an account, in Base64.
+pub fn key(text: &str, name: &AccountName, slot: KeySlot) -> anyhow::Result<String> {
+    Accounts::from_text(text)?;
+    let AccountPosition { key1, key2, .. } = position(text, name)?;
+    let key = match slot {
+        KeySlot::Key1 => Some(key1),
+        KeySlot::Key2 => key2,
+    };
+    key.map(Spanned::into_inner).with_context(|| format!("the account '{name}' has no {slot}"))
+}
+
 /// Appends an account to a file, which may be empty.
 pub fn add(text: &str, name: &AccountName, keys: [&str; 2]) -> anyhow::Result<String> {
     let is_there = positions(text)?.account.iter().any(|account| account.name == name.as_str());
@@ -73,9 +84,7 @@ pub fn add(text: &str, name: &AccountName, keys: [&str; 2]) -> anyhow::Result<St
 
 /// Replaces one key of an account. Adds a second key if there is none.
 pub fn replace_key(text: &str, name: &AccountName, slot: KeySlot, key: &str) -> anyhow::Result<String> {
-    let accounts = positions(text)?.account;
-    let account = accounts.iter().find(|account| account.name == name.as_str());
-    let account = account.with_context(|| format!("there is no account '{name}'"))?;
+    let account = position(text, name)?;
     let quoted = format!("\"{key}\"");
     let (place, new) = match (slot, &account.key2) {
         (KeySlot::Key1, _) => (account.key1.span(), quoted),
@@ -99,6 +108,11 @@ fn after_key1(text: &str, key1: Range<usize>, quoted: &str) -> (Range<usize>, St
     let line_end = key1.end + rest.find(['\r', '\n']).unwrap_or(rest.len());
     let line_break = if rest.contains("\r\n") { "\r\n" } else { "\n" };
     (line_end..line_end, format!("{line_break}{indent}key2 = {quoted}"))
+}
+
+fn position(text: &str, name: &AccountName) -> anyhow::Result<AccountPosition> {
+    let found = positions(text)?.account.into_iter().find(|account| account.name == name.as_str());
+    found.with_context(|| format!("there is no account '{name}'"))
 }
 
 fn positions(text: &str) -> anyhow::Result<Positions> {
@@ -138,6 +152,22 @@ mod tests {
             let error = format!("{:#}", add(broken, &name("plum"), [A, B]).unwrap_err());
             assert!(error.contains("line ") && !error.contains(A), "{broken}: {error}");
         }
+    }
+
+    #[test]
+    fn a_key_is_found_by_account_and_slot() {
+        let text = format!(
+            "[[account]]\nname = \"one\"\nkey1 = \"{A}\"\nkey2 = '{B}'\n[[account]]\nname = \"two\"\nkey1 = \"{B}\"\n"
+        );
+        let key = |account: &str, slot| key(&text, &name(account), slot).map_err(|error| error.to_string());
+        assert_eq!(key("one", KeySlot::Key1).as_deref(), Ok(A));
+        assert_eq!(key("one", KeySlot::Key2).as_deref(), Ok(B));
+        assert_eq!(key("two", KeySlot::Key1).as_deref(), Ok(B));
+        assert_eq!(key("two", KeySlot::Key2), Err("the account 'two' has no key2".to_owned()));
+        assert_eq!(key("three", KeySlot::Key1), Err("there is no account 'three'".to_owned()));
+        let broken = text.replace(A, "AAEC");
+        let error = format!("{:#}", super::key(&broken, &name("two"), KeySlot::Key1).unwrap_err());
+        assert!(error.contains("'one' is invalid") && !error.contains("AAEC"), "{error}");
     }
 
     #[test]

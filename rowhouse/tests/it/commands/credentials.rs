@@ -3,6 +3,7 @@
 use super::CommandTest;
 use crate::PROGRAM;
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use test_support::command::{CommandResult, Folder};
 use test_support::{ACCOUNT, KEY, Server};
@@ -159,6 +160,44 @@ fn one_key_is_replaced_and_the_other_stays_valid() {
 }
 
 #[test]
+fn the_connection_string_of_an_account_is_complete() {
+    let folder = PROGRAM.folder();
+    done(&folder, &["new", "willow", "--file", "accounts.toml"]);
+    done(&folder, &["new", "orchard", "--file", "accounts.toml"]);
+    let all = keys(&fs::read_to_string(folder.path("accounts.toml")).unwrap());
+    let of_orchard = ["connection-string", "orchard", "--file", "accounts.toml"];
+    let printed = |options: &[&str]| done(&folder, &[&of_orchard[..], options].concat());
+    let string = |protocol: &str, key: &str, endpoint: &str| {
+        format!("DefaultEndpointsProtocol={protocol};AccountName=orchard;AccountKey={key};TableEndpoint={endpoint};\n")
+    };
+    assert_eq!(printed(&[]), string("http", &all[2], "http://127.0.0.1:10002/orchard"));
+    let second = ["--key", "key2", "--endpoint", "https://tables.example.org/"];
+    assert_eq!(printed(&second), string("https", &all[3], "https://tables.example.org/orchard"));
+    let host = "https://orchard.table.example.org";
+    assert_eq!(printed(&["--endpoint", host]), string("https", &all[2], host));
+
+    // The server names the command for its own address, and shows no key.
+    let accounts = folder.path("accounts.toml");
+    let mut command = PROGRAM.serve(&["--in-memory", "--listen", "127.0.0.1:0", "--accounts", &accounts]);
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let hint = lines.map_while(Result::ok).find_map(|line| {
+        Some(
+            line.strip_prefix("connection string with the key: run 'rowhouse accounts ")?
+                .strip_suffix('\'')?
+                .to_owned(),
+        )
+    });
+    let said = done(&folder, &hint.unwrap().split(' ').collect::<Vec<_>>());
+    let used = [("ROWHOUSE_CONNECTION_STRING", said.trim())];
+    let ran = folder.run("table", &["create", "cars"], &used);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.contains(";AccountName=orchard;"), "the first account by name: {said}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
 fn what_cannot_be_done_changes_nothing() {
     let folder = PROGRAM.folder();
     done(&folder, &["new", "orchard", "--file", "accounts.toml"]);
@@ -171,6 +210,13 @@ fn what_cannot_be_done_changes_nothing() {
         (&["rotate", "willow", "--file", "accounts.toml"], "there is no account 'willow'"),
         (&["rotate", "willow", "--file", "missing.toml"], "the file missing.toml does not exist"),
         (&["list", "--file", "missing.toml"], "the file missing.toml does not exist"),
+        (&["connection-string", "orchard", "--file", "missing.toml"], "the file missing.toml does not exist"),
+        (&["connection-string", "willow", "--file", "accounts.toml"], "there is no account 'willow'"),
+        (&["connection-string", "orchard", "--file", "broken.toml"], "line 4, column 1: unknown option 'key3'"),
+        (
+            &["connection-string", "orchard", "--file", "accounts.toml", "--endpoint", "tables.example.org"],
+            "--endpoint 'tables.example.org' is not a valid URL",
+        ),
         (&["new", "willow", "--file", "broken.toml"], "line 4, column 1: unknown option 'key3'; did you mean 'key"),
         (&["new", "willow", "--file", "no/folder.toml"], "writing no/folder.toml"),
     ] {
