@@ -135,6 +135,18 @@ impl ServiceError {
             "PositionExpired" => {
                 "the log was dropped or began again, so changes are missing: see exit code 6 in 'rowhouse follow --help'"
             }
+            "InvalidQueryParameterValue"
+                if refusal.what.contains(" the retention of ") || refusal.what.contains(" the indexes of ") =>
+            {
+                "only a Rowhouse server with extensions has it: start the server with 'rowhouse serve --extensions'"
+            }
+            "InvalidResourceName" if refusal.what.starts_with("querying the table '$By") => {
+                "ordered views need a Rowhouse server with extensions: start it with 'rowhouse serve --extensions'"
+            }
+            "NotImplemented" if refusal.what.starts_with("querying the table") => {
+                "startswith, endswith, contains and substringof in filters need a Rowhouse server with extensions: start it \
+                 with 'rowhouse serve --extensions'; no server has other functions"
+            }
             "AccountRequiresHttps" => "the server uses HTTPS on this port: start the URL with https://",
             "AuthenticationFailed" => {
                 "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"

@@ -128,12 +128,28 @@ fn indexes_are_added_listed_used_and_removed() {
 }
 
 #[test]
-fn servers_without_extensions_refuse_settings() {
+fn commands_that_need_extensions_say_how_to_start_the_server() {
     let test = CommandTest::new();
     test.prints(&["table", "create", "orders"]);
-    for words in [&["retention", "orders"][..], &["index", "list", "orders"], &["index", "add", "orders", "Total"]] {
-        let refused = test.says(1, &[&["table"], words].concat());
-        assert!(refused.contains("InvalidQueryParameterValue"), "{refused}");
+    let contains = ["orders", "--filter", "contains(PartitionKey,'p')"];
+    for (words, code) in [
+        (&["table", "retention", "orders"][..], "InvalidQueryParameterValue"),
+        (&["table", "retention", "orders", "--age", "7d"], "InvalidQueryParameterValue"),
+        (&["table", "index", "list", "orders"], "InvalidQueryParameterValue"),
+        (&["table", "index", "add", "orders", "Total"], "InvalidQueryParameterValue"),
+        (&["entity", "query", "$ByTotalOforders"], "InvalidResourceName"),
+        (&[&["entity", "query"], &contains[..]].concat(), "NotImplemented"),
+        (&[&["entity", "count"], &contains[..]].concat(), "NotImplemented"),
+        (&[&["entity", "delete"], &contains[..]].concat(), "NotImplemented"),
+    ] {
+        let refused = test.says(1, words);
+        assert!(refused.contains(code) && refused.contains("'rowhouse serve --extensions'"), "{words:?}: {refused}");
+    }
+    let extended = with_orders();
+    for words in [&["table", "index", "add", "orders", "RowKey"][..], &["entity", "query", "orders", "--filter", "a b"]]
+    {
+        let refused = extended.says(1, words);
+        assert!(!refused.contains("extensions"), "{words:?}: {refused}");
     }
 }
 
