@@ -135,14 +135,14 @@ fn every_option_that_a_document_speaks_of_is_there() {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Invocation {
-    pub(super) words: Vec<String>,
-    pub(super) environment: Vec<(String, String)>,
-    pub(super) is_container: bool,
+pub(crate) struct Invocation {
+    pub(crate) words: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) is_container: bool,
 }
 
 /// Returns the commands in a script that run this program, including commands that run it in a container.
-pub(super) fn invocations(script: &str) -> Vec<Invocation> {
+pub(crate) fn invocations(script: &str) -> Vec<Invocation> {
     simple_commands(script).iter().filter_map(|words| invocation(words)).collect()
 }
 

@@ -6,36 +6,45 @@
 
 mod backup;
 mod pages;
+mod servers;
 mod standby;
 
 use crate::PROGRAM;
-use crate::documents::command_lines::blocks;
+use crate::documents::command_lines::{blocks, invocations};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use test_support::{ReservedPort, Server};
 
 /// The pages in `docs` that are executed here.
-const EXECUTED: [&str; 7] =
-    ["backup.md", "commands.md", "copy.md", "export.md", "getting-started.md", "installing.md", "standby.md"];
+const EXECUTED: [&str; 17] = [
+    "analytics.md",
+    "backup.md",
+    "change-feed.md",
+    "commands.md",
+    "copy.md",
+    "explorer.md",
+    "export.md",
+    "extensions.md",
+    "getting-started.md",
+    "installing.md",
+    "observability.md",
+    "rehearsing.md",
+    "security.md",
+    "standby.md",
+    "test-controls.md",
+    "testing-with-rowhouse.md",
+    "throttling.md",
+];
 
 /// The other pages with commands, and the reason why they are not executed here.
-const ELSEWHERE: [(&str, &str); 15] = [
-    ("analytics.md", "an example of a query, which `analytics` makes"),
+const ELSEWHERE: [(&str, &str); 6] = [
     ("azurite.md", "`scripts/test_packages.sh` and the suites of the emulator run them"),
-    ("change-feed.md", "examples of queries; `rowhouse follow` needs the operator's program"),
     ("compatibility.md", "it runs the conformance suites"),
-    ("explorer.md", "the explorer's cases start such servers"),
     ("from-one-machine-to-a-cluster.md", "`citus::guide` executes it, because it needs a cluster"),
-    ("observability.md", "a test of the alerts, and requests that `admin` makes"),
     ("patterns.md", "the example updates its own page"),
-    ("rehearsing.md", "`rehearsal` starts such servers"),
     ("reliability.md", "it takes days"),
     ("scaling.md", "`database_recovery` executes the procedures, because they need database servers"),
-    ("security.md", "examples of settings"),
-    ("test-controls.md", "`test_controls` makes these requests"),
-    ("testing-with-rowhouse.md", "the snippets run with their fixtures"),
-    ("throttling.md", "an example of settings"),
 ];
 
 fn docs() -> PathBuf {
@@ -218,4 +227,35 @@ fn every_page_with_commands_is_executed_or_says_why_not() {
     let with_commands: BTreeSet<_> = pages.filter(|page| !commands(page).is_empty()).collect();
     let decided = EXECUTED.into_iter().chain(ELSEWHERE.map(|(page, _)| page)).map(str::to_owned).collect();
     assert_eq!(with_commands, decided);
+}
+
+/// Returns true if a command occupies its terminal until it is stopped.
+fn runs_until_stopped(command: &str) -> bool {
+    invocations(command).iter().filter(|found| !found.is_container).any(|found| {
+        let has = |option: &str| found.words.iter().any(|word| word == option);
+        match found.words.first().map(String::as_str) {
+            Some("serve" | "standby" | "azurite") => true,
+            Some("follow") => !has("--until-end"),
+            Some("backup") => has("--follow"),
+            _ => false,
+        }
+    })
+}
+
+#[test]
+fn no_command_is_pasted_behind_one_that_runs_until_it_is_stopped() {
+    let pages = EXECUTED.into_iter().chain(ELSEWHERE.map(|(page, _)| page)).chain(["../README.md"]);
+    for page in pages {
+        let commands = commands(page);
+        for ((line, command), (next, behind)) in commands.iter().zip(commands.iter().skip(1)) {
+            assert!(
+                line != next || !runs_until_stopped(command),
+                "docs/{page}:{line}: '{behind}' must be in another block, because '{command}' does not end"
+            );
+        }
+    }
+    assert!(runs_until_stopped("cargo run -- serve") && runs_until_stopped("rowhouse follow | jq"));
+    assert!(
+        !runs_until_stopped("rowhouse follow --until-end") && !runs_until_stopped("rowhouse backup --data d --to t")
+    );
 }

@@ -10,10 +10,8 @@ use test_support::{ACCOUNT, KEY, ReservedPort};
 fn tables_and_entities_are_managed_from_a_shell() {
     let mut book = Runbook::open("commands.md", &[]);
     book.set("ROWHOUSE_ENDPOINT", &format!("http://{}/devstoreaccount1", book.listen));
-    let server = book.start_own("rowhouse serve --in-memory --extensions");
-    book.run_own(0, "rowhouse table create sessions");
-
-    book.run(0, "rowhouse table create cars");
+    let server = book.start("rowhouse serve --in-memory --extensions");
+    book.run(0, "rowhouse table create cars sessions");
     book.run_own(5, "rowhouse table create cars");
     book.run(0, "rowhouse table retention sessions --age 7d");
     book.run(0, "rowhouse entity put cars kestrel 0007");
@@ -93,12 +91,12 @@ fn tables_are_exported_and_imported() {
 
     book.run(0, "rowhouse export --from ./rowhouse-data --to ./out");
     assert!(book.path("out/export.json").is_file());
+    book.run(0, "rowhouse import --from ./out --to ./other-data");
+    book.run(0, "rowhouse export --from ./rowhouse-data --table cars --to - | jq");
     let server = book.start_own("rowhouse serve --data ./rowhouse-data");
     book.run(0, "rowhouse export --from http://127.0.0.1:10002/devstoreaccount1 --table cars --to cars.csv");
     assert_eq!(fs::read_to_string(book.path("cars.csv")).unwrap().lines().count(), 3);
     stop(server);
-    book.run(0, "rowhouse import --from ./out --to ./other-data");
-    book.run(0, "rowhouse export --from ./rowhouse-data --table cars --to - | jq");
 
     let server = book.start_own("rowhouse serve --data ./other-data");
     let mut imported = snapshot(&server).tables();
