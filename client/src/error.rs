@@ -366,19 +366,9 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreachable { source, .. } => Some(source),
-            Self::Entity(error) => Some(error),
-            Self::Token(error) => Some(error.as_ref()),
-            Self::Transaction { source, .. } => Some(source),
-            #[cfg(feature = "encryption")]
-            Self::Encryption(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// There is no source, because every message contains its cause, and a program that prints all sources would repeat it.
+// The fields of the variants keep the causes.
+impl std::error::Error for Error {}
 
 impl From<EntityError> for Error {
     fn from(error: EntityError) -> Self {
@@ -430,6 +420,32 @@ mod tests {
             |status| Refusal { reason: Some("kind: Because\nof this.".into()), ..refusal(status) }.to_string();
         assert!(reasoned(400).ends_with(" (kind: Because of this.)"), "{}", reasoned(400));
         assert!(!reasoned(404).contains("Because"), "{}", reasoned(404));
+    }
+
+    #[test]
+    fn a_cause_is_shown_once_by_programs_that_show_all_sources() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let unreachable = Error::Unreachable {
+            what: "a query".into(),
+            source: HttpError::Connect(refused.into()),
+            client_request_id: String::new(),
+            attempts: 1,
+        };
+        let key = crate::PropertyBag::new("a/b", "").unwrap_err();
+        for error in [
+            Error::Transaction { operation: 1, source: Box::new(unreachable) },
+            Error::Token("the identity is unknown".into()),
+            Error::from(key),
+        ] {
+            let mut texts = vec![error.to_string()];
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                texts.push(cause.to_string());
+                source = cause.source();
+            }
+            let repeated = texts.windows(2).find(|two| two[0].contains(&two[1]));
+            assert!(repeated.is_none() && texts[0].contains(": "), "{texts:?}");
+        }
     }
 
     #[test]

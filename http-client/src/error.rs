@@ -51,6 +51,21 @@ pub fn is_permanent(error: &HttpError) -> bool {
 }
 
 impl HttpError {
+    /// Returns true if nothing listens at the address of the URL: the TCP connection was refused.
+    ///
+    /// ```
+    /// # use rowhouse_http_client::HttpError;
+    /// # use std::io::{Error, ErrorKind};
+    /// assert!(HttpError::Connect(Error::from(ErrorKind::ConnectionRefused).into()).is_refused());
+    /// assert!(!HttpError::Connect(Error::from(ErrorKind::TimedOut).into()).is_refused());
+    /// ```
+    pub fn is_refused(&self) -> bool {
+        let Self::Connect(error) = self else { return false };
+        // An unreachable proxy is a `ProxyError`, which has no source.
+        let cause = root_cause(error.as_ref()).downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
     pub(crate) fn from_hyper(error: legacy::Error) -> Self {
         // The connector wraps TCP errors in its own type; TLS errors are plain I/O errors.
         let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());

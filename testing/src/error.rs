@@ -31,8 +31,5 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
+// There is no source, because the message contains the cause.
+impl std::error::Error for Error {}

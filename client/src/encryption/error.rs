@@ -133,14 +133,8 @@ impl fmt::Display for EncryptionError {
     }
 }
 
-impl std::error::Error for EncryptionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Key { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+// There is no source, because the message contains the cause.
+impl std::error::Error for EncryptionError {}
 
 /// The reason why a key is invalid, or could not wrap or unwrap a content key.
 ///
@@ -189,11 +183,5 @@ impl fmt::Display for KeyWrapError {
     }
 }
 
-impl std::error::Error for KeyWrapError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Other(error) => Some(&**error),
-            _ => None,
-        }
-    }
-}
+// There is no source, because the message contains the cause.
+impl std::error::Error for KeyWrapError {}

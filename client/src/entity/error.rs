@@ -176,14 +176,8 @@ impl fmt::Display for EntityError {
     }
 }
 
-impl std::error::Error for EntityError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Key { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
+// There is no source, because the message contains the cause.
+impl std::error::Error for EntityError {}
 
 /// The reason why a value is not valid for a Rust type, or has no encoded form. [`EntityError`] adds the name of the
 /// property.

@@ -65,6 +65,7 @@ pub struct TableServiceBuilder {
     secondary: Option<Endpoint>,
     credential: Credential,
     transport: Option<Arc<dyn Transport>>,
+    wrap_transport: Option<WrapTransport>,
     proxies: Option<Proxies>,
     clock: Arc<dyn Clock>,
     retry: RetryPolicy,
@@ -72,6 +73,8 @@ pub struct TableServiceBuilder {
     read_from: ReadFrom,
     client_request_id: Option<Arc<str>>,
 }
+
+type WrapTransport = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send + Sync>;
 
 impl TableService {
     /// Creates a client for the account in a connection string. The client connects when the first operation is
@@ -116,6 +119,7 @@ impl TableService {
             secondary: None,
             credential,
             transport: None,
+            wrap_transport: None,
             proxies: None,
             clock: Arc::new(SystemClock),
             retry: RetryPolicy::default(),
@@ -330,6 +334,38 @@ impl TableServiceBuilder {
         Self { transport: Some(Arc::new(transport)), ..self }
     }
 
+    /// Wraps the transport, for example to observe every attempt. The function receives the transport that the client
+    /// would otherwise use: the HTTP client, or the one passed to [`transport`](Self::transport).
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use rowhouse_client::{BoxFuture, HttpError, TableService, Transport};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// #[derive(Debug)]
+    /// struct Announced(Arc<dyn Transport>);
+    ///
+    /// impl Transport for Announced {
+    ///     fn send(&self, request: Request<Bytes>, time_max: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
+    ///         println!("{} {}", request.method(), request.uri().path());
+    ///         self.0.send(request, time_max)
+    ///     }
+    /// }
+    ///
+    /// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?
+    ///     .wrap_transport(Announced)
+    ///     .build()?;
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn wrap_transport<T: Transport + 'static>(
+        self,
+        wrap: impl FnOnce(Arc<dyn Transport>) -> T + Send + Sync + 'static,
+    ) -> Self {
+        Self { wrap_transport: Some(Box::new(|inner| Arc::new(wrap(inner)))), ..self }
+    }
+
     /// Replaces the clock that dates requests, for tests against a server whose clock the test controls.
     ///
     /// ```
@@ -358,6 +394,7 @@ impl TableServiceBuilder {
             secondary,
             credential,
             transport,
+            wrap_transport,
             proxies,
             clock,
             retry,
@@ -377,6 +414,10 @@ impl TableServiceBuilder {
                 None => Proxies::from_environment().map_err(|error| Error::Invalid(error.to_string()))?,
             };
             Arc::new(HttpClient::with_proxies(HttpOptions::default(), tls, &proxies))
+        };
+        let transport = match wrap_transport {
+            Some(wrap) => wrap(transport),
+            None => transport,
         };
         let secondary = secondary.unwrap_or_else(|| primary.secondary());
         let shared = Shared { primary, secondary, credential, transport, clock, token: Mutex::new(None) };

@@ -178,11 +178,15 @@ impl Pipeline {
                 is_transient: failed.is_transient,
             };
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
-            let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
             // If the secondary does not find an entity, the primary is tried once, whatever the policy says.
             let has_time = began.elapsed() < self.retry.time_max();
             let is_first_of_two = failed.is_missing_at_secondary && of_primary.is_none() && has_time;
-            let pause = pause.or(is_first_of_two.then_some(Duration::ZERO)).filter(|_| may_repeat);
+            let pause = if may_repeat {
+                let by_policy = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
+                by_policy.or(is_first_of_two.then_some(Duration::ZERO))
+            } else {
+                None
+            };
             let Some(pause) = pause else {
                 let error = of_primary.filter(|_| failed.is_missing_at_secondary).unwrap_or(failed.error);
                 record(

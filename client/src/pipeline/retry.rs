@@ -156,8 +156,8 @@ impl RetryPolicy {
         retry_after: Option<Duration>,
         elapsed: Duration,
     ) -> Option<Duration> {
-        let wants = self.decide.as_ref().map_or(failure.is_transient, |decide| decide(failure));
-        if !wants || failure.attempts >= self.attempts_max {
+        let wants = || self.decide.as_ref().map_or(failure.is_transient, |decide| decide(failure));
+        if failure.attempts >= self.attempts_max || !wants() {
             return None;
         }
         // Every `RandomState` has its own random keys, which spread the clients' retries well enough.
@@ -242,6 +242,8 @@ mod tests {
         assert_eq!(policy.pause_after(&failure(1), Some(second * 20), second), None, "the pause is over budget");
         let lasting = Failure { is_transient: false, ..failure(1) };
         assert_eq!(policy.pause_after(&lasting, None, Duration::ZERO), None);
+        let never = RetryPolicy::linear(second).attempts(3).retry_if(|_| panic!("there is nothing to decide"));
+        assert_eq!(never.pause_after(&failure(3), None, Duration::ZERO), None);
         let eager = policy.retry_if(|failure| failure.code == "ServerBusy");
         assert_eq!(eager.pause_after(&lasting, None, Duration::ZERO), Some(second), "the program decides");
         assert_eq!(RetryPolicy::none().pause_after(&failure(1), None, Duration::ZERO), None);
