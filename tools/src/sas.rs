@@ -6,7 +6,7 @@ use crate::option_values::{parse_duration, parse_table};
 use crate::terminal::print;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use model::{AccountName, DateTime};
+use model::{AccountName, DateTime, Permissions};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -114,6 +114,7 @@ struct AccountTokenArgs {
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 struct CommonArgs {
     /// Start of the token's validity, in the format of --expiry [default: immediately]
     ///
@@ -147,9 +148,10 @@ struct CommonArgs {
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,
 
-    /// URL of the server, with or without the account
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10002")]
-    endpoint: String,
+    /// URL of the server, with or without the account [default: http://127.0.0.1:10002, or https://127.0.0.1:10002 with
+    /// --protocol https]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
 }
 
 #[derive(Debug)]
@@ -210,12 +212,14 @@ fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::
     let SigningAccount { name: account, keys } = chosen_account(accounts, common.account.as_deref())?;
     let key = keys.get(usize::from(common.key) - 1);
     let key = key.with_context(|| format!("account '{account}' has no key {}", common.key))?;
+    let endpoint = endpoint_of(server_url(&common)?, account)?;
+    check_letters(&fields)?;
     let has_policy = !fields.policy.is_empty();
     ensure!(has_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
     let token = fields.sign(account.as_str(), key).map_err(option_error)?;
     // A server would refuse such a token without an explanation, so refuse it here.
     verify(&token, account.as_str(), keys).map_err(option_error)?;
-    Ok(SasToken { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
+    Ok(SasToken { token, endpoint, table })
 }
 
 fn table_fields(args: TableTokenArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
@@ -291,16 +295,49 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     }
 }
 
+/// Returns the URL of the server, without a slash at its end.
+fn server_url(common: &CommonArgs) -> anyhow::Result<&str> {
+    let is_https_only = common.protocol.as_deref() == Some("https");
+    let url = match &common.endpoint {
+        Some(url) => url.trim_end_matches('/'),
+        None if is_https_only => "https://127.0.0.1:10002",
+        None => "http://127.0.0.1:10002",
+    };
+    ensure!(
+        !(is_https_only && url.starts_with("http://")),
+        "--endpoint '{url}' uses HTTP, but with --protocol https the token is valid only over HTTPS: begin the URL with https://"
+    );
+    Ok(url)
+}
+
 /// Returns the endpoint of an account on a server. The URL is in host style if the host begins with the account, and
 /// otherwise in path style.
 pub fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
-    let host =
-        host.with_context(|| format!("--endpoint '{url}' is not a valid URL: write it like http://127.0.0.1:10002"))?;
+    let host = host.with_context(|| {
+        format!(
+            "--endpoint '{url}' is not a valid URL: begin it with http:// or https://, as in http://127.0.0.1:10002"
+        )
+    })?;
     let has_account = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
     Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
+}
+
+/// The signature would be checked before the letters, without a message that names the letter.
+fn check_letters(fields: &Fields<'_>) -> anyhow::Result<()> {
+    let is_account_sas = !fields.services.is_empty();
+    let parse = if is_account_sas { Permissions::parse_account } else { Permissions::parse_table };
+    if let Some(letter) = fields.permissions.chars().find(|letter| parse(&letter.to_string()).is_none()) {
+        let permissions =
+            if is_account_sas { "an account are r, w, d, l, a, c and u" } else { "a table are r, a, u and d" };
+        bail!("--permissions contains {letter:?}: the letters for {permissions}");
+    }
+    if let Some(letter) = fields.resources.chars().find(|letter| !"sco".contains(*letter)) {
+        bail!("--resources contains {letter:?}: the letters are s (service), c (tables) and o (entities)");
+    }
+    Ok(())
 }
 
 /// The message names the option that contained the field.
@@ -311,8 +348,6 @@ fn option_error(error: SasError) -> anyhow::Error {
         error => return error.into(),
     };
     anyhow!(match name {
-        "sp" => "--permissions contains a letter that is invalid for this kind of token; see --help",
-        "srt" => "--resources accepts only the letters s, c and o",
         "sip" =>
             "--ip must be an address or a range such as 203.0.113.4-203.0.113.9, and needs signed version 2015-04-05 or later",
         "spr" => "--protocol needs signed version 2015-04-05 or later",
@@ -402,6 +437,8 @@ mod tests {
             assert!(made.token.contains(part), "{part} in {}", made.token);
         }
         assert_eq!(made.endpoint, "https://orchardacct.table.example.net");
+        let local = self::made("account --permissions r --expiry 1h --protocol https").unwrap();
+        assert_eq!(local.endpoint, "https://127.0.0.1:10002/orchardacct");
         let keys = [AccountKey::parse(KEY2).unwrap()];
         let used =
             SasContext { now: DateTime::from_system_time(now()), source: "10.0.0.1".parse().unwrap(), is_https: true };
@@ -417,7 +454,10 @@ mod tests {
             ("table Harvest --permissions r", "--expiry"),
             ("table Harvest --expiry 1h", "--permissions"),
             ("table x --permissions r --expiry 1h", "table name"),
-            ("table Harvest --permissions l --expiry 1h", "--permissions"),
+            (
+                "table Harvest --permissions rl --expiry 1h",
+                "--permissions contains 'l': the letters for a table are r, a, u and d",
+            ),
             ("table Harvest --permissions r --expiry soon", "90m"),
             ("table Harvest --permissions r --expiry 2031-04-01T06:30", "90m"),
             ("table Harvest --permissions r --expiry 1h --start 2h", "--start"),
@@ -427,7 +467,7 @@ mod tests {
             ("table Harvest --permissions r --expiry 1h --signed-version 2009-09-19", "--signed-version"),
             ("table Harvest --permissions r --expiry 1h --account other", "'other'"),
             ("table Harvest --permissions r --expiry 1h --key 3", "1..=2"),
-            ("table Harvest --permissions r --expiry 1h --endpoint 127.0.0.1", "--endpoint"),
+            ("table Harvest --permissions r --expiry 1h --endpoint 127.0.0.1:10002", "begin it with http://"),
             (
                 "table Harvest --permissions r --expiry 1h --from-partition a\nb",
                 "--from-partition contains a control character",
@@ -438,8 +478,15 @@ mod tests {
             ),
             ("table Harvest --permissions r --expiry 1h --to-partition a\u{9b}b", "--to-partition contains a control"),
             ("table Harvest --policy a\rb", "--policy contains a control character"),
-            ("account --permissions rz --expiry 1h", "--permissions"),
-            ("account --permissions r --resources x --expiry 1h", "--resources"),
+            (
+                "account --permissions rz --expiry 1h",
+                "--permissions contains 'z': the letters for an account are r, w, d, l, a, c and u",
+            ),
+            ("account --permissions r --resources sx --expiry 1h", "--resources contains 'x'"),
+            (
+                "table Harvest --permissions r --expiry 1h --protocol https --endpoint http://127.0.0.1:10002",
+                "begin the URL with https://",
+            ),
         ] {
             let message = format!("{:#}", made(line).unwrap_err());
             assert!(message.contains(hint), "{line}: {message}");
