@@ -6,6 +6,7 @@ use anyhow::{Context, anyhow, ensure};
 pub use lines::LogFormat;
 use lines::LogLines;
 use server::LogControl;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,6 +17,13 @@ use tracing_subscriber::filter::LevelFilter;
 /// The levels of libraries: only warnings and errors, unless the filter requests more.
 const LIBRARIES: &str = "lsm_tree=warn,tokio_postgres=warn,deadpool=error";
 
+/// If this variable is not empty, users want no colors (<https://no-color.org>).
+const NO_COLOR: &str = "NO_COLOR";
+
+fn allows_color(no_color: Option<&OsStr>) -> bool {
+    no_color.is_none_or(OsStr::is_empty)
+}
+
 /// Starts the log on standard error, or appends to a file. Must be called at most once in a process.
 pub(crate) fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
     let file = match file {
@@ -25,7 +33,8 @@ pub(crate) fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> any
             Some(Arc::new(file.with_context(|| format!("opening the log file {}", path.display()))?))
         }
     };
-    let is_coloured = format == LogFormat::Text && file.is_none() && std::io::stderr().is_terminal();
+    let is_terminal = file.is_none() && std::io::stderr().is_terminal();
+    let is_coloured = format == LogFormat::Text && is_terminal && allows_color(std::env::var_os(NO_COLOR).as_deref());
     let lines = LogLines { format, is_coloured, file };
     let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(lines);
     Ok(match format {
@@ -105,6 +114,12 @@ mod tests {
                 enabled!(target: "hyper", Level::DEBUG),
             ]
         })
+    }
+
+    #[test]
+    fn a_variable_disables_colors() {
+        assert!(allows_color(None) && allows_color(Some(OsStr::new(""))));
+        assert!(!allows_color(Some(OsStr::new("1"))) && !allows_color(Some(OsStr::new("0"))));
     }
 
     #[test]
