@@ -135,7 +135,8 @@ fn request(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyho
         }
     }
     match last {
-        Some(error) => Err(error).with_context(|| format!("nothing is listening on {listener}")),
+        Some(error) if error.is_refused() => Err(error).with_context(|| format!("nothing is listening on {listener}")),
+        Some(error) => Err(error).with_context(|| format!("{listener} cannot be reached")),
         None => bail!("'{listener}' resolves to no address"),
     }
 }
@@ -154,7 +155,7 @@ async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> 
 }
 
 /// Returns the address to connect to: loopback for a server that listens on all addresses.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),

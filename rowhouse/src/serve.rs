@@ -5,6 +5,7 @@
 use crate::accounts::connection_string_command;
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
+use crate::health::reachable;
 use crate::process::{StandardInput, connection_capacity, notify_ready, notify_stopping, return_freed_memory};
 use anyhow::{Context, bail};
 use engine::{ChangeLog, Engine, Memory, MemoryCheckpoints};
@@ -24,12 +25,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
 use tools::import::{self, SeedSummary};
-use tools::stop_signal;
+use tools::{counted, stop_signal};
 use tracing::{error, info, warn};
 
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Ready {
+    /// The URL of the address that the server listens on.
     pub(crate) endpoint: String,
     pub(crate) connection_string: String,
     pub(crate) explorer: Option<String>,
@@ -244,15 +246,17 @@ async fn serve(
     }
     let address = listener.local_addr().context("reading the bound address")?;
     let scheme = if config.access.tls.is_some() { "https" } else { "http" };
-    let endpoint = format!("{scheme}://{address}");
+    let listening = format!("{scheme}://{address}");
+    // Clients cannot use an address such as 0.0.0.0.
+    let endpoint = format!("{scheme}://{}", reachable(address));
     let connection_string = config.access.accounts.connection_string(&endpoint);
     let explorer = config.server.explorer.then(|| format!("{endpoint}/_rowhouse/"));
     let hints = hints(&config, &endpoint);
     let tests = test_controls.map(|(clock, engine)| {
-        let controls = TestControlSettings { engine, endpoint: endpoint.clone() };
+        let controls = TestControlSettings { engine, endpoint };
         TestHooks { clock, faults: None, controls: Some(controls) }
     });
-    let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address(), hints };
+    let ready = Ready { endpoint: listening, connection_string, explorer, admin: observers.admin_address(), hints };
     let connections_max = connection_capacity(config.server.connections_max);
     let settings = Settings { connections_max, ..config.server };
     let server = Server::start(settings, config.access, tests, observers, engine, changes).await?;
@@ -306,8 +310,9 @@ async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyho
             info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
             if expired > 0 {
                 warn!(
-                    "{expired} entities from {folder} (--seed) had expired by the retention of their tables, so no client sees \
-                     them; to keep them, remove the retention from the export's manifest"
+                    "{} from {folder} (--seed) had expired by the retention of their tables, so no client sees them; to keep \
+                     them, remove the retention from the export's manifest",
+                    counted(expired, "entity", "entities")
                 );
             }
         }

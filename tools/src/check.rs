@@ -3,7 +3,7 @@
 use crate::backup::{self, RepositoryAddress, SnapshotCheck};
 use crate::file::ScratchFolder;
 use crate::runtime::run_blocking;
-use crate::terminal::{HumanCount, notice, print, print_line, report_error};
+use crate::terminal::{HumanCount, counted, notice, print, print_line, report_error};
 use anyhow::{Context, ensure};
 use clap::Args;
 use engine::CheckReport;
@@ -123,9 +123,10 @@ fn print_snapshot_check(checked: &SnapshotCheck, is_quiet: bool) -> anyhow::Resu
     if is_quiet {
         return Ok(());
     }
-    let (tables, entities) = (HumanCount(checked.tables), HumanCount(checked.entities));
-    let problems = HumanCount(checked.problems.len() as u64 + checked.more_problems);
-    print_line(format_args!("{tables} tables, {entities} entities in a snapshot; {problems} problems"))
+    let tables = counted(checked.tables, "table", "tables");
+    let entities = counted(checked.entities, "entity", "entities");
+    let problems = counted(checked.problems.len() as u64 + checked.more_problems, "problem", "problems");
+    print_line(format_args!("{tables}, {entities} in a snapshot; {problems}"))
 }
 
 fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
@@ -136,22 +137,22 @@ fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
     report.notes.iter().try_for_each(|text| print_line(format_args!("note: {text}")))?;
     for table in &report.tables {
         let (account, name) = (&table.table.account, &table.table.name);
-        let (entities, bytes) = (HumanCount(table.entities), HumanCount(table.bytes));
-        print_line(format_args!("{account}/{name}: {entities} entities, {bytes} bytes"))?;
+        let (entities, bytes) = (counted(table.entities, "entity", "entities"), HumanCount(table.bytes));
+        print_line(format_args!("{account}/{name}: {entities}, {bytes} bytes"))?;
     }
     if report.purged_entities > 0 {
-        let entities = HumanCount(report.purged_entities);
-        print_line(format_args!("{entities} entities of deleted tables have not been removed yet"))?;
+        let entities = counted(report.purged_entities, "entity", "entities");
+        print_line(format_args!("not removed yet: {entities} of deleted tables"))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
     let problems = report.problems.len() as u64 + report.unlisted;
     print_line(format_args!(
-        "{} tables, {} entities; {} sorted files of {} bytes; {} problems",
-        HumanCount(report.tables.len() as u64),
-        HumanCount(entities),
-        HumanCount(report.files),
+        "{}, {}; {} of {} bytes; {}",
+        counted(report.tables.len() as u64, "table", "tables"),
+        counted(entities, "entity", "entities"),
+        counted(report.files, "sorted file", "sorted files"),
         HumanCount(report.file_bytes),
-        HumanCount(problems)
+        counted(problems, "problem", "problems")
     ))
 }
 

@@ -26,4 +26,4 @@ mod terminal;
 
 pub use option_values::{StoreUrl, parse_account, parse_duration, shows_password};
 pub use runtime::stop_signal;
-pub use terminal::{print, report_error};
+pub use terminal::{counted, print, report_error};

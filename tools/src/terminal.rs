@@ -8,6 +8,7 @@ use anyhow::Context;
 pub(crate) use indicatif::HumanCount;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::control_characters::is_control_character;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::future::Future;
@@ -25,8 +26,21 @@ pub(crate) fn print_line(line: impl Display) -> anyhow::Result<()> {
     print(&format_args!("{}\n", escaped(&line.to_string())))
 }
 
+/// The bar on the terminal. A notice is written above it.
+static VISIBLE_BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
 pub(crate) fn notice(line: impl Display) {
-    to_standard_error(&format!("{}\n", escaped(&line.to_string())));
+    let line = format!("{}\n", escaped(&line.to_string()));
+    let bar = VISIBLE_BAR.lock().clone();
+    match bar {
+        Some(bar) => bar.suspend(|| to_standard_error(&line)),
+        None => to_standard_error(&line),
+    }
+}
+
+/// Returns a count with its noun, such as "1 table" or "1,234 tables".
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", HumanCount(count), if count == 1 { one } else { several })
 }
 
 /// Writes an error and its causes to standard error.
@@ -155,9 +169,9 @@ impl Progress {
 
     pub(crate) fn summary(&self) -> String {
         let (tables, entities) = self.done();
-        let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
+        let (tables, entities) = (counted(tables, "table", "tables"), counted(entities, "entity", "entities"));
         let seconds = self.began.elapsed().as_secs_f64();
-        format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
+        format!("{tables}, {entities} in {seconds:.1} s ({}/s)", self.entities_per_second())
     }
 
     pub(crate) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
@@ -165,6 +179,7 @@ impl Progress {
         // The first tick is immediate.
         interval.tick().await;
         let _bar = ClearedOnDrop(&self.bar);
+        *VISIBLE_BAR.lock() = Some(self.bar.clone());
         let mut work = pin!(work);
         loop {
             tokio::select! {
@@ -173,10 +188,6 @@ impl Progress {
                 _ = interval.tick() => self.show(),
             }
         }
-    }
-
-    pub(crate) fn notice(&self, line: impl Display) {
-        self.bar.suspend(|| notice(line));
     }
 
     fn show(&self) {
@@ -200,8 +211,8 @@ impl Progress {
         let (work_done, work) = (self.work_done.load(Ordering::Relaxed), self.work.load(Ordering::Relaxed));
         let percent = work_done.saturating_mul(100).checked_div(work).map(|percent| percent.min(100));
         let percent = percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
-        let (entities, rate) = (HumanCount(entities), self.entities_per_second());
-        format!("{percent}{done} of {tables} tables, {entities} entities, {rate}/s")
+        let (entities, rate) = (counted(entities, "entity", "entities"), self.entities_per_second());
+        format!("{percent}{done} of {}, {entities}, {rate}/s", counted(tables as u64, "table", "tables"))
     }
 
     fn entities_per_second(&self) -> HumanCount {
@@ -215,6 +226,7 @@ struct ClearedOnDrop<'a>(&'a ProgressBar);
 
 impl Drop for ClearedOnDrop<'_> {
     fn drop(&mut self) {
+        *VISIBLE_BAR.lock() = None;
         self.0.finish_and_clear();
     }
 }
@@ -249,6 +261,12 @@ mod tests {
 
     fn progress(terminal: &InMemoryTerm, tables: usize) -> Progress {
         Progress::drawn_to(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copying", tables)
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        let counts = [0, 1, 2, 1234].map(|count| counted(count, "entity", "entities"));
+        assert_eq!(counts, ["0 entities", "1 entity", "2 entities", "1,234 entities"]);
     }
 
     #[test]

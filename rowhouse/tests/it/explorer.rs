@@ -308,6 +308,9 @@ fn announced(arguments: &[&str], variables: &[(&str, &str)]) -> String {
 fn is_announced(arguments: &[&str], variables: &[(&str, &str)]) -> Option<bool> {
     let lines = announced(arguments, variables);
     let endpoint = lines.lines().next().unwrap().strip_prefix("listening on ").unwrap();
+    // A server that listens on all addresses names one that clients can use.
+    let endpoint = endpoint.replace("0.0.0.0", "127.0.0.1");
+    assert!(lines.contains(&format!(";TableEndpoint={endpoint}/")), "{lines}");
     let explorer = lines.lines().find_map(|line| line.strip_prefix("explorer: "))?;
     let address = explorer.strip_prefix("off; --explorer serves it at ");
     assert_eq!(address.unwrap_or(explorer), format!("{endpoint}/_rowhouse/"), "{lines}");

@@ -28,7 +28,7 @@ use crate::endpoints::{EndpointOption, Location, open_endpoint, read_location};
 use crate::file::ScratchFolder;
 use crate::option_values::parse_duration;
 use crate::runtime::{block_on, run_blocking};
-use crate::terminal::{HumanCount, notice, print, print_line};
+use crate::terminal::{HumanCount, counted, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
 use coverage::{CoveringBackup, ListedParts, Target};
 use create::BackupSummary;
@@ -154,20 +154,22 @@ fn step_json(summary: &BackupSummary, removed: RemovalSummary) -> serde_json::Va
 
 fn print_summary(summary: &BackupSummary, removed: RemovalSummary) -> anyhow::Result<()> {
     print_line(format_args!(
-        "backup {}: {} of {} chunks are new, {} bytes",
+        "backup {}: {} of {} {} new, {} bytes",
         summary.id,
         HumanCount(summary.new_chunks),
-        HumanCount(summary.chunks),
+        counted(summary.chunks, "chunk", "chunks"),
+        if summary.new_chunks == 1 { "is" } else { "are" },
         HumanCount(summary.new_bytes)
     ))?;
     if removed.backups + removed.chunks + removed.parts == 0 {
         return Ok(());
     }
-    let (chunks, bytes) = (HumanCount(removed.chunks), HumanCount(removed.bytes));
-    let parts = HumanCount(removed.parts);
     print_line(format_args!(
-        "removed {} old backups, {chunks} chunks and {parts} parts of the log, {bytes} bytes",
-        removed.backups
+        "removed {}, {} and {} of the log, {} bytes",
+        counted(removed.backups, "old backup", "old backups"),
+        counted(removed.chunks, "chunk", "chunks"),
+        counted(removed.parts, "part", "parts"),
+        HumanCount(removed.bytes)
     ))
 }
 
@@ -209,7 +211,8 @@ fn restore_folder(
         None => ListedParts::list(&source.repository)?.continuation(&source.manifest).and_then(|log| log.until),
     };
     if !args.quiet {
-        notice(format_args!("restoring backup {id} of {} entities{and_log}", HumanCount(source.manifest.entities())));
+        let entities = counted(source.manifest.entities(), "entity", "entities");
+        notice(format_args!("restoring backup {id} of {entities}{and_log}"));
     }
     let (began, path) = (Instant::now(), folder.to_owned());
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
@@ -248,9 +251,9 @@ fn restore_folder(
 fn report_expired(restored: &RestoreSummary) {
     for (table, count) in &restored.expired {
         notice(format_args!(
-            "{} entities of {}/{} have expired by the retention of the table, so no client sees them; to restore them, run the \
-             command again with --without-retention and a new target",
-            HumanCount(*count),
+            "{} of {}/{} expired by the retention of the table, so no client sees them; to restore them, run the command \
+             again with --without-retention and a new target",
+            counted(*count, "entity", "entities"),
             table.account,
             table.name
         ));

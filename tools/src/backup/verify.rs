@@ -4,7 +4,7 @@ use super::repository::{
     BackupManifest, PartName, PartRange, Repository, TableContent, check_entity, describe, each_entity,
 };
 use crate::runtime::run_blocking;
-use crate::terminal::{HumanCount, Progress, print, print_line};
+use crate::terminal::{HumanCount, Progress, counted, print, print_line};
 use anyhow::{Context, anyhow, ensure};
 use model::DateTime;
 use object_storage::StorageError;
@@ -63,16 +63,20 @@ pub(crate) fn verify(address: &RepositoryAddress, is_quiet: bool, as_json: bool)
         problems.iter().try_for_each(|problem| print_line(format_args!("log {id}: {problem}")))?;
     }
     if !is_quiet {
-        let (backups, chunks, bytes) =
-            (HumanCount(report.backups), HumanCount(report.chunks), HumanCount(report.bytes));
-        let damaged = report.damaged.len();
-        print_line(format_args!("{backups} backups, {chunks} chunks of {bytes} bytes; {damaged} backups are damaged"))?;
+        let backups = counted(report.backups, "backup", "backups");
+        let chunks = counted(report.chunks, "chunk", "chunks");
+        let (bytes, ruined) = (HumanCount(report.bytes), damaged(report.damaged.len(), "backup", "backups"));
+        print_line(format_args!("{backups}, {chunks} of {bytes} bytes; {ruined}"))?;
         if report.parts > 0 {
-            let (parts, damaged) = (HumanCount(report.parts), report.damaged_logs.len());
-            print_line(format_args!("{parts} parts of the log; {damaged} logs are damaged"))?;
+            let parts = counted(report.parts, "part", "parts");
+            print_line(format_args!("{parts} of the log; {}", damaged(report.damaged_logs.len(), "log", "logs")))?;
         }
     }
     Ok(is_intact)
+}
+
+fn damaged(count: usize, one: &str, several: &str) -> String {
+    format!("{} {} damaged", counted(count as u64, one, several), if count == 1 { "is" } else { "are" })
 }
 
 fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<VerificationReport> {

@@ -7,7 +7,7 @@ use crate::endpoints::{Query, WriteMode, query_of};
 use crate::formats::{LineError, push_value, read_line};
 use crate::option_values::{parse_table, parse_type};
 use crate::runtime::{stop_signal, until_stopped};
-use crate::terminal::{HumanCount, Progress};
+use crate::terminal::{Progress, counted};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use client::{ETag, IfMatch, PropertyBag, TableService};
@@ -321,8 +321,9 @@ async fn delete_matching(service: &TableService, table: &str, filter: &str) -> a
     let deleted = result.map_err(|error| match progress.done() {
         (_, 0) => error,
         (_, deleted) => {
-            let deleted = HumanCount(deleted);
-            error.context(format!("{deleted} entities were deleted; run the same command to delete the rest"))
+            let were = if deleted == 1 { "was" } else { "were" };
+            let deleted = counted(deleted, "entity", "entities");
+            error.context(format!("{deleted} {were} deleted; run the same command to delete the rest"))
         }
     })?;
     write_out(format!("{deleted}\n").as_bytes())

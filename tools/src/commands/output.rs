@@ -1,7 +1,7 @@
 //! Entities on standard output.
 
 use crate::formats::{Columns, CsvSpool, write_line, write_value};
-use crate::terminal::{TerminalSafeWriter, escaped};
+use crate::terminal::{TerminalSafeWriter, counted, escaped};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use client::{ETag, PropertyBag};
@@ -236,7 +236,7 @@ impl EntityTable {
     }
 
     pub(super) fn footer(&self) -> String {
-        let entities = if self.entities == 1 { "1 entity".to_owned() } else { format!("{} entities", self.entities) };
+        let entities = counted(self.entities, "entity", "entities");
         if self.left_out.is_empty() {
             return format!("({entities})\n");
         }

@@ -20,6 +20,7 @@ use args::PARALLEL_DEFAULT;
 use parking_lot::Mutex;
 use plan::{CopySelection, Plan};
 use state::{CopyEndpoints, CopyState};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -43,13 +44,37 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     let endpoints = CopyEndpoints { from: from.to_string(), to: to.to_string() };
     ensure!(endpoints.from != endpoints.to, "--from and --to are the same: {}", endpoints.from);
     // From here on, a signal stops the copy cleanly.
-    let stop = stop_signal()?;
+    let mut stop = pin!(stop_signal()?);
     let state = if args.verify_only { None } else { Some(Arc::new(CopyState::open(args.state.clone(), endpoints)?)) };
-    let from = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
-    let to = open_endpoint(EndpointOption::To, to, args.verify_only, args.parallel).await?;
-    let plan = Plan::make(&*from, &*to, &selection);
+    let opening = open_endpoint(EndpointOption::From, from, true, args.parallel);
+    let from = until_stopped(&mut stop, opening).await?;
+    let is_equal = copy_from(args, &selection, (Arc::clone(&from), to), state, stop).await;
+    // Close the endpoint, even if the copy failed.
+    let closed = from.close().await;
+    let is_equal = is_equal?;
+    closed.context("closing --from")?;
+    Ok(is_equal)
+}
+
+/// Opens the target once the source has been read, so that no folder is created for a source that does not respond.
+async fn copy_from(
+    args: &CopyArgs,
+    selection: &CopySelection,
+    (from, to): (Arc<dyn Endpoint>, Location),
+    state: Option<Arc<CopyState>>,
+    mut stop: impl Future<Output = ()> + Unpin,
+) -> anyhow::Result<bool> {
+    let opening = async {
+        let plan = Plan::make(&*from, to.only_account(), selection).await?;
+        Ok((plan, open_endpoint(EndpointOption::To, to, args.verify_only, args.parallel).await?))
+    };
+    let (plan, to) = match (until_stopped(&mut stop, opening).await, &state) {
+        (Ok(opened), _) => opened,
+        (Err(error), Some(state)) => return state.finish(Err(error)),
+        (Err(error), None) => return Err(error),
+    };
     let run = CopyRun {
-        from: Arc::clone(&from) as Arc<dyn Source>,
+        from: from as Arc<dyn Source>,
         to: Arc::clone(&to),
         state,
         parallel: args.parallel,
@@ -60,11 +85,9 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
         with_verification: !args.no_verify,
     };
     let is_equal = run.run(plan, stop).await;
-    // Close both endpoints, even if the copy failed.
-    let (from_closed, to_closed) = (from.close().await, to.close().await);
+    let closed = to.close().await;
     let is_equal = is_equal?;
-    from_closed.context("closing --from")?;
-    to_closed.context("closing --to")?;
+    closed.context("closing --to")?;
     Ok(is_equal)
 }
 
@@ -75,10 +98,10 @@ pub(crate) async fn restore(
     to: Location,
     tables: Vec<TableCopy>,
 ) -> anyhow::Result<bool> {
-    let stop = stop_signal()?;
+    let mut stop = pin!(stop_signal()?);
     let state = CopyState::open(None, CopyEndpoints { from: from_name, to: to.to_string() })?;
-    let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
-    let plan = Plan::from_tables(tables, to.only_account());
+    let plan = Plan::from_tables(tables, to.only_account())?;
+    let to = until_stopped(&mut stop, open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT)).await?;
     let run = CopyRun {
         from,
         to: Arc::clone(&to),
@@ -90,7 +113,7 @@ pub(crate) async fn restore(
         with_properties: false,
         with_verification: true,
     };
-    let is_equal = run.run(async { plan }, stop).await;
+    let is_equal = run.run(plan, stop).await;
     let closed = to.close().await;
     let is_equal = is_equal?;
     closed.context("closing --into")?;
@@ -112,12 +135,8 @@ struct CopyRun {
 
 impl CopyRun {
     /// Returns true if both sides are equal. A signal stops the copy.
-    async fn run(
-        &self,
-        plan: impl Future<Output = anyhow::Result<Plan>>,
-        stop: impl Future<Output = ()>,
-    ) -> anyhow::Result<bool> {
-        let result = until_stopped(stop, self.copy_and_verify(plan)).await;
+    async fn run(&self, plan: Plan, stop: impl Future<Output = ()>) -> anyhow::Result<bool> {
+        let result = until_stopped(stop, self.copy_and_verify(&plan)).await;
         match &self.state {
             // The next run continues with the changes.
             Some(state) if self.follow && result.is_ok() => state.flush().and(result),
@@ -126,18 +145,17 @@ impl CopyRun {
         }
     }
 
-    async fn copy_and_verify(&self, plan: impl Future<Output = anyhow::Result<Plan>>) -> anyhow::Result<bool> {
-        let plan = plan.await?;
+    async fn copy_and_verify(&self, plan: &Plan) -> anyhow::Result<bool> {
         if let Some(state) = &self.state {
             state.print_resumed();
-            prepare(&*self.to, state, &plan, self.overwrite).await?;
-            let copied = self.copy(&plan, state).await?;
+            prepare(&*self.to, state, plan, self.overwrite).await?;
+            let copied = self.copy(plan, state).await?;
             print_line(format_args!("copied {copied}"))?;
         }
         if !self.with_verification {
             return Ok(true);
         }
-        let (compared, differences) = self.compare(&plan).await?;
+        let (compared, differences) = self.compare(plan).await?;
         if differences.is_empty() {
             print_line(format_args!("both sides are equal: {compared}"))?;
             return Ok(true);

@@ -50,8 +50,14 @@ impl Plan {
         Ok(Self { accounts: accounts.into_iter().collect(), tables })
     }
 
-    pub(super) async fn make(from: &dyn Source, to: &dyn Source, selection: &CopySelection) -> anyhow::Result<Self> {
-        let accounts = accounts(from, to, selection).await?;
+    /// `only` is the only account that the target can have. The target is not read, so a source that cannot be read
+    /// fails before a target is created.
+    pub(super) async fn make(
+        from: &dyn Source,
+        only: Option<&AccountName>,
+        selection: &CopySelection,
+    ) -> anyhow::Result<Self> {
+        let accounts = accounts(from, only, selection).await?;
         let mut tables = Vec::new();
         for (source, target) in &accounts {
             let wanted = selection.tables.find(from, source).await?.into_iter();
@@ -70,7 +76,7 @@ impl Plan {
 
 async fn accounts(
     from: &dyn Source,
-    to: &dyn Source,
+    only: Option<&AccountName>,
     selection: &CopySelection,
 ) -> anyhow::Result<Vec<(AccountName, AccountName)>> {
     let mut accounts = from.accounts().await?;
@@ -82,7 +88,7 @@ async fn accounts(
         );
         accounts.retain(|account| account == wanted);
     }
-    let target = match (to.only_account(), &selection.to_account) {
+    let target = match (only, &selection.to_account) {
         (Some(only), Some(wanted)) if only != wanted => bail!("--to is the account '{only}', not '{wanted}'"),
         (Some(only), _) => Some(only),
         (None, wanted) => wanted.as_ref(),
@@ -129,14 +135,14 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn what_is_chosen_and_what_it_becomes() {
-        let (from, to) = (source().await, EngineEndpoint(Arc::new(Memory::new(SystemClock))));
+        let from = source().await;
         for (selection, expected) in [
             (selection(None, None, &[]), "apple/Cars apple/LogsA apple/logsb melon/Cars"),
             (selection(Some("apple"), None, &["LOG*"]), "apple/LogsA apple/logsb"),
             (selection(Some("apple"), Some("pear"), &["cars", "logsb"]), "pear/Cars pear/logsb"),
             (selection(None, None, &["cars"]), "apple/Cars melon/Cars"),
         ] {
-            let plan = Plan::make(&from, &to, &selection).await.unwrap();
+            let plan = Plan::make(&from, None, &selection).await.unwrap();
             let targets: Vec<String> =
                 plan.tables.iter().map(|table| format!("{}/{}", table.to.account, table.to.name)).collect();
             assert_eq!(targets.join(" "), expected);
@@ -146,7 +152,7 @@ pub(super) mod tests {
             (selection(None, Some("pear"), &[]), "--account"),
             (selection(None, None, &["cars", "trucks"]), "no table 'trucks'"),
         ] {
-            let error = Plan::make(&from, &to, &selection).await.unwrap_err().to_string();
+            let error = Plan::make(&from, None, &selection).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -236,7 +236,7 @@ async fn next_changes(stream: &mut ChangeStream<Change<PropertyBag>>) -> anyhow:
     let (mut last, mut bytes) = (LastChanges::new(), 0);
     while last.len() < PAGE_RESULTS_MAX && bytes < PAGE_BODY_BYTES_MAX {
         let Some(change) = stream.next().await else { break };
-        let change = change.map_err(expired)?;
+        let change = change.map_err(expired).context("--from")?;
         match (change.operation, change.key, change.entity) {
             (ChangeOperation::Put, _, Some(entity)) => {
                 let entity = entity.into_entity();

@@ -1,8 +1,9 @@
 //! Invariant: no secret becomes part of an error or of a location's name.
 
 use anyhow::{Context, anyhow, bail, ensure};
-use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 use engine_postgres::Password;
+use model::AccountName;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,16 @@ impl EndpointOption {
         }
     }
 
+    /// Returns the option that selects a different location.
+    pub(crate) fn address_option(self) -> &'static str {
+        match self {
+            Self::From => "--from",
+            Self::To => "--to",
+            Self::Endpoint(_) => "--endpoint",
+            Self::Into => "--into",
+        }
+    }
+
     pub(crate) fn key_file_option(self) -> &'static str {
         match self {
             Self::From => "--from-key-file",
@@ -44,10 +55,8 @@ impl EndpointOption {
 impl fmt::Display for EndpointOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::From => "--from",
-            Self::To => "--to",
             Self::Endpoint(origin) => origin,
-            Self::Into => "--into",
+            side => side.address_option(),
         })
     }
 }
@@ -64,10 +73,7 @@ pub(crate) enum Location {
 impl Location {
     pub(crate) fn parse(option: EndpointOption, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(parts) = ConnectionString::parse(text) {
-            let url = parts.endpoint().with_context(|| {
-                format!("the connection string of {option} names no account: add AccountName or TableEndpoint")
-            })?;
-            return Self::service(option, &url, parts.account.as_deref(), secret, parts.credential());
+            return Self::of_connection_string(option, text, &parts, secret);
         }
         match text.split_once("://") {
             Some(("http" | "https", _)) => {
@@ -96,8 +102,44 @@ impl Location {
                     option.key_variable(),
                     option.key_file_option()
                 );
-                Ok(Self::Folder(absolute(Path::new(text)).with_context(|| format!("reading {option}"))?))
+                let path = Path::new(text);
+                if !path.exists() {
+                    refuse_address_without_scheme(option, text)?;
+                }
+                Ok(Self::Folder(absolute(path).with_context(|| format!("reading {option}"))?))
             }
+        }
+    }
+
+    fn of_connection_string(
+        option: EndpointOption,
+        text: &str,
+        parts: &ConnectionString,
+        secret: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        let url = parts.endpoint().with_context(|| {
+            format!("the connection string of {option} names no account: add AccountName or TableEndpoint")
+        })?;
+        if let Some(account) = &parts.account {
+            ensure!(
+                AccountName::new(account.strip_suffix("-secondary").unwrap_or(account)).is_some(),
+                "the AccountName in the connection string of {option} is not valid: use 3 to 24 lowercase letters and digits"
+            );
+        }
+        let credential = parts.credential();
+        let has_key = text.to_ascii_lowercase().contains("accountkey=");
+        ensure!(
+            credential.is_some() || secret.is_some() || !has_key,
+            "the AccountKey in the connection string of {option} is not an account key, which is Base64: copy the whole key"
+        );
+        Self::service(option, &url, parts.account.as_deref(), secret, credential)
+    }
+
+    /// Returns the only account that the location can have, or `None` if it can have several.
+    pub(crate) fn only_account(&self) -> Option<&AccountName> {
+        match self {
+            Self::Service { endpoint, .. } => Some(endpoint.account()),
+            Self::Folder(_) | Self::Database { .. } => None,
         }
     }
 
@@ -129,6 +171,34 @@ impl Location {
             ),
         };
         Ok(Self::Service { endpoint, credential: Box::new(credential) })
+    }
+}
+
+/// Refuses text that names no folder, but a host, such as `127.0.0.1:10002/orchard`. As a folder, it would be created.
+fn refuse_address_without_scheme(option: EndpointOption, text: &str) -> anyhow::Result<()> {
+    let host = text.split('/').next().unwrap_or_default();
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    // One letter before a colon is a drive.
+    let has_port = host.rsplit_once(':').is_some_and(|(name, port)| name.len() > 1 && is_port(port));
+    let is_address = has_port || host.contains(".table.");
+    match option {
+        EndpointOption::Endpoint(_) if is_address => {
+            bail!("{option} '{text}' is not a URL: begin it with http:// or https://, as in http://{text}")
+        }
+        _ if is_address => bail!(
+            "{option} '{text}' is not a URL: begin it with http://, https:// or postgres://, as in http://{text}; for a data \
+             folder with this name, write ./{text}"
+        ),
+        // Certainly a data folder.
+        EndpointOption::Endpoint("--endpoint" | "ROWHOUSE_ENDPOINT") if text.starts_with(['.', '/']) => Ok(()),
+        EndpointOption::Endpoint("--endpoint" | "ROWHOUSE_ENDPOINT") => {
+            bail!("{option} is not the URL of a service: write it like {DEVELOPMENT_ENDPOINT}")
+        }
+        EndpointOption::Endpoint(_) => bail!(
+            "{option} contains neither a connection string, such as AccountName=...;AccountKey=...;TableEndpoint=..., nor \
+             the http or https URL of a service"
+        ),
+        EndpointOption::From | EndpointOption::To | EndpointOption::Into => Ok(()),
     }
 }
 
@@ -252,10 +322,35 @@ mod tests {
             ("postgres://me:c2Vj@cmV0@db/tables", None, "write @ as %40"),
             ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: add"),
             ("./folder", Some("c2VjcmV0"), "needs no key"),
+            ("AccountName=No;AccountKey=AAECAwQFBgcICQoLDA0ODw==", None, "the AccountName in the connection string"),
+            ("AccountName=orchard;AccountKey=c2VjcmV0!", None, "the AccountKey in the connection string"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains("c2Vj") && !error.contains("cmV0"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_http_is_no_folder() {
+        use EndpointOption::{Endpoint, From, To};
+        for (option, text, expected) in [
+            (
+                Endpoint("--endpoint"),
+                "127.0.0.1:10002",
+                "begin it with http:// or https://, as in http://127.0.0.1:10002",
+            ),
+            (Endpoint("--endpoint"), "orchard", "write it like http://127.0.0.1:10002/devstoreaccount1"),
+            (Endpoint("AZURE_STORAGE_CONNECTION_STRING"), "orchard", "contains neither a connection string"),
+            (From, "localhost:10002/orchard", "as in http://localhost:10002/orchard; for a data folder with this name"),
+            (To, "[::1]:10002", "begin it with http://"),
+            (To, "orchard.table.core.windows.net", "begin it with http://"),
+        ] {
+            let error = Location::parse(option, text, None).unwrap_err().to_string();
+            assert!(error.starts_with(&option.to_string()) && error.contains(expected), "{text}: {error}");
+        }
+        for folder in ["./127.0.0.1:10002", "data:old", "backup-10:30:00.d", "a/b:1", "c:1"] {
+            assert!(matches!(parse(folder, None), Ok(Location::Folder(_))), "{folder}");
         }
     }
 }

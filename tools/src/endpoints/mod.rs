@@ -2,13 +2,16 @@
 //!
 //! This module must not know which command works on an endpoint.
 
+mod contact;
 mod endpoint;
 mod engine;
 mod location;
 mod open;
 mod ranges;
 mod service;
+mod service_error;
 
+pub(crate) use contact::connect;
 pub(crate) use endpoint::{
     Endpoint, Page, Query, Source, WriteMode, WriteOutcome, difference, group_into_transactions,
 };
@@ -17,3 +20,4 @@ pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{TableSelection, choose_account, is_forbidden, list_accounts, open_endpoint, read_location};
 pub(crate) use ranges::{EntityRange, split};
 pub(crate) use service::query_of;
+pub(crate) use service_error::ServiceError;

@@ -1,9 +1,10 @@
 use crate::endpoints::endpoint::{Endpoint, Source};
 use crate::endpoints::engine::EngineEndpoint;
 use crate::endpoints::location::{EndpointOption, Location};
+use crate::endpoints::service::ServiceEndpoint;
+use crate::endpoints::service_error::ServiceError;
 use crate::option_values::{parse_table, shows_password};
 use anyhow::{Context, anyhow, bail, ensure};
-use client::{RetryPolicy, TableService};
 use engine_citus::Balance;
 use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
 use engine_postgres::{Password, PostgresOptions};
@@ -118,8 +119,7 @@ pub(crate) async fn open_endpoint(
         }
         Location::Folder(path) => Arc::new(EngineEndpoint(Arc::new(open_folder(option, &path, must_exist)?))),
         Location::Service { endpoint, credential } => {
-            let retry = RetryPolicy::exponential().attempts(COPY_ATTEMPTS_MAX);
-            Arc::new(TableService::builder(endpoint, *credential).retry(retry).build()?)
+            Arc::new(ServiceEndpoint::new(option, endpoint, *credential, COPY_ATTEMPTS_MAX)?)
         }
     })
 }
@@ -189,7 +189,7 @@ impl TableSelection {
 }
 
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<client::Error>().is_some_and(|error| error.status() == Some(403))
+    error.downcast_ref::<ServiceError>().is_some_and(|error| error.status() == Some(403))
 }
 
 #[cfg(test)]

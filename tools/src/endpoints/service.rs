@@ -1,7 +1,12 @@
+use super::contact::connect;
 use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
+use super::location::EndpointOption;
+use super::service_error::ServiceError;
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
-use client::{Changes, Continuation, Error, ErrorKind, IfMatch, PropertyBag, Stored, Table, TableService, Transaction};
+use client::{
+    Changes, Continuation, Credential, Error, ErrorKind, IfMatch, PropertyBag, Stored, Table, TableService, Transaction,
+};
 use engine::TableKey;
 use model::{
     AccountName, EntityKey, IndexedProperty, ServiceProperties, StoredAccessPolicies, TableName, TableSettings,
@@ -12,18 +17,50 @@ const SKIP_SETTINGS: &str =
     "retention and indexes, which need a server with --extensions (skip them with --skip-policies)";
 const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";
 
+/// An account of a service. Errors name the option that selected it, because a command may use two services.
+#[derive(Debug)]
+pub(super) struct ServiceEndpoint {
+    service: TableService,
+    option: EndpointOption,
+}
+
+impl ServiceEndpoint {
+    /// Nothing is sent yet.
+    pub(super) fn new(
+        option: EndpointOption,
+        endpoint: client::Endpoint,
+        credential: Credential,
+        attempts_max: u32,
+    ) -> anyhow::Result<Self> {
+        let service = connect(name(option, &endpoint), endpoint, credential, attempts_max)?;
+        Ok(Self { service, option })
+    }
+
+    fn table(&self, table: &TableKey) -> Table {
+        self.service.table(table.name.as_str())
+    }
+
+    fn named(&self, error: Error) -> ServiceError {
+        ServiceError::new(name(self.option, self.service.endpoint()), self.option.address_option(), error)
+    }
+}
+
+fn name(option: EndpointOption, endpoint: &client::Endpoint) -> String {
+    format!("{option} {endpoint}")
+}
+
 #[async_trait]
-impl Source for TableService {
+impl Source for ServiceEndpoint {
     fn only_account(&self) -> Option<&AccountName> {
-        Some(self.endpoint().account())
+        Some(self.service.endpoint().account())
     }
 
     async fn accounts(&self) -> anyhow::Result<Vec<AccountName>> {
-        Ok(vec![self.endpoint().account().clone()])
+        Ok(vec![self.service.endpoint().account().clone()])
     }
 
     async fn tables(&self, _: &AccountName) -> anyhow::Result<Vec<TableName>> {
-        let names = self.tables().all().await?;
+        let names = self.service.tables().all().await.map_err(|error| self.named(error))?;
         // The service's own tables, such as metrics tables, have names that no client can create.
         let names = names.into_iter().filter(|name| !name.starts_with('$'));
         let parse = |name: String| {
@@ -39,35 +76,37 @@ impl Source for TableService {
         from: Option<&Continuation>,
         limit: usize,
     ) -> anyhow::Result<Page> {
-        let mut query = query_of(&self.table(table.name.as_str()), query).page_size(limit);
+        let mut query = query_of(&self.table(table), query).page_size(limit);
         if let Some(from) = from {
             query = query.resume(from.clone());
         }
-        let page = query.pages().next().await.context("the query returned no page")??;
+        let page = query.pages().next().await.context("the query returned no page")?;
+        let page = page.map_err(|error| self.named(error))?;
         Ok(Page { entities: page.items, next: page.next })
     }
 
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
-        self.table(table.name.as_str()).policies().await.context(SKIP_POLICIES)
+        self.table(table).policies().await.map_err(|error| self.named(error)).context(SKIP_POLICIES)
     }
 
     async fn settings(&self, table: &TableKey) -> anyhow::Result<Option<TableSettings>> {
-        let table = self.table(table.name.as_str());
+        let table = self.table(table);
         let retention = match table.retention().await {
             Ok(retention) => retention,
             Err(error) if is_unknown_operation(&error) => return Ok(None),
-            Err(error) => return Err(error).context(SKIP_SETTINGS),
+            Err(error) => return Err(self.named(error)).context(SKIP_SETTINGS),
         };
-        let indexes = table.indexes().await.context(SKIP_SETTINGS)?.into_iter().map(|index| index.property).collect();
+        let indexes = table.indexes().await.map_err(|error| self.named(error)).context(SKIP_SETTINGS)?;
+        let indexes = indexes.into_iter().map(|index| index.property).collect();
         Ok(Some(TableSettings { retention, indexes }))
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
-        self.properties().await.context(SKIP_PROPERTIES)
+        self.service.properties().await.map_err(|error| self.named(error)).context(SKIP_PROPERTIES)
     }
 
     fn changes(&self, table: &TableKey) -> Option<Changes<PropertyBag>> {
-        Some(self.table(table.name.as_str()).changes())
+        Some(self.table(table).changes())
     }
 
     async fn close(&self) -> anyhow::Result<()> {
@@ -83,9 +122,9 @@ fn is_unknown_operation(error: &Error) -> bool {
 }
 
 #[async_trait]
-impl Endpoint for TableService {
+impl Endpoint for ServiceEndpoint {
     async fn create_table(&self, table: &TableKey) -> anyhow::Result<()> {
-        Ok(self.table(table.name.as_str()).create_if_missing().await?)
+        Ok(self.table(table).create_if_missing().await.map_err(|error| self.named(error))?)
     }
 
     async fn write(
@@ -94,37 +133,41 @@ impl Endpoint for TableService {
         entities: Vec<PropertyBag>,
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome> {
-        match write_all(&self.table(table.name.as_str()), &entities, mode).await {
+        match write_all(&self.table(table), &entities, mode).await {
             Err(error) if error.code() == Some("EntityAlreadyExists") => Ok(WriteOutcome::SomeExist),
-            result => Ok(result.map(|()| WriteOutcome::Done)?),
+            result => Ok(result.map(|()| WriteOutcome::Done).map_err(|error| self.named(error))?),
         }
     }
 
     async fn delete(&self, table: &TableKey, key: EntityKey) -> anyhow::Result<()> {
-        let table = self.table(table.name.as_str());
-        table.delete_if_exists(key.partition.as_str(), key.row.as_str(), IfMatch::Any).await?;
-        Ok(())
+        let table = self.table(table);
+        let deleted = table.delete_if_exists(key.partition.as_str(), key.row.as_str(), IfMatch::Any).await;
+        Ok(deleted.map(drop).map_err(|error| self.named(error))?)
     }
 
     async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>> {
-        let found = self.table(table.name.as_str()).find(key.partition.as_str(), key.row.as_str()).await?;
-        Ok(found.map(Stored::into_entity))
+        let found = self.table(table).find(key.partition.as_str(), key.row.as_str()).await;
+        Ok(found.map_err(|error| self.named(error))?.map(Stored::into_entity))
     }
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
-        self.table(table.name.as_str()).set_policies(&policies).await.context(SKIP_POLICIES)
+        self.table(table).set_policies(&policies).await.map_err(|error| self.named(error)).context(SKIP_POLICIES)
     }
 
     async fn set_settings(&self, table: &TableKey, settings: TableSettings) -> anyhow::Result<()> {
         let TableSettings { retention, indexes } = settings;
-        let table = self.table(table.name.as_str());
-        table.set_retention(retention).await.context(SKIP_SETTINGS)?;
+        let table = self.table(table);
         let properties: Vec<_> = indexes.iter().map(IndexedProperty::as_str).collect();
-        table.set_indexes(&properties).await.context(SKIP_SETTINGS)
+        let set = async {
+            table.set_retention(retention).await?;
+            table.set_indexes(&properties).await
+        };
+        set.await.map_err(|error| self.named(error)).context(SKIP_SETTINGS)
     }
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {
-        self.set_properties(&properties).await.context(SKIP_PROPERTIES)
+        let set = self.service.set_properties(&properties).await;
+        set.map_err(|error| self.named(error)).context(SKIP_PROPERTIES)
     }
 }
 

@@ -26,6 +26,7 @@ use model::{AccountName, Clock, TableName};
 use read::{FileExport, TABLE_WORK};
 use state::{ExportOptions, ExportState};
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -45,9 +46,9 @@ async fn export(args: &ExportArgs) -> anyhow::Result<()> {
     }
     let from = read_location(EndpointOption::From, &args.from, args.from_key_file.as_deref())?;
     let from_name = from.to_string();
-    target.prepare(args.overwrite)?;
-    let stop = stop_signal()?;
-    let source = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
+    let mut stop = pin!(stop_signal()?);
+    let opening = open_endpoint(EndpointOption::From, from, true, args.parallel);
+    let source = until_stopped(&mut stop, opening).await?;
     let run = ExportRun { args, source: Arc::clone(&source) as Arc<dyn Source>, target, format, from_name };
     let result = until_stopped(stop, run.export(&tables, account.as_ref())).await;
     let closed = source.close().await;
@@ -80,6 +81,8 @@ impl ExportRun<'_> {
             self.args.to.display(),
             tables.len()
         );
+        // The source has responded, so a folder that is created now will not stay empty.
+        self.target.prepare(self.args.overwrite)?;
         let keys: Vec<TableKey> = tables.into_iter().map(|name| TableKey { account: account.clone(), name }).collect();
         let query = Query { filter: self.args.filter.clone(), select: self.args.select.clone() };
         match (&self.target, &keys[..]) {

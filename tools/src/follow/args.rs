@@ -31,7 +31,8 @@ Each change is delivered at least once, and the changes of a table in order: the
 acknowledged. A command acknowledges by exit code 0, a webhook by a status from 200 to 299. Otherwise, the delivery is \
 repeated, after 0.2 s, then after pauses that double up to 30 s, or as Retry-After says. When --attempts are used up, the \
 change goes to --dead-letters; without this option, the command fails, and the next run begins with this change. A \
-change may be delivered again after a failure, so deliveries should be idempotent: the position identifies a change.
+change may be delivered again after a failure, so deliveries should be idempotent: the position identifies a change. If \
+no connection to the webhook was opened yet, a failed one ends the command, because the URL may be wrong.
 
 SIGTERM and Ctrl-C end the command after the delivery in progress, with exit code 0.
 

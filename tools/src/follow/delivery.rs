@@ -2,7 +2,7 @@
 
 use crate::file::sync_name;
 use crate::follow::target::{Failed, Target};
-use crate::terminal::notice;
+use crate::terminal::{counted, notice};
 use anyhow::{Context, bail};
 use client::{ChangePosition, JsonChange};
 use parking_lot::Mutex;
@@ -83,7 +83,8 @@ impl Delivery {
             let Err(failed) = sent else { return Ok(Ok(Delivered::All)) };
             let positions = positions(changes);
             if attempts >= self.attempts_max {
-                notice(format_args!("{positions}: {}; given up after {attempts} attempts", failed.reason));
+                let attempts = counted(attempts.into(), "attempt", "attempts");
+                notice(format_args!("{positions}: {}; given up after {attempts}", failed.reason));
                 return Ok(Err(failed));
             }
             let pause = pause_after(attempts, failed.retry_after);

@@ -19,7 +19,7 @@ use crate::commands::{exit_code, from_service};
 use crate::option_values::parse_table;
 use crate::runtime::{block_on, next_result, stop_signal};
 use crate::state_file::Save;
-use crate::terminal::{is_broken_pipe, notice, report_error};
+use crate::terminal::{is_broken_pipe, report_error};
 use args::FromArg;
 use client::{ChangePosition, ChangeStream, Changes, Error, ErrorKind, JsonChange, PropertyBag, TableService};
 use delivery::{DeadLetters, Delivered, Delivery};
@@ -164,7 +164,6 @@ impl Follower {
         };
         let mut stream = self.feed.stream(after);
         let save = if self.delivery.target.is_output() { Save::WhenDue } else { Save::Now };
-        let mut outage = Outage { is_reported: false };
         loop {
             let first = tokio::select! {
                 biased;
@@ -178,12 +177,11 @@ impl Follower {
             let first = match first {
                 Some(Ok(change)) => change,
                 Some(Err(error)) => {
-                    outage.check(error, &self.feed.service, &stream)?;
+                    self.check(error, &stream)?;
                     continue;
                 }
                 None => return self.record(&key, &stream, Save::Now),
             };
-            outage.end();
             let (changes, error) = self.collect(first, &mut stream).await;
             let record = |position| self.state.advance(&key, position, save);
             match self.delivery.deliver(&changes, record).await? {
@@ -191,9 +189,16 @@ impl Follower {
                 Delivered::All => {}
             }
             if let Some(error) = error {
-                outage.check(error, &self.feed.service, &stream)?;
+                self.check(error, &stream)?;
             }
         }
+    }
+
+    /// Returns the error if waiting will not help. Before the feed is first read, the options may be wrong. The client
+    /// reports the wait.
+    fn check(&self, error: Error, stream: &ChangeStream<JsonChange>) -> anyhow::Result<()> {
+        let is_transient = matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unreachable | ErrorKind::Service);
+        if is_transient && stream.has_read() { Ok(()) } else { Err(from_service(&self.feed.service)(error)) }
     }
 
     /// Adds the changes that can be read without waiting, up to the limits of a delivery.
@@ -227,32 +232,6 @@ impl Follower {
         match stream.position() {
             Some(position) => self.state.advance(key, position, save),
             None => Ok(()),
-        }
-    }
-}
-
-/// Whether the service is failing.
-struct Outage {
-    is_reported: bool,
-}
-
-impl Outage {
-    /// Returns the error if waiting will not help. Before the feed is first read, the options may be wrong.
-    fn check(&mut self, error: Error, service: &TableService, stream: &ChangeStream<JsonChange>) -> anyhow::Result<()> {
-        let is_transient = matches!(error.kind(), ErrorKind::Throttled | ErrorKind::Unreachable | ErrorKind::Service);
-        if !is_transient || !stream.has_read() {
-            return Err(from_service(service)(error));
-        }
-        if !self.is_reported {
-            notice(format_args!("{error}; waiting for the service"));
-            self.is_reported = true;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        if std::mem::take(&mut self.is_reported) {
-            notice("the service is back");
         }
     }
 }

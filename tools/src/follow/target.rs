@@ -5,14 +5,15 @@
 use super::args::FollowArgs;
 use crate::runtime::TASK_FAILED;
 use crate::terminal::TerminalSafeWriter;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use client::JsonChange;
 use client::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use client::http::{HeaderMap, HttpClient, HttpOptions, Proxies, Request, Uri, system_roots, tls_config};
+use client::http::{HeaderMap, HttpClient, HttpError, HttpOptions, Proxies, Request, Uri, system_roots, tls_config};
 use platform::process::{kill_group, shell, start_in_own_group};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
@@ -26,7 +27,16 @@ const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 pub(super) enum Target {
     Output,
     Command { line: String, time_max: Duration },
-    Webhook { url: Uri, http: Box<HttpClient>, is_array: bool },
+    Webhook(Box<Webhook>),
+}
+
+#[derive(Debug)]
+pub(super) struct Webhook {
+    url: Uri,
+    http: HttpClient,
+    is_array: bool,
+    /// True if a connection was ever opened, including TLS. Until then, the URL may be wrong.
+    was_reached: AtomicBool,
 }
 
 /// The reason why a delivery was not acknowledged.
@@ -62,7 +72,8 @@ impl Target {
             HttpOptions { request_time_max: time_max, body_bytes_max: RESPONSE_BYTES_MAX, ..HttpOptions::default() };
         let tls = tls_config(system_roots()).context("choosing the TLS versions")?;
         let http = HttpClient::with_proxies(options, tls, &Proxies::from_environment()?);
-        Ok(Self::Webhook { url, http: Box::new(http), is_array: args.batch.is_some() })
+        let was_reached = AtomicBool::new(false);
+        Ok(Self::Webhook(Box::new(Webhook { url, http, is_array: args.batch.is_some(), was_reached })))
     }
 
     pub(super) fn is_output(&self) -> bool {
@@ -74,7 +85,7 @@ impl Target {
         match self {
             Self::Output => print(lines(changes)).await.map(Ok),
             Self::Command { line, time_max } => Ok(run(line, lines(changes), *time_max).await),
-            Self::Webhook { url, http, is_array } => Ok(post(http, url, body(changes, *is_array)).await),
+            Self::Webhook(webhook) => webhook.post(changes).await,
         }
     }
 }
@@ -138,17 +149,41 @@ async fn stop(shell: &mut Child) -> std::io::Result<()> {
     shell.wait().await.map(drop)
 }
 
-async fn post(http: &HttpClient, url: &Uri, body: Vec<u8>) -> Result<(), Failed> {
-    let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json").body(Bytes::from(body));
-    let request = request.map_err(|error| Failed::new(&error))?;
-    let mut response = http.send(request).await.map_err(|error| Failed::new(&error))?;
-    if response.status.is_success() {
-        // Once its body is read, the connection can be used again.
-        let _body = response.read_body().await;
-        return Ok(());
+impl Webhook {
+    /// Fails if no connection could be opened yet, because the URL may be wrong.
+    async fn post(&self, changes: &[JsonChange]) -> anyhow::Result<Result<(), Failed>> {
+        let body = Bytes::from(body(changes, self.is_array));
+        let request = Request::post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
+        let sent = self.http.send(request.context("creating the request to the webhook")?).await;
+        let is_reached = !matches!(&sent, Err(error) if is_unconnected(error));
+        let was_reached = self.was_reached.fetch_or(is_reached, Ordering::Relaxed);
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) if !is_reached && !was_reached => {
+                let hint = if error.is_refused() { " (is the program that receives the changes running?)" } else { "" };
+                bail!("--webhook {}: {error}{hint}", self.origin())
+            }
+            Err(error) => return Ok(Err(Failed::new(&format_args!("the webhook {}: {error}", self.origin())))),
+        };
+        if response.status.is_success() {
+            // Once its body is read, the connection can be used again.
+            let _body = response.read_body().await;
+            return Ok(Ok(()));
+        }
+        let reason = format!("the webhook responded with {}", response.status);
+        Ok(Err(Failed { reason, retry_after: retry_after(&response.headers, SystemTime::now()) }))
     }
-    let reason = format!("the webhook responded with {}", response.status);
-    Err(Failed { reason, retry_after: retry_after(&response.headers, SystemTime::now()) })
+
+    /// Returns the URL without its path and query, which may contain a secret.
+    fn origin(&self) -> String {
+        let authority = self.url.authority().map_or("", |authority| authority.as_str());
+        format!("{}://{authority}", self.url.scheme_str().unwrap_or_default())
+    }
+}
+
+fn is_unconnected(error: &HttpError) -> bool {
+    use HttpError::{Address, Connect, ProxyAuthorization, Tls};
+    matches!(error, Address | Connect(_) | ProxyAuthorization | Tls(_))
 }
 
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {

@@ -2,14 +2,13 @@
 
 use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
-use crate::terminal::Progress;
+use crate::terminal::{counted, notice};
 use anyhow::{Context, bail, ensure};
 use parking_lot::Mutex;
 use platform::files::FileIdentity;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Further lines are only counted.
 const REPORTED_MAX: u64 = 20;
@@ -30,18 +29,17 @@ pub(super) struct BadLines {
     count_max: Option<u64>,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
-    progress: Arc<Progress>,
 }
 
 impl BadLines {
     /// Allows `count_max` bad lines. An earlier run skipped `known` of them.
-    pub(super) fn new(count_max: u64, known: u64, file: Option<File>, progress: Arc<Progress>) -> Self {
-        Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new), progress }
+    pub(super) fn new(count_max: u64, known: u64, file: Option<File>) -> Self {
+        Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new) }
     }
 
     /// For a command without an option that allows bad lines.
-    pub(super) fn without_bad_lines(progress: Arc<Progress>) -> Self {
-        Self { count_max: None, count: Mutex::new(0), file: None, progress }
+    pub(super) fn without_bad_lines() -> Self {
+        Self { count_max: None, count: Mutex::new(0), file: None }
     }
 
     pub(super) fn has_options(&self) -> bool {
@@ -63,16 +61,18 @@ impl BadLines {
             match (self.count_max, lines) {
                 (None, _) => bail!("{message}"),
                 (Some(0), _) => bail!("{message} (skip such lines with --skip-bad)"),
-                (Some(most), 1) => bail!("{message} (--skip-bad allows only {most} bad lines)"),
+                (Some(most), 1) => {
+                    bail!("{message} (--skip-bad allows only {})", counted(most, "bad line", "bad lines"))
+                }
                 (Some(most), _) => {
                     bail!("{message} (--skip-bad allows {most} lines, but this record has {lines})")
                 }
             }
         }
         if known < REPORTED_MAX {
-            self.progress.notice(message);
+            notice(message);
             if *count >= REPORTED_MAX {
-                self.progress.notice("further bad lines are skipped silently");
+                notice("further bad lines are skipped silently");
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, 
 use crate::formats::FileFormat;
 use crate::option_values::{parse_account, parse_type};
 use crate::runtime::{block_on, stop_signal, until_stopped};
-use crate::terminal::{HumanCount, Progress, notice, print_line};
+use crate::terminal::{HumanCount, Progress, counted, notice, print_line};
 use anyhow::{Context, ensure};
 use bad_lines::BadLines;
 use client::DEVELOPMENT_ACCOUNT;
@@ -27,6 +27,7 @@ use model::{AccountName, EdmType};
 use state::{ImportOptions, ImportState};
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,9 +75,9 @@ async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     if let (Some(path), Some(table)) = (&bad_lines, files.tables.first()) {
         bad_lines::refuse_foreign_file(path, state.bad_lines_bytes(&table.table, path))?;
     }
-    let stop = stop_signal()?;
-    let endpoint = open_endpoint(EndpointOption::To, to, false, args.parallel).await?;
-    let result = match target_account(args, &files, &*endpoint).await {
+    let mut stop = pin!(stop_signal()?);
+    let endpoint = until_stopped(&mut stop, open_endpoint(EndpointOption::To, to, false, args.parallel)).await?;
+    let result = match until_stopped(&mut stop, target_account(args, &files, &*endpoint)).await {
         Ok(account) => {
             let run = ImportRun { args, endpoint: Arc::clone(&endpoint), account, files, types, state, bad_lines };
             run.run(stop).await
@@ -124,7 +125,7 @@ impl ImportRun<'_> {
             guesses_types: args.guess_types,
             is_only_table: tables.len() == 1,
             with_policies: !args.skip_policies,
-            bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines, Arc::clone(&progress)),
+            bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines),
             state,
             progress: Arc::clone(&progress),
             transactions: Arc::new(Semaphore::new(usize::from(args.parallel))),
@@ -143,15 +144,16 @@ impl ImportRun<'_> {
         }
         let bad_lines = state.bad_lines();
         if bad_lines > 0 {
-            write!(summary, "; {} bad lines were skipped", HumanCount(bad_lines))?;
+            let were = if bad_lines == 1 { "was" } else { "were" };
+            write!(summary, "; {} {were} skipped", counted(bad_lines, "bad line", "bad lines"))?;
         }
         print_line(format_args!("imported {summary}"))?;
         let expired = import.expired.load(Ordering::Relaxed);
         if expired > 0 {
             notice(format_args!(
-                "{} entities had expired by the retention of their tables, so no client sees them; to import them, run the \
-                 command again with --skip-policies and empty tables",
-                HumanCount(expired)
+                "{} had expired by the retention of their tables, so no client sees them; to import them, run the command \
+                 again with --skip-policies and empty tables",
+                counted(expired, "entity", "entities")
             ));
         }
         Ok(())

@@ -84,7 +84,7 @@ async fn load(engine: Arc<dyn Engine>, folder: &Path, account: &AccountName) -> 
         guesses_types: false,
         is_only_table: false,
         with_policies: true,
-        bad_lines: BadLines::without_bad_lines(Arc::clone(&progress)),
+        bad_lines: BadLines::without_bad_lines(),
         // There is no state file, because a server does not continue the work of an earlier server.
         state: ImportState::open(None, options)?,
         progress: Arc::clone(&progress),

@@ -77,8 +77,10 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
         (
             &["--endpoint", "http://127.0.0.1:1/devstoreaccount1"],
             &[],
-            "is a server running there? Start one with 'rowhouse serve'",
+            "got no response: connecting failed: Connection refused (os error 111) (is a server running there? Start one \
+             with 'rowhouse serve', or choose a different server with --endpoint)",
         ),
+        (&["--endpoint", "127.0.0.1:10002"], &[], "begin it with http:// or https://"),
     ] {
         let ran = test.folder.run("table", &[&["list"], arguments].concat(), environment);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?} {environment:?}: {ran:?}");
@@ -300,6 +302,7 @@ fn a_certificate_that_is_not_accepted_is_reported_at_once() {
         assert!(ran.code == Some(1) && ran.stderr.contains(told), "{name}: {ran:?}");
         // Another attempt would fail in the same way.
         assert!(ran.stderr.contains("got no response: the TLS handshake failed"), "{name}: {ran:?}");
+        assert!(!ran.stderr.contains("is a server running there?"), "{name}: {ran:?}");
         let from = format!("https://{}/devstoreaccount1", server.address.replace("127.0.0.1", "localhost"));
         let trusted = folder.path(trusted);
         let ran = folder.run("export", &["--from", &from, "--to", "out"], &[("SSL_CERT_FILE", &trusted)]);

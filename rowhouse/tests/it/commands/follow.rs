@@ -211,6 +211,15 @@ fn a_webhook_gets_a_change_until_it_accepts_it() {
     assert_eq!(short(&bodies[2..]), expected);
     assert_eq!((&bodies[0], &bodies[1]), (&bodies[2], &bodies[2]));
 
+    // A connection that fails at the beginning may mean that the URL is wrong, so not even a dead letter is written.
+    let nowhere = "http://127.0.0.1:1/hook?code=secret";
+    let options = ["--state", "state", "--dead-letters", "dead"];
+    let ran = test.run(1, &[&from_start[..], &[nowhere], &options].concat());
+    let told = "rowhouse: --webhook http://127.0.0.1:1: connecting failed: Connection refused (os error 111) (is the program \
+                that receives the changes running?)\n";
+    assert_eq!((ran.stderr.as_str(), test.file("dead").as_str()), (told, ""));
+    assert_eq!(test.recorded("state", "*"), None);
+
     // A batch that is refused is delivered one by one.
     let (url, bodies) = webhook(&["400 No\r\n", "204 No Content\r\n", "400 No\r\n"]);
     let options = ["--batch", "10", "--attempts", "1", "--dead-letters", "dead", "--state", "state"];
@@ -266,10 +275,12 @@ fn an_outage_after_a_quiet_time_does_not_end_the_command() {
     };
     let service =
         |responses: &'static [&'static str]| webhook(responses).0.replace("hook?code=secret", "devstoreaccount1");
-    let mut follower = run(&service(&[PAGE, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY, BUSY]));
+    let mut responses = vec![PAGE];
+    responses.resize(100, BUSY);
+    let mut follower = run(&service(responses.leak()));
     let mut line = String::new();
     BufReader::new(follower.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("waiting for the service"), "{line}");
+    assert!(line.starts_with("waiting for http://") && line.ends_with(": it responds with 503\n"), "{line}");
     signal(&follower, "-TERM");
     assert_eq!(wait_for_exit(follower).code, Some(0));
     // At the beginning, the options may be wrong.

@@ -8,8 +8,10 @@ mod ways;
 
 use crate::PROGRAM;
 use serde_json::json;
+use std::io::Read;
+use std::net::TcpListener;
 use std::sync::atomic::Ordering;
-use test_support::command::endpoint;
+use test_support::command::{endpoint, interrupt_and_wait};
 use test_support::content::{fill, fill_with_everything, put, snapshot};
 use test_support::proxy::Proxy;
 
@@ -31,12 +33,39 @@ fn busy_services_and_broken_connections_do_no_harm() {
 }
 
 #[test]
-fn an_unreachable_service_is_reported() {
+fn a_service_that_was_never_reached_is_an_error_at_once_and_nothing_is_created() {
     let folder = PROGRAM.folder();
+    std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n").unwrap();
     // Nothing listens on this port.
-    let told = folder.copy_error(&["--from", &endpoint("127.0.0.1:1"), "--to", "to"]);
-    assert!(told.contains("listing the tables got no response after 10 attempts"), "{told}");
-    assert!(folder.states("copy").is_empty());
+    let service = endpoint("127.0.0.1:1");
+    for (command, arguments, side, what) in [
+        ("copy", ["--from", &service, "--to", "to"], "--from", "listing the tables"),
+        ("export", ["--from", &service, "--to", "to"], "--from", "listing the tables"),
+        ("import", ["--from", "cars.jsonl", "--to", &service], "--to", "looking for the table 'cars'"),
+    ] {
+        let ran = folder.run(command, &arguments, &[]);
+        // A second attempt would be counted in the message.
+        let told = format!(
+            "{side} {service}: {what} got no response: connecting failed: Connection refused (os error 111) (is a server \
+             running there? Start one with 'rowhouse serve', or choose a different server with {side})\n"
+        );
+        assert!(ran.code == Some(1) && ran.stderr.ends_with(&told), "{command}: {ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{command}: {ran:?}");
+        let names: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(names, ["cars.jsonl"], "{command}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_service_that_does_not_respond() {
+    let folder = PROGRAM.folder();
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = folder.start(&["--from", &endpoint(&service.local_addr().unwrap().to_string()), "--to", "to"]);
+    let mut connection = service.accept().unwrap().0;
+    connection.read_exact(&mut [0]).unwrap();
+    let ran = interrupt_and_wait(child);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), "rowhouse: stopped\n"));
+    assert!(!std::fs::exists(folder.path("to")).unwrap());
 }
 
 #[test]
@@ -91,6 +120,7 @@ fn mistakes_are_explained_and_change_nothing() {
     let ran = folder.run("copy", &["--from", &service, "--to", "to"], &wrong);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("AuthenticationFailed") && !ran.stderr.contains("AAECAw"), "{ran:?}");
+    assert!(!std::fs::exists(folder.path("to")).unwrap(), "a target is created once the source was read");
     // The folder was locked before it was examined, and is undamaged.
     assert!(server.stop().0.success());
     folder.copy_successfully(&["--from", "busy", "--to", "to"]);

@@ -98,7 +98,7 @@ fn an_insert_that_finds_another_entity_is_a_bad_line() {
     let told = refused(&folder, "import", &arguments);
     assert!(told.contains("other.jsonl:2:1: the entity with partition \"p\" and row \"001\" already exists"), "{told}");
     let ran = done(&folder, "import", &[&arguments[..], &["--skip-bad", "149"]].concat());
-    assert!(ran.stdout.contains("imported 1 table, 1 entities") && ran.stdout.contains("149 bad lines"), "{ran:?}");
+    assert!(ran.stdout.contains("imported 1 table, 1 entity") && ran.stdout.contains("149 bad lines"), "{ran:?}");
     done(&folder, "import", &[&arguments[..], &["--mode", "replace"]].concat());
     let ran = done(&folder, "export", &["--from", &service, "--table", "cars", "--to", "-"]);
     assert_eq!(ran.stdout, lines(2));
