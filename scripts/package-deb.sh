@@ -5,10 +5,10 @@
 #
 #   scripts/package-deb.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is a target triple of the Rust compiler. The package declares no dependencies, so the program must be
-# statically linked. The program generates its completions and manual pages itself, so it must run on this machine. The
-# same program yields the same package, byte for byte. Needs dpkg-deb. DEB_MAINTAINER names the publisher. Prints the
-# path of the package.
+# TARGET is a target triple of the Rust compiler; a program for another target is refused. If the program is statically
+# linked, the package has no dependencies; otherwise, it depends on the version of glibc that the program needs. The
+# program generates its completions and manual pages itself, so it must run on this machine. The same program yields the
+# same package, byte for byte. Needs dpkg-deb. DEB_MAINTAINER names the publisher. Prints the path of the package.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -23,6 +23,9 @@ case $target in
         exit 2
         ;;
 esac
+packaging_inspect "$program" "$target"
+# The package libc6 contains the loader and every library of the GNU C library.
+depends=${glibc:+"Depends: libc6 (>= $glibc), libgcc-s1"$'\n'}
 epoch=$(packaging_epoch)
 # In Debian's order of versions, only a tilde sorts before the end of the string.
 version=$(packaging_version | sed 's/-/~/')
@@ -41,7 +44,7 @@ install -m 644 "$root"/deploy/systemd/*.{service,timer} "$content/usr/lib/system
 install -m 644 "$root/deploy/systemd/rowhouse.sysusers" "$content/usr/lib/sysusers.d/rowhouse.conf"
 install -m 644 "$root"/deploy/systemd/*.conf "$root/deploy/accounts.toml" "$documents/examples/"
 install -m 640 "$root/packages/deb/environment" "$content/etc/rowhouse/environment"
-install -m 644 "$root/packages/deb/copyright" "$root/README.md" "$documents/"
+install -m 644 "$root"/packages/deb/{copyright,README.Debian} "$documents/"
 install -m 644 "$root/packages/deb/lintian-overrides" "$content/usr/share/lintian/overrides/rowhouse-tables"
 
 packaging_texts "$program" "$scratch/completions" "$content/usr/share/man/man1"
@@ -64,7 +67,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: $maintainer
 Installed-Size: $(du --summarize --apparent-size --block-size=1K "$content" | cut -f 1)
-Recommends: ca-certificates, procps
+${depends}Recommends: ca-certificates, procps
 Section: database
 Priority: optional
 Description: server for the Azure Table Storage protocol

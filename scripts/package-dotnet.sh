@@ -6,9 +6,9 @@
 #
 #   scripts/package-dotnet.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is a target triple of the Rust compiler. The version is taken from Cargo.toml. The same program yields the same
-# packages, byte for byte, with the same version of the .NET SDK. If REPOSITORY_URL is set, it is written into the
-# packages. Prints the paths of both packages.
+# TARGET is a target triple of the Rust compiler; a program for another target is refused. The version is taken from
+# Cargo.toml. The same program yields the same packages, byte for byte, with the same version of the .NET SDK. If
+# REPOSITORY_URL is set, it is written into the packages. Prints the paths of both packages.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -26,6 +26,8 @@ case $target in
         exit 2
         ;;
 esac
+# The platforms linux-x64 and linux-arm64 are those with glibc. A statically linked program runs on the others, too.
+packaging_inspect "$program" "$target"
 file=rowhouse
 if [ "$platform" = win-x64 ]; then file=rowhouse.exe; fi
 mkdir -p "$folder"

@@ -8,9 +8,11 @@
 #
 #   scripts/package-npm.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is a target triple of the Rust compiler. The version is taken from Cargo.toml. The same program yields the same
-# packages, byte for byte. If REPOSITORY_URL is set, it is written into the packages; npm compares it with the
-# repository from which they are published. Prints the paths of both packages.
+# TARGET is a target triple of the Rust compiler; a program for another target is refused. If the program needs glibc,
+# the package for the platform says so, and package managers do not install it on systems without glibc. The version is
+# taken from Cargo.toml. The same program yields the same packages, byte for byte. If REPOSITORY_URL is set, it is
+# written into the packages; npm compares it with the repository from which they are published. Prints the paths of both
+# packages.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -28,6 +30,7 @@ case $target in
         exit 2
         ;;
 esac
+packaging_inspect "$program" "$target"
 file=rowhouse
 if [ "$os" = win32 ]; then file=rowhouse.exe; fi
 mkdir -p "$folder"
@@ -50,9 +53,9 @@ for package in main platform; do cp "$root/LICENSE" "$scratch/$package/"; done
 chmod -R u=rwX,go=rX "$scratch"
 
 # Completes both package.json files with the version and the platform.
-node - "$scratch" "$(packaging_version)" "$os" "$cpu" "${REPOSITORY_URL:-}" <<'END'
+node - "$scratch" "$(packaging_version)" "$os" "$cpu" "$glibc" "${REPOSITORY_URL:-}" <<'END'
 const fs = require("node:fs");
-const [scratch, version, os, cpu, url] = process.argv.slice(2);
+const [scratch, version, os, cpu, glibc, url] = process.argv.slice(2);
 const main = JSON.parse(fs.readFileSync(`${scratch}/main/package.json`, "utf8"));
 main.version = version;
 const { PLATFORMS, packageFor } = require(`${scratch}/main/program.js`);
@@ -66,6 +69,8 @@ const platform = {
   preferUnplugged: true,
   os: [os],
   cpu: [cpu],
+  // A statically linked program runs with every C library.
+  ...(glibc && { libc: ["glibc"], description: `The program for rowhouse-tables for ${os} on ${cpu} with glibc ${glibc} or later.` }),
 };
 for (const [folder, content] of Object.entries({ main, platform })) {
   if (url) content.repository = { type: "git", url: `git+${url}.git` };

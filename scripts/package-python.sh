@@ -5,21 +5,27 @@
 #
 #   scripts/package-python.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is a target triple of the Rust compiler. PYTHON is an interpreter that has the pinned build backend
-# (packages/python/requirements-build.txt; default: python3). The version is taken from Cargo.toml. The same program
-# yields the same wheel, byte for byte. Prints the path of the wheel.
+# TARGET is a target triple of the Rust compiler; a program for another target is refused. The wheel is only for systems
+# with the version of glibc that the program needs, and for all systems with Linux if the program is statically linked.
+# PYTHON is an interpreter that has the pinned build backend (packages/python/requirements-build.txt; default: python3).
+# The version is taken from Cargo.toml. The same program yields the same wheel, byte for byte. Prints the path of the
+# wheel.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
 packaging_usage "$@"
 program=$1 target=$2 folder=${3:-dist}
+packaging_inspect "$program" "$target"
 # A statically linked program runs on systems with either C library (glibc or musl). pip has separate platform tags for
 # them.
 case $target in
-    *-linux-musl)
+    *-linux-*)
         cpu=${target%%-*}
-        platforms=manylinux_2_17_$cpu.manylinux2014_$cpu.musllinux_1_1_$cpu
+        # The oldest version of glibc for which pip knows both processors.
+        oldest=$(printf '%s\n' 2.17 "$glibc" | sort --version-sort | tail -n 1)
+        platforms=manylinux_${oldest/./_}_$cpu
+        if [ -z "$glibc" ]; then platforms=$platforms.manylinux2014_$cpu.musllinux_1_1_$cpu; fi
         ;;
     x86_64-apple-darwin) platforms=macosx_10_12_x86_64 ;;
     aarch64-apple-darwin) platforms=macosx_11_0_arm64 ;;

@@ -5,16 +5,17 @@
 #
 #   scripts/package.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# The program generates its completions and manual pages itself, so it must run on this machine. The same program yields
-# the same archive, byte for byte: the order, the owners and the times of the files are fixed. SOURCE_DATE_EPOCH sets
-# the time of the files (default: the time of the last commit). Needs GNU tar, or Python for a zip archive. Prints the
-# path of the archive.
+# TARGET is a target triple of the Rust compiler; a program for another target is refused. The program generates its
+# completions and manual pages itself, so it must run on this machine. The same program yields the same archive, byte
+# for byte: the order, the owners and the times of the files are fixed. SOURCE_DATE_EPOCH sets the time of the files
+# (default: the time of the last commit). Needs GNU tar, or Python for a zip archive. Prints the path of the archive.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
 packaging_usage "$@"
 program=$(realpath "$1") target=$2 folder=${3:-dist}
+packaging_inspect "$program" "$target"
 epoch=$(packaging_epoch)
 name=rowhouse-$(packaging_version)-$target
 scratch=$(mktemp -d)
@@ -31,10 +32,11 @@ esac
 packaging_texts "$program" "$content/completions" "$content/man/man1"
 case $target in
     *-linux-*)
-        mkdir -p "$content/systemd" "$content/kubernetes" "$content/failover"
+        mkdir -p "$content/systemd" "$content/kubernetes" "$content/helm" "$content/failover"
         install -m 644 "$root"/deploy/systemd/* "$content/systemd/"
         install -m 755 "$root"/deploy/failover/* "$content/failover/"
         cp -r "$root/deploy/kubernetes/." "$content/kubernetes/"
+        cp -r "$root/deploy/helm/." "$content/helm/"
         ;;
 esac
 cp -r "$root/deploy/monitoring" "$content/monitoring"

@@ -22,6 +22,60 @@ packaging_usage() {
     fi
 }
 
+# Prints a message with the name of the calling script, and exits with 1.
+packaging_refuse() {
+    echo "$(basename "$0" .sh): $*" >&2
+    exit 1
+}
+
+# Fails unless a program is one for the given target. Sets `glibc` to the version of the GNU C library that the program
+# needs; `glibc` is empty if the program is statically linked or not for Linux. Needs readelf for Linux.
+packaging_inspect() {
+    local program=$1 target=$2 machine libraries loader
+    local -x LC_ALL=C
+    glibc=
+    case $target:$(head -c 4 "$program" | od -An -tx1 | tr -d ' \n') in
+        *-linux-*:7f454c46) ;;
+        *-apple-darwin:cffaedfe | *-windows-*:4d5a*) return ;;
+        *) packaging_refuse "$program is not a program for $target" ;;
+    esac
+    has readelf || packaging_refuse "readelf, which shows what the program needs, is missing: on Debian, install binutils"
+    machine=$(readelf --wide --file-header "$program" | sed -n 's/^ *Machine: *//p')
+    case $target:$machine in
+        x86_64-*:*X86-64 | aarch64-*:AArch64) ;;
+        *) packaging_refuse "$program is not a program for $target, but for the processor $machine" ;;
+    esac
+    loader=$(readelf --wide --program-headers "$program" | sed -n 's/.*\[Requesting program interpreter: \(.*\)\]/\1/p')
+    libraries=$(readelf --wide --dynamic "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | paste -s -d ' ')
+    if [ -z "$loader$libraries" ]; then return; fi
+    # The libraries that every system with the GNU C library has, and the one that comes with its C compiler.
+    if grep -qvE '^((libc|libm)\.so\.6|(libdl|librt)\.so\.[12]|libpthread\.so\.0|libgcc_s\.so\.1|ld-linux-[a-z0-9-]+\.so\.[12])$' \
+        <<<"${libraries// /$'\n'}"; then
+        packaging_refuse "$program needs shared libraries that the package does not contain: $libraries"
+    fi
+    # GLIBC_ABI_DT_RELR stands for a feature of the loader since version 2.36.
+    glibc=$(readelf --wide --version-info "$program" | sed 's/GLIBC_ABI_DT_RELR/GLIBC_2.36/g' | grep -o 'GLIBC_[0-9.]*[0-9]' |
+        sort --unique --version-sort | tail -n 1) || packaging_refuse "$program has a loader, but does not say which version of glibc it needs"
+    glibc=${glibc#GLIBC_}
+    case $target in
+        *-linux-gnu) echo "$(basename "$0" .sh): the program needs glibc $glibc or later" >&2 ;;
+        *)
+            packaging_refuse "$program is not statically linked, but needs glibc $glibc: pass ${target%-*}-gnu instead of $target," \
+                "or a program from scripts/build-static.sh, which runs on every Linux system"
+            ;;
+    esac
+}
+
+# Prints the target for which this machine's program is packed. It is musl's if the program is statically linked,
+# whatever C library it contains.
+packaging_target() {
+    if readelf --wide --program-headers "$1" | grep -q 'program interpreter'; then
+        echo "$(uname -m)-unknown-linux-gnu"
+    else
+        echo "$(uname -m)-unknown-linux-musl"
+    fi
+}
+
 # Writes a program's completions into a folder, and its manual pages, compressed, into another.
 packaging_texts() {
     local program=$1 completions=$2 pages=$3

@@ -12,7 +12,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
 packaging_test "$@"
-target=$(uname -m)-unknown-linux-musl
+target=$(packaging_target "$program")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

@@ -20,9 +20,10 @@ packaging_test "$@"
 export npm_config_offline=true
 
 version=$(packaging_version)
+target=$(packaging_target "$program")
 case $(uname -m) in
-    x86_64) target=x86_64-unknown-linux-musl npm_cpu=x64 deb_architecture=amd64 ;;
-    aarch64) target=aarch64-unknown-linux-musl npm_cpu=arm64 deb_architecture=arm64 ;;
+    x86_64) npm_cpu=x64 deb_architecture=amd64 ;;
+    aarch64) npm_cpu=arm64 deb_architecture=arm64 ;;
     *)
         echo "test_packages: there are no packages for $(uname -m)" >&2
         exit 2
@@ -168,6 +169,62 @@ serves() {
     stops HUP 129
 }
 
+# ---- what the program needs --------------------------------------------------------------------------------------
+
+# Writes the head of a program for a target, which is all that the scripts read of a statically linked program.
+placeholder() {
+    case $1 in
+        x86_64-*-linux-*) printf '\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\x3e\0\1\0\0\0' ;;
+        aarch64-*-linux-*) printf '\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\xb7\0\1\0\0\0' ;;
+        *-apple-*) printf '\xcf\xfa\xed\xfe' ;;
+        *-windows-*) printf 'MZ\x90\0' ;;
+    esac
+    # The rest of the 64 bytes of an ELF header, after which nothing follows.
+    head -c 28 /dev/zero
+    printf '\x40\0\0\0\0\0\x40\0\0\0\0\0'
+}
+
+# Packs a program with a script. Fails unless the script refuses it with a message that matches a pattern.
+refuses() { expect 1 "$3" "$root/scripts/package-$1.sh" "$scratch/placeholder" "$2" "$scratch/refused"; }
+
+scripts_refuse_programs_for_other_targets() {
+    local kind
+    placeholder aarch64-unknown-linux-musl >"$scratch/placeholder"
+    for kind in deb dotnet npm python; do
+        refuses "$kind" x86_64-unknown-linux-musl "package-$kind: .* for the processor AArch64"
+    done
+    refuses npm x86_64-pc-windows-msvc 'is not a program for x86_64-pc-windows-msvc'
+    refuses npm aarch64-apple-darwin 'is not a program for aarch64-apple-darwin'
+    echo '#!/bin/sh' >"$scratch/placeholder"
+    refuses npm x86_64-unknown-linux-musl 'is not a program for x86_64-unknown-linux-musl'
+    [ ! -e "$scratch/refused" ]
+}
+
+# Prints the version of glibc that a program needs, or nothing.
+needed_glibc() {
+    { LC_ALL=C objdump -T "$1" 2>&1 || true; } | { grep -o 'GLIBC_[0-9][0-9.]*' || true; } | sort --version-sort | tail -n 1 | tr -d GLIBC_
+}
+
+# Every machine has the command `true`, which needs the C library.
+dynamic=$(type -P true) dynamic_target=$(packaging_target "$(type -P true)")
+
+scripts_refuse_a_program_that_is_not_static() {
+    local kind
+    [ "$dynamic_target" = "$(uname -m)-unknown-linux-gnu" ]
+    cp "$dynamic" "$scratch/placeholder"
+    for kind in deb dotnet npm python; do
+        refuses "$kind" "$(uname -m)-unknown-linux-musl" \
+            "needs glibc $(needed_glibc "$dynamic"): pass $dynamic_target instead of $(uname -m)-unknown-linux-musl"
+    done
+}
+
+if has readelf && has objdump; then
+    check "the scripts refuse programs for other targets" scripts_refuse_programs_for_other_targets
+    check "the scripts refuse to call a program static that is not" scripts_refuse_a_program_that_is_not_static
+else
+    skip "binutils, for what the programs need"
+fi
+
 # ---- npm -------------------------------------------------------------------------------------------------------------
 
 install_npm() {
@@ -186,6 +243,21 @@ npm_packs_the_same_twice() {
     "$root/scripts/package-npm.sh" "$program" "$target" "$scratch/npm"
     (umask 077 && "$root/scripts/package-npm.sh" "$program" "$target" "$scratch/npm-again")
     same_bytes npm npm-again
+}
+
+# Prints the C library that the package for this machine's platform requires.
+required_libc() {
+    local file
+    file=$("$root/scripts/package-npm.sh" "$1" "$2" "$scratch/npm-libc" | grep -- "-linux-$npm_cpu-")
+    tar --extract --to-stdout --file "$file" package/package.json | node -p 'JSON.parse(fs.readFileSync(0)).libc?.join() ?? "any"'
+}
+
+npm_names_the_c_library() {
+    local static
+    static=$(uname -m)-unknown-linux-musl
+    placeholder "$static" >"$scratch/placeholder"
+    [ "$(required_libc "$dynamic" "$dynamic_target")" = glibc ]
+    [ "$(required_libc "$scratch/placeholder" "$static")" = any ]
 }
 
 npm_installs_and_runs() {
@@ -293,7 +365,8 @@ npm_locks_other_platforms() {
 npm_packs_for_all_platforms() {
     local other
     for other in {x86_64,aarch64}-{unknown-linux-musl,apple-darwin} x86_64-pc-windows-msvc; do
-        "$root/scripts/package-npm.sh" "$(type -P true)" "$other" "$scratch/npm-others"
+        placeholder "$other" >"$scratch/placeholder"
+        "$root/scripts/package-npm.sh" "$scratch/placeholder" "$other" "$scratch/npm-others"
     done
     cp "$scratch"/npm/*.tgz "$scratch/npm-others/"
 }
@@ -342,6 +415,7 @@ start_registry() {
 
 if has npm && has node; then
     check "building the npm packages twice yields the same bytes" npm_packs_the_same_twice
+    check "the npm package names the C library that the program needs" npm_names_the_c_library
     check "npm installs the packages, and the program runs" npm_installs_and_runs
     check "the script of the npm package starts a server and passes signals on" npm_serves
     check "a server that npx started stops when npx is stopped" npx_serves
@@ -387,6 +461,16 @@ wheel_packs_the_same_twice() {
 
 offline_pip() { "$1" -m pip --quiet --disable-pip-version-check "${@:2}" --no-index; }
 
+# A wheel for one version of the C library, and one for every system.
+wheel_names_the_systems() {
+    local cpu version
+    cpu=$(uname -m) version=$(needed_glibc "$dynamic")
+    placeholder "$cpu-unknown-linux-musl" >"$scratch/placeholder"
+    expect 0 "-py3-none-manylinux_${version/./_}_$cpu\.whl\$" "$root/scripts/package-python.sh" "$dynamic" "$dynamic_target" "$scratch/wheels"
+    expect 0 "-py3-none-manylinux_2_17_$cpu\.manylinux2014_$cpu\.musllinux_1_1_$cpu\.whl\$" \
+        "$root/scripts/package-python.sh" "$scratch/placeholder" "$cpu-unknown-linux-musl" "$scratch/wheels"
+}
+
 wheel_installs_and_runs() {
     local command
     python3 -m venv "$scratch/venv"
@@ -428,6 +512,7 @@ elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
 else
     build_environment
     check "building the wheel twice yields the same bytes" wheel_packs_the_same_twice
+    check "the wheel names the systems on which the program runs" wheel_names_the_systems
     check "pip installs the wheel, and the program runs" wheel_installs_and_runs
     check "python -m rowhouse_tables starts a server, and signals reach it" wheel_serves
     check "program_path() finds the program" wheel_finds_the_program
@@ -485,8 +570,9 @@ fi
 
 # ---- Debian ----------------------------------------------------------------------------------------------------------
 
-# Runs dpkg with a separate root folder and database. Package scripts run outside the root folder and get its path.
-private_dpkg() { as_root dpkg --root="$scratch/system" --force-script-chrootless --force-not-root "$@"; }
+# Runs dpkg with a separate root folder and database. Package scripts run outside the root folder and get its path. The
+# root folder does not contain the C library.
+private_dpkg() { as_root dpkg --root="$scratch/system" --force-script-chrootless --force-not-root --force-depends "$@"; }
 
 deb_packs_the_same_twice() {
     local command
@@ -497,6 +583,14 @@ deb_packs_the_same_twice() {
     [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md contains a different command: $command"
 }
 
+deb_depends_on_what_the_program_needs() {
+    local version expected
+    version=$(needed_glibc "$program")
+    expected=${version:+"libc6 (>= $version), libgcc-s1"}
+    [ "$(dpkg-deb --field "$scratch"/deb/*.deb Depends)" = "$expected" ] ||
+        fail "the program needs ${expected:-nothing}, and the package $(dpkg-deb --field "$scratch"/deb/*.deb Depends)"
+}
+
 deb_installs_and_runs() {
     local system=$scratch/system file
     mkdir -p "$system/var/lib/dpkg/info" "$system/var/lib/dpkg/updates" "$system/etc/systemd/system"
@@ -505,7 +599,7 @@ deb_installs_and_runs() {
     expect 0 'install ok installed' private_dpkg --status rowhouse-tables
     expect 0 "^rowhouse $version\$" "$system/usr/bin/rowhouse" --version
     for file in usr/lib/systemd/system/rowhouse{,-backup}.service usr/lib/systemd/system/rowhouse-backup.timer usr/lib/sysusers.d/rowhouse.conf \
-        usr/share/doc/rowhouse-tables/{copyright,changelog.gz,examples/privileged-port.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
+        usr/share/doc/rowhouse-tables/{copyright,README.Debian,changelog.gz,examples/privileged-port.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
         usr/share/bash-completion/completions/rowhouse usr/share/zsh/vendor-completions/_rowhouse \
         usr/share/fish/vendor_completions.d/rowhouse.fish; do
         [ -s "$system/$file" ] || fail "missing: $file"
@@ -553,6 +647,7 @@ if ! has dpkg-deb; then
     skip "dpkg, for the Debian package"
 else
     check "building the Debian package twice yields the same bytes" deb_packs_the_same_twice
+    check "the Debian package depends on what the program needs" deb_depends_on_what_the_program_needs
     check "dpkg installs the package, and the program runs" deb_installs_and_runs
     if has systemd-analyze; then
         check "systemd accepts the installed units" deb_has_units_that_systemd_takes
@@ -560,7 +655,7 @@ else
         echo "systemd-analyze is not installed, so the installed units are not checked"
     fi
     check "dpkg keeps changed configuration, and a purge removes everything except backups" deb_keeps_and_purges
-    # The package requires a static program, but a test build can be dynamically linked.
+    # The package overrides one of the checks for the static program of a release.
     if has lintian && { ldd "$program" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic executable'; then
         check "lintian reports no problems" lintian --allow-root --fail-on error,warning "$scratch"/deb/*.deb
     else
@@ -582,7 +677,7 @@ guide_makes_the_packages() {
     if [ -e "$root/../shared/dotnet" ]; then ln -s "$root/../shared" "$scratch/shared"; fi
     sed -n '/^```sh file=packages$/,/^```$/{//!p}' docs/installing.md >"$scratch/guide.sh"
     # shellcheck disable=SC2016
-    sed -i -e 's|^program=$(scripts/build-static.sh) .*|program=$1|' -e '/^python3 -m venv /d' -e '/pip install --requirement/d' "$scratch/guide.sh"
+    sed -i -e 's|^program=$(scripts/build-static.sh) .*|program=$1|' -e "s|^target=.*|target=$target|" -e '/^python3 -m venv /d' -e '/pip install --requirement/d' "$scratch/guide.sh"
     bash -euo pipefail "$scratch/guide.sh" "$program"
     for file in "${npm_files[@]}" "rowhouse_tables-$version-*.whl" "rowhouse-tables_${version}_$deb_architecture.deb" \
         "Rowhouse.Testing.$version.nupkg" "Rowhouse.Testing.linux-$npm_cpu.$version.nupkg" "rowhouse-$version-$target.tar.gz"; do

@@ -31,6 +31,8 @@ mod lifecycle;
 mod limits;
 mod load;
 mod overload;
+// The archive contains the program for Linux.
+#[cfg(target_os = "linux")]
 mod package;
 mod printed_commands;
 mod private;

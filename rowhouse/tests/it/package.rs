@@ -1,12 +1,15 @@
 //! Tests of the release archive, and of the script that creates it.
 
 use crate::PROGRAM;
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
-/// The declared target of the archive; the program itself is for this machine.
-const TARGET: &str = "x86_64-unknown-linux-musl";
+/// Returns the target of the test build, into which the C library is not linked.
+fn target() -> String {
+    format!("{ARCH}-unknown-linux-gnu")
+}
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -19,14 +22,18 @@ fn program(folder: &Path) -> PathBuf {
     if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
 }
 
-fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
+fn try_to_pack(program: &Path, target: &str, folder: &Path, umask: &str) -> Output {
     let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
-    let output = Command::new("bash")
-        .args(["-c", &line, "-", program.to_str().unwrap(), TARGET, folder.to_str().unwrap()])
+    Command::new("bash")
+        .args(["-c", &line, "-", program.to_str().unwrap(), target, folder.to_str().unwrap()])
         .env("SOURCE_DATE_EPOCH", "1700000000")
         .current_dir(root())
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
+    let output = try_to_pack(program, &target(), folder, umask);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
@@ -43,7 +50,7 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     let elsewhere = tempfile::tempdir().unwrap();
     let program = program(elsewhere.path());
     let archive = pack(&program, first.path(), "077");
-    let name = format!("rowhouse-{}-{TARGET}", env!("CARGO_PKG_VERSION"));
+    let name = format!("rowhouse-{}-{}", env!("CARGO_PKG_VERSION"), target());
     assert_eq!(archive, first.path().join(format!("{name}.tar.gz")));
     assert!(
         fs::read(&archive).unwrap() == fs::read(pack(&program, second.path(), "002")).unwrap(),
@@ -65,6 +72,7 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
         "man/man1/rowhouse-sas-table.1.gz",
         "systemd/rowhouse.service",
         "kubernetes/base/kustomization.yaml",
+        "helm/Chart.yaml",
         "failover/failover.sh",
         "monitoring/rowhouse-rules.yml",
         "docs/configuration.md",
@@ -76,6 +84,19 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     let listed =
         run("tar", &["--list", "--verbose", "--numeric-owner", "--file", archive.to_str().unwrap()], first.path());
     assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains("2023-11-1")), "{listed}");
+}
+
+/// Formerly, such a program became an archive for every Linux system, and did not start on most of them.
+#[test]
+fn a_program_that_needs_a_c_library_is_not_packed_as_a_static_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("dist");
+    let output = try_to_pack(Path::new(PROGRAM.path()), &format!("{ARCH}-unknown-linux-musl"), &none, "022");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("package: ") && message.contains("is not statically linked"), "{message}");
+    assert!(message.contains(&format!("pass {} instead", target())), "{message}");
+    assert!(!none.exists());
 }
 
 /// A former bug: `scripts/build-static.sh` used the address of its first server for its second server, which was not
