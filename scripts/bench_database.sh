@@ -15,6 +15,7 @@ root=$PWD
 : "${WORKLOADS=get insert upsert batch100 query-page query-filter}"
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
+echo "bench_database: the first build with optimisation takes several minutes" >&2
 cargo build --quiet --release --locked -p rowhouse-tables -p rowhouse-bench
 release=${CARGO_TARGET_DIR:-$root/target}/release
 scratch=$(mktemp -d ${1:+"--tmpdir=$1"})

@@ -69,6 +69,7 @@ esac
 export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 
+if [ "$profile" != dev ]; then echo "build-release: compiling every crate with the profile $profile takes several minutes" >&2; fi
 cargo build --locked --package rowhouse-tables --profile "$profile" --target "$target" >&2
 program=$target_folder/$target/${profile/#dev/debug}/rowhouse
 if [ -e "$program.exe" ]; then program=$program.exe; fi

@@ -25,6 +25,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 tools=$target/tools
 export PATH="$PATH:$tools/bin"
 if [ "$(mdbook --version 2>/dev/null)" != "mdbook v$mdbook_version" ]; then
+    echo "docs: installing mdbook $mdbook_version, which takes a few minutes" >&2
     # Without optimisation, mdbook compiles in a minute, and still builds the site in seconds.
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --force --debug --no-default-features --features search \
         --root "$tools" --version "=$mdbook_version" mdbook

@@ -32,6 +32,7 @@ flags=(
 )
 unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 folder=${FUZZ_TARGET_DIR:-fuzz/target}
+echo "fuzz: the first build of the targets takes several minutes" >&2
 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$folder"
 if [ "$seconds" = --build ]; then exit; fi
 

@@ -69,6 +69,7 @@ seeds() {
 
 fuzz() { scripts/fuzz.sh "$(amount 3600)"; }
 
+echo "compiles with optimisation first, which takes several minutes"
 mkdir -p target/prove
 report=() failed=0
 for step in "${steps[@]}"; do

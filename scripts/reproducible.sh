@@ -32,6 +32,7 @@ build() {
     rm -rf "$built" "$sources"
 }
 
+echo "reproducible: builds the program twice, which takes several minutes each time" >&2
 first=$(build "$scratch/one" "$scratch/built")
 echo "$first  first build"
 second=$(CARGO_HOME=$scratch/cargo build "$scratch/another folder/of the sources" "$scratch/another folder/with/what is built")

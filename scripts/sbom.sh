@@ -17,6 +17,7 @@ cargo_cyclonedx_version=0.5.9
 file=$(realpath -m "${1:?usage: scripts/sbom.sh FILE}")
 export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin" CARGO_TERM_COLOR=never
 if [ "$(cargo cyclonedx --version 2>/dev/null)" != "cargo-cyclonedx-cyclonedx $cargo_cyclonedx_version" ]; then
+    echo "sbom: installing cargo-cyclonedx $cargo_cyclonedx_version, which takes a few minutes" >&2
     CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --force --debug --version "=$cargo_cyclonedx_version" cargo-cyclonedx >&2
 fi
 SOURCE_DATE_EPOCH=$(packaging_epoch)

@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 passed=0
 
+echo "test_crates: compiles the crates with several sets of features, which takes several minutes" >&2
 case "${1:-}" in
     packages)
         mapfile -t manifests < <(git ls-files '*Cargo.toml' | xargs grep -l '^publish = true$')
