@@ -4,7 +4,7 @@
 
 use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, LogReasonsArg, ReasonHeaderArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
 use engine_citus::Balance;
@@ -13,7 +13,7 @@ use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
 use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
-use server::{ReasonAudience, ReasonSettings, RehearsalSettings, Secondary, Settings};
+use server::{ReasonAudience, ReasonSettings, RehearsalSettings, Secondary, Settings, TrustedProxies};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -209,9 +209,17 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
     ensure!(args.max_requests != Some(0), "--max-requests is 0: pass at least 1");
     let body_bytes = args.body_mib.map_or(default.body_bytes, |mib| mib.saturating_mul(MIB));
     ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: pass at least {}", MEMORY_BYTES_MIN / MIB);
+    let proxies = args.trust_proxy.as_deref().unwrap_or_default();
+    let proxies = TrustedProxies::parse(proxies.iter().map(String::as_str));
+    let proxies = proxies.map_err(|text| {
+        anyhow!(
+            "--trust-proxy is {text:?}: pass the IP addresses of the proxies, or their networks, such as 10.0.0.0/8"
+        )
+    })?;
     let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
     Ok(Settings {
         domains: args.domain.clone().unwrap_or(default.domains),
+        proxies,
         development_key_for_any_host: exposure.allows_development_key,
         query_time,
         secondary: args.secondary.map_or(default.secondary, Secondary::from),
@@ -488,6 +496,26 @@ mod tests {
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.access.accounts.have_well_known_key());
         assert_eq!((config.server.secondary, config.server.stats_on_primary), (Secondary::Mirror, false));
+    }
+
+    #[test]
+    fn proxies_come_from_the_options_or_the_file_and_must_be_addresses() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rowhouse.toml");
+        std::fs::write(&path, "trust-proxy = [\"10.0.0.1\", \"2001:db8::/32\"]\n").unwrap();
+        let of = |trust_proxy: Option<&str>| {
+            let trust_proxy = trust_proxy.map(|text| text.split(',').map(str::to_owned).collect());
+            let args = ServeArgs { config: Some(path.clone()), trust_proxy, ..ServeArgs::default() };
+            Config::new(args, None).map(|config| format!("{:?}", config.server.proxies))
+        };
+        let named = |texts: &[&str]| format!("{:?}", TrustedProxies::parse(texts.iter().copied()).unwrap());
+        assert_eq!(of(None).unwrap(), named(&["10.0.0.1", "2001:db8::/32"]));
+        assert_eq!(of(Some("127.0.0.1")).unwrap(), named(&["127.0.0.1"]));
+        let error = of(Some("127.0.0.1,nginx")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--trust-proxy is \"nginx\": pass the IP addresses of the proxies, or their networks, such as 10.0.0.0/8"
+        );
     }
 
     #[test]

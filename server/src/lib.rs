@@ -50,7 +50,7 @@ pub use limits::throttle::Targets;
 pub use rehearsal::{RehearsalError, RehearsalSettings};
 pub use reload::Files;
 pub use replication::{REPLICATION_PATH, Replicated, StandbyState};
-pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
+pub use request::{FaultScript, RequestFaults, ScriptedRefusal, TrustedProxies};
 pub use server::{Observers, Server};
 pub use settings::{Access, AccountCheck, ReasonAudience, ReasonSettings, Secondary, Settings, TestHooks};
 #[cfg(feature = "admin")]

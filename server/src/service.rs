@@ -104,6 +104,7 @@ impl Handler for Service {
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
+        let connection = self.settings.proxies.describe(connection, &parts.headers);
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
             now_of_clients: self.is_test_clock.then(clock::client_time),

@@ -6,7 +6,7 @@ use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
 use crate::replication::Replicated;
-use crate::request::FaultScript;
+use crate::request::{FaultScript, TrustedProxies};
 use crate::test_controls::{TestClock, TestControlSettings};
 use engine::LoadMonitor;
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
@@ -57,6 +57,8 @@ impl Default for ReasonSettings {
 pub struct Settings {
     /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
+    /// The proxies that say which client a request comes from, and whether it uses HTTPS.
+    pub proxies: TrustedProxies,
     /// Whether requests for accounts with the well-known key may name any host. Otherwise, they must name this machine,
     /// which protects these accounts from web pages.
     pub development_key_for_any_host: bool,
@@ -104,6 +106,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             domains: Vec::new(),
+            proxies: TrustedProxies::default(),
             development_key_for_any_host: false,
             query_time: Duration::from_secs(QUERY_EXECUTION_SECONDS_DEFAULT),
             // The secondary endpoint shows nothing that the primary endpoint hides.

@@ -380,6 +380,19 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',', help_heading = "Network")]
     pub domain: Option<Vec<String>>,
 
+    /// Addresses of the reverse proxies in front of the server
+    ///
+    /// A request from such an address has the protocol and the client that its X-Forwarded-Proto and X-Forwarded-For
+    /// headers name. Can be repeated or comma-separated.
+    #[arg(
+        long,
+        env = "ROWHOUSE_TRUST_PROXY",
+        value_name = "ADDRESS|NETWORK",
+        value_delimiter = ',',
+        help_heading = "Network"
+    )]
+    pub trust_proxy: Option<Vec<String>>,
+
     /// What ACCOUNT-secondary serves [default: self]
     #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum, help_heading = "Network")]
     pub secondary: Option<SecondaryArg>,

@@ -191,7 +191,7 @@ mod tests {
         let signed_at = parse_date(DATE_TEXT).unwrap();
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
-        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let connection = ConnectionInfo::direct((Ipv4Addr::LOCALHOST, 1024).into(), false);
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), now), &[]);
         shared_key(&accounts, &incoming, &authorization)
             .map_err(|failure| failure.source.map(|source| source.to_string()))

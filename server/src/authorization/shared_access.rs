@@ -37,7 +37,7 @@ pub(crate) async fn authenticate(
     };
     let used = SasContext {
         now: DateTime::from_system_time(incoming.now),
-        source: incoming.connection.peer.ip(),
+        source: incoming.connection.client,
         is_https: incoming.connection.is_tls,
     };
     let mut scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
@@ -93,7 +93,7 @@ mod tests {
         let path = format!("/{account}/Harvest()");
         let (parts, ()) =
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
-        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let connection = ConnectionInfo::direct((Ipv4Addr::LOCALHOST, 1024).into(), false);
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
         let mut context = RequestContext::new(&incoming);
         let grant = authenticate(engine, &accounts, None, &mut context).await;

@@ -144,7 +144,7 @@ mod tests {
     /// Returns the result of a request with a token: the roles, or the code and the message for the client.
     fn request(is_tls: bool, path: &str, change: &Value) -> Result<RoleScope, (ErrorCode, String)> {
         let (parts, ()) = http::Request::get(path).header("host", "127.0.0.1").body(()).unwrap().into_parts();
-        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls };
+        let connection = ConnectionInfo::direct((Ipv4Addr::LOCALHOST, 1024).into(), is_tls);
         let now = (crate::clock::instant(), UNIX_EPOCH + Duration::from_secs(NOW));
         let incoming = IncomingRequest::new(&parts, connection, now, &[]);
         let granted = verify(&token(change), &incoming).and_then(|accepted| {

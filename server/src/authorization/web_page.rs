@@ -169,7 +169,7 @@ mod tests {
             let request = http::Request::builder().method(method).uri("/acct/t").header("host", "127.0.0.1:10002");
             let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+            let connection = ConnectionInfo::direct((Ipv4Addr::LOCALHOST, 1024).into(), false);
             check_origin(
                 &IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]),
                 rules,

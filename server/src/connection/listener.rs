@@ -140,7 +140,7 @@ fn serve_one<S, H>(
     H: Handler,
 {
     let AcceptedConnection { stream, peer, place } = accepted;
-    let info = ConnectionInfo { peer, is_tls };
+    let info = ConnectionInfo::direct(peer, is_tls);
     let (handler, state) = (Arc::clone(handler), place.state());
     // Boxed, because the HTTP library reserves space for the whole future in every connection, even in idle ones.
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {

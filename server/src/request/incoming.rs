@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;
 use model::{Grant, Scope};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Instant, SystemTime};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
@@ -122,11 +122,18 @@ fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
 pub(crate) struct ConnectionInfo {
     /// The other end of the connection: the client, or the last proxy before this server.
     pub(crate) peer: SocketAddr,
-    /// Whether requests and responses are encrypted between the peer and this server.
+    /// The address of the client: the peer's, or the one that a trusted proxy names.
+    pub(crate) client: IpAddr,
+    /// Whether the client uses HTTPS: towards this server, or towards a trusted proxy that says so.
     pub(crate) is_tls: bool,
 }
 
 impl ConnectionInfo {
+    /// Describes a connection without a proxy.
+    pub(crate) fn direct(peer: SocketAddr, is_tls: bool) -> Self {
+        Self { peer, client: peer.ip().to_canonical(), is_tls }
+    }
+
     pub(crate) fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }

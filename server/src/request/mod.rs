@@ -12,6 +12,7 @@ mod head;
 mod incoming;
 mod operation;
 mod operation_context;
+mod proxies;
 mod request_id;
 mod route;
 pub(crate) mod selection;
@@ -25,6 +26,7 @@ pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_t
 pub(crate) use operation_context::{
     OperationContext, address_key, body_format, check_key_count, required_content_type, resolved, table_of,
 };
+pub use proxies::TrustedProxies;
 pub(crate) use request_id::{RequestId, random_number};
 pub(crate) use route::{effective_method, route};
 pub(crate) use virtual_table::{Offered, VirtualTable};

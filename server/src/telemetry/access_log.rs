@@ -32,6 +32,7 @@ pub(crate) fn write(summary: &RequestSummary<'_>) {
         request_id = summary.request_id,
         client_request_id = text(summary.client_request_id),
         peer = %summary.peer,
+        client = %summary.client,
         tls = summary.is_tls,
         secondary = summary.is_secondary,
         user_agent = text(summary.user_agent),

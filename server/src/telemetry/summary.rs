@@ -8,7 +8,7 @@ use crate::clock;
 use crate::request::{CredentialKind, EntityCounts, OperationKind, RequestContext};
 use http::HeaderValue;
 use model::AccountName;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 use wire::ErrorCode;
 
@@ -71,6 +71,8 @@ pub(crate) struct RequestSummary<'a> {
     pub(crate) client_request_id: Option<&'a HeaderValue>,
     pub(crate) user_agent: Option<&'a HeaderValue>,
     pub(crate) peer: SocketAddr,
+    /// The client's address, which differs from the peer's behind a trusted proxy.
+    pub(crate) client: IpAddr,
     pub(crate) is_tls: bool,
 }
 
@@ -105,6 +107,7 @@ impl<'a> RequestSummary<'a> {
             client_request_id: context.client_request_id.as_ref(),
             user_agent: incoming.parts.headers.get(http::header::USER_AGENT),
             peer: incoming.connection.peer,
+            client: incoming.connection.client,
             is_tls: incoming.connection.is_tls,
         }
     }

@@ -52,7 +52,8 @@ fn a_request_is_logged_as_one_event_with_its_details() {
     let body = br#"{"PartitionKey":"p","RowKey":"r"}"#;
     let headers = [("x-ms-client-request-id", "mine"), ("User-Agent", "tester/1")];
     let answer = client.request("POST", "/Cars?timeout=7", &headers, body);
-    assert_eq!(client.request("POST", "/Cars", &[], body).status, 409);
+    let claimed = [("X-Forwarded-For", "198.51.100.7"), ("X-Forwarded-Proto", "https")];
+    assert_eq!(client.request("POST", "/Cars", &claimed, body).status, 409);
     assert_eq!(client.request("GET", "/Cars()", &[("Authorization", "SharedKey a:b")], b"").status, 403);
     let (_, log) = server.stop();
     let events = events(&log);
@@ -82,6 +83,9 @@ fn a_request_is_logged_as_one_event_with_its_details() {
     }
     assert!(event["microseconds"].as_u64().unwrap() >= event["receiving_microseconds"].as_u64().unwrap());
     assert!(event["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
+    assert_eq!(event["client"], "127.0.0.1");
+    // Without a trusted proxy, what a request claims about its client does not count.
+    assert_eq!((&events[2]["client"], &events[2]["tls"]), (&"127.0.0.1".into(), &false.into()));
     assert_eq!((&events[2]["status"], &events[2]["code"]), (&409.into(), &"EntityAlreadyExists".into()));
     assert_eq!((&events[3]["status"], &events[3]["authenticated"]), (&403.into(), &false.into()));
     assert_eq!((&events[3]["operation"], &events[3]["table"]), (&"Unknown".into(), &Value::Null));

@@ -43,6 +43,7 @@ fn completed<'a>(
         client_request_id: None,
         user_agent: None,
         peer: (Ipv4Addr::LOCALHOST, 1).into(),
+        client: Ipv4Addr::LOCALHOST.into(),
         is_tls: false,
     }
 }

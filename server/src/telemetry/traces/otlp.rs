@@ -124,7 +124,7 @@ fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
         client_text("http.request.method", summary.method),
         client_text("url.path", summary.path),
         text("url.scheme", if summary.is_tls { "https" } else { "http" }),
-        text("client.address", &summary.peer.ip().to_string()),
+        text("client.address", &summary.client.to_string()),
         text("network.peer.address", &summary.peer.ip().to_string()),
         number("network.peer.port", summary.peer.port().into()),
         number("http.request.body.size", summary.request_bytes),

@@ -9,6 +9,7 @@ mod key_ranges;
 mod long_responses;
 mod metrics_tables;
 mod order;
+mod proxies;
 mod query_cost;
 mod quotas;
 mod rehearsal;
