@@ -4,6 +4,7 @@
 mod accounts;
 mod bearer;
 mod delegation;
+mod proxies;
 mod settings;
 pub(crate) mod tls;
 

@@ -38,12 +38,13 @@ const EXECUTED: [&str; 17] = [
 ];
 
 /// The other pages with commands, and the reason why they are not executed here.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     ("azurite.md", "`scripts/test_packages.sh` and the suites of the emulator run them"),
     ("compatibility.md", "it runs the conformance suites"),
     ("from-one-machine-to-a-cluster.md", "`citus::guide` executes it, because it needs a cluster"),
     ("patterns.md", "the example updates its own page"),
     ("reliability.md", "it takes days"),
+    ("reverse-proxies.md", "`black_box::proxies` starts such a server behind nginx"),
     ("scaling.md", "`database_recovery` executes the procedures, because they need database servers"),
 ];
 
