@@ -393,6 +393,13 @@ fn go_suite(name: &'static str, title: &'static str, folder: &'static str) -> St
 
 fn go() -> Vec<Step> {
     vec![
+        // Compiling Helm and kustomize takes two minutes of processor time.
+        Step::new("helm", "The Helm chart, compared with what kustomize builds")
+            .tier(Tier::All)
+            .needs(&[GO])
+            .count(Count::Go)
+            .run_in("deploy/tests", "go vet ./...")
+            .run_in("deploy/tests", "go test -count=1 -v ./..."),
         go_suite("go-fixture", "Test servers in Go", "packages/go"),
         go_suite("go-client", "The Go client, embedded engine", "conformance/go").rowhouse(EMBEDDED),
         go_suite("legacy-go", "The legacy Go clients, embedded engine", "conformance/legacy_go")

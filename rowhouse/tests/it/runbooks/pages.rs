@@ -176,7 +176,8 @@ fn the_program_is_installed_from_files() {
     skip(&mut book, SERVICE, &["sudo systemctl daemon-reload", "sudo systemctl enable"]);
 
     skip(&mut book, IMAGE, &["docker build", "docker run -d", "docker run --rm"]);
-    skip(&mut book, CLUSTER, &["kubectl create secret", "kubectl apply", "kubectl create secret", "openssl rand"]);
+    skip(&mut book, CLUSTER, &["kubectl create secret", "kubectl apply", "kubectl create secret", "helm install"]);
+    skip(&mut book, CLUSTER, &["kubectl create secret", "openssl rand"]);
     skip(&mut book, CLUSTER, &["kubectl apply", "kubectl exec"]);
     book.end();
 }
