@@ -55,9 +55,11 @@ fn a_request_is_logged_as_one_event_with_its_details() {
     let claimed = [("X-Forwarded-For", "198.51.100.7"), ("X-Forwarded-Proto", "https")];
     assert_eq!(client.request("POST", "/Cars", &claimed, body).status, 409);
     assert_eq!(client.request("GET", "/Cars()", &[("Authorization", "SharedKey a:b")], b"").status, 403);
+    assert_eq!(client.request("POST", "/Cars", &[], br#"{"PartitionKey":"p","RowKey":"s"}"#).status, 201);
+    assert_eq!(client.request("GET", "/Cars()?$filter=RowKey%20eq%20's'", &[], b"").status, 200);
     let (_, log) = server.stop();
     let events = events(&log);
-    assert_eq!(events.len(), 4, "{log:?}");
+    assert_eq!(events.len(), 6, "{log:?}");
     assert_eq!((&events[0]["operation"], &events[0]["table"]), (&"CreateTable".into(), &"Cars".into()));
     let event = &events[1];
     for (field, expected) in [
@@ -70,6 +72,9 @@ fn a_request_is_logged_as_one_event_with_its_details() {
         ("code", Value::Null),
         ("request_bytes", body.len().into()),
         ("response_bytes", answer.body.len().into()),
+        ("entities_examined", 0.into()),
+        ("entities_returned", 0.into()),
+        ("entities_written", 1.into()),
         ("request_id", answer.header("x-ms-request-id").unwrap().into()),
         ("client_request_id", "mine".into()),
         ("user_agent", "tester/1".into()),
@@ -89,6 +94,10 @@ fn a_request_is_logged_as_one_event_with_its_details() {
     assert_eq!((&events[2]["status"], &events[2]["code"]), (&409.into(), &"EntityAlreadyExists".into()));
     assert_eq!((&events[3]["status"], &events[3]["authenticated"]), (&403.into(), &false.into()));
     assert_eq!((&events[3]["operation"], &events[3]["table"]), (&"Unknown".into(), &Value::Null));
+    let counts =
+        |event: &Value| ["examined", "returned", "written"].map(|kind| event[format!("entities_{kind}")].clone());
+    assert_eq!(counts(&events[2]), [0, 0, 0], "nothing was written");
+    assert_eq!(counts(&events[5]), [2, 1, 0], "the filter matches one of two entities");
 }
 
 #[test]
