@@ -4,10 +4,13 @@
 //! Evaluation reads the stored record in place and allocates nothing.
 
 mod evaluate;
+mod types;
 
 use crate::DateTime;
 use crate::edm::{EdmType, Guid};
 use crate::name;
+
+pub use types::TypeDependence;
 
 /// The only property of a table in Query Tables (04 §7).
 pub const TABLE_NAME: &str = "TableName";
