@@ -6,15 +6,15 @@
 
 use anyhow::Context;
 pub(crate) use indicatif::HumanCount;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::control_characters::is_control_character;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::future::Future;
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, ErrorKind, IsTerminal, Write};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Writes a result to standard output without escaping.
@@ -49,6 +49,23 @@ pub fn report_error(error: &anyhow::Error) {
     // Messages about configuration files have several lines.
     let lines: Vec<_> = message.split('\n').map(escaped).collect();
     to_standard_error(&format!("{}\n", lines.join("\n")));
+}
+
+/// Asks a question on standard error. Returns `None` without asking if nobody can answer, because standard input or
+/// standard error is not a terminal.
+pub(crate) fn ask(question: impl Display) -> anyhow::Result<Option<bool>> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    to_standard_error(&format!("{} [y/N] ", escaped(&question.to_string())));
+    read_answer(&mut std::io::stdin().lock()).context("reading the answer").map(Some)
+}
+
+/// The end of the input is a no.
+fn read_answer(input: &mut impl BufRead) -> std::io::Result<bool> {
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -105,8 +122,12 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
 
 /// The library cuts the message to the width of the terminal.
 const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
+/// Without a total, there is nothing that a bar could show.
+const COUNT_TEMPLATE: &str = "{prefix} {wide_msg}";
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// An estimate from less time would only confuse.
+const ESTIMATE_MIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -115,9 +136,13 @@ pub(crate) struct Progress {
     tables_done: AtomicUsize,
     /// Counts only the entities of this run.
     entities: AtomicU64,
-    /// In a unit that the command chooses. If the work is 0, only tables are counted.
+    /// The total work of all runs, in entities or in another unit that the command chooses. 0 if it is unknown.
     work: AtomicU64,
+    is_in_entities: AtomicBool,
+    /// Only if the unit is not entities.
     work_done: AtomicU64,
+    /// The part of the work that earlier runs have done.
+    work_before: AtomicU64,
     began: Instant,
     /// Hidden if standard error is not a terminal.
     bar: ProgressBar,
@@ -129,25 +154,40 @@ impl Progress {
     }
 
     fn drawn_to(target: ProgressDrawTarget, action: &'static str, tables: usize) -> Self {
-        let style = ProgressStyle::with_template(BAR_TEMPLATE).expect("the template is valid").progress_chars("#.");
+        let style = ProgressStyle::with_template(COUNT_TEMPLATE).expect("the template is valid");
         Self {
             action,
             tables: AtomicUsize::new(tables),
             tables_done: AtomicUsize::new(0),
             entities: AtomicU64::new(0),
             work: AtomicU64::new(0),
+            is_in_entities: AtomicBool::new(false),
             work_done: AtomicU64::new(0),
+            work_before: AtomicU64::new(0),
             began: Instant::now(),
             bar: ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(action),
         }
     }
 
+    /// Announces the total work in a unit of which [`add_work`](Self::add_work) counts what is done.
     pub(crate) fn expect_work(&self, work: u64) {
         self.work.store(work, Ordering::Relaxed);
+        self.show_bar();
+    }
+
+    /// Announces the total number of entities. It may be an estimate: if it is exceeded, the total is unknown.
+    pub(crate) fn expect_entities(&self, entities: u64) {
+        self.is_in_entities.store(true, Ordering::Relaxed);
+        self.expect_work(entities);
     }
 
     pub(crate) fn add_work(&self, work: u64) {
         self.work_done.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// Counts a part of the total work that an earlier run has done.
+    pub(crate) fn skip_work(&self, work: u64) {
+        self.work_before.fetch_add(work, Ordering::Relaxed);
     }
 
     pub(crate) fn set_tables(&self, tables: usize) {
@@ -156,6 +196,10 @@ impl Progress {
 
     pub(crate) fn add_entities(&self, count: u64) {
         self.entities.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_entities(&self, count: u64) {
+        self.entities.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn add_table(&self) {
@@ -190,34 +234,80 @@ impl Progress {
         }
     }
 
+    fn show_bar(&self) {
+        let style = ProgressStyle::with_template(BAR_TEMPLATE).expect("the template is valid").progress_chars("#.");
+        self.bar.set_style(style);
+    }
+
     fn show(&self) {
         if self.bar.is_hidden() {
             notice(format_args!("{}: {}", self.action, self.status()));
             return;
         }
-        let (done, all) = match self.work.load(Ordering::Relaxed) {
-            0 => (self.done().0, self.tables.load(Ordering::Relaxed) as u64),
-            work => (self.work_done.load(Ordering::Relaxed).min(work), work),
-        };
-        self.bar.update(|state| {
-            state.set_pos(done);
-            state.set_len(all);
-        });
+        match self.work() {
+            Some(work) => self.bar.update(|state| {
+                state.set_pos(work.done);
+                state.set_len(work.total);
+            }),
+            None => self.bar.set_style(ProgressStyle::with_template(COUNT_TEMPLATE).expect("the template is valid")),
+        }
         self.bar.set_message(self.status());
     }
 
+    /// Returns `None` if the total is unknown.
+    fn work(&self) -> Option<Work> {
+        let total = self.work.load(Ordering::Relaxed);
+        let is_in_entities = self.is_in_entities.load(Ordering::Relaxed);
+        let done = if is_in_entities { &self.entities } else { &self.work_done };
+        let (done, before) = (done.load(Ordering::Relaxed), self.work_before.load(Ordering::Relaxed));
+        let work = Work { done: done.saturating_add(before), before, total };
+        (total > 0 && work.done <= total).then_some(work)
+    }
+
     fn status(&self) -> String {
-        let ((done, entities), tables) = (self.done(), self.tables.load(Ordering::Relaxed));
-        let (work_done, work) = (self.work_done.load(Ordering::Relaxed), self.work.load(Ordering::Relaxed));
-        let percent = work_done.saturating_mul(100).checked_div(work).map(|percent| percent.min(100));
-        let percent = percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
-        let (entities, rate) = (counted(entities, "entity", "entities"), self.entities_per_second());
-        format!("{percent}{done} of {}, {entities}, {rate}/s", counted(tables as u64, "table", "tables"))
+        let ((tables_done, entities), tables) = (self.done(), self.tables.load(Ordering::Relaxed));
+        let is_in_entities = self.is_in_entities.load(Ordering::Relaxed);
+        let work = self.work();
+        let mut parts = Vec::new();
+        parts.extend(work.and_then(Work::percent).map(|percent| format!("{percent} %")));
+        parts.push(match work.filter(|_| is_in_entities) {
+            Some(work) => format!("{} of {}", HumanCount(work.done), counted(work.total, "entity", "entities")),
+            None => counted(entities, "entity", "entities"),
+        });
+        parts.push(format!("{}/s", self.entities_per_second()));
+        let left = work.and_then(|work| work.time_left(self.began.elapsed()));
+        parts.extend(left.map(|left| format!("about {:#} left", HumanDuration(left))));
+        // A single table is counted by its entities.
+        parts.extend((tables > 1).then(|| format!("{tables_done} of {tables} tables")));
+        parts.join(", ")
     }
 
     fn entities_per_second(&self) -> HumanCount {
         let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         HumanCount(self.entities.load(Ordering::Relaxed).saturating_mul(1000) / milliseconds)
+    }
+}
+
+/// Work in the unit of the command.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    done: u64,
+    /// The part that earlier runs have done.
+    before: u64,
+    total: u64,
+}
+
+impl Work {
+    fn percent(self) -> Option<u64> {
+        self.done.saturating_mul(100).checked_div(self.total)
+    }
+
+    /// Returns `None` if it is too early to tell. Assumes that the rest is as fast as this run was so far.
+    fn time_left(self, elapsed: Duration) -> Option<Duration> {
+        let rest = u128::from(self.total - self.done);
+        let milliseconds = (elapsed.as_millis() * rest).checked_div(u128::from(self.done - self.before))?;
+        let left = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+        left.filter(|left| elapsed >= ESTIMATE_MIN && !left.is_zero())
     }
 }
 
@@ -259,6 +349,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        for (input, expected) in
+            [("y\n", true), (" YES \r\n", true), ("n\n", false), ("\n", false), ("", false), ("yy\n", false)]
+        {
+            assert_eq!(read_answer(&mut input.as_bytes()).unwrap(), expected, "{input:?}");
+        }
+    }
+
     fn progress(terminal: &InMemoryTerm, tables: usize) -> Progress {
         Progress::drawn_to(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copying", tables)
     }
@@ -270,32 +369,77 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_lines() {
+    fn without_a_total_entities_are_counted() {
         let terminal = InMemoryTerm::new(5, 100);
         let progress = progress(&terminal, 4);
         progress.add_table();
         progress.add_entities(1234);
-        assert!(progress.status().starts_with("1 of 4 tables, 1,234 entities, "), "{}", progress.status());
+        assert!(progress.status().starts_with("1,234 entities, "), "{}", progress.status());
+        assert!(progress.status().ends_with("/s, 1 of 4 tables"), "{}", progress.status());
         assert!(progress.summary().starts_with("1 table, 1,234 entities in "), "{}", progress.summary());
         progress.show();
-        let line = terminal.contents();
-        assert!(line.starts_with("copying [#####...............] 1 of 4 tables, 1,234 entities, "), "{line}");
+        assert!(terminal.contents().starts_with("copying 1,234 entities, "), "{}", terminal.contents());
+        progress.set_tables(1);
+        assert!(!progress.status().contains("table"), "{}", progress.status());
+    }
+
+    #[test]
+    fn work_in_another_unit_moves_the_bar() {
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 4);
+        progress.add_entities(1234);
         progress.expect_work(3000);
-        progress.add_work(2000);
+        progress.skip_work(500);
+        progress.add_work(1500);
         progress.show();
         let line = terminal.contents();
-        assert!(line.starts_with("copying [#############.......] 66 %, 1 of 4 tables, 1,234 entities, "), "{line}");
+        assert!(line.starts_with("copying [#############.......] 66 %, 1,234 entities, "), "{line}");
+        assert!(line.ends_with("/s, 0 of 4 tables"), "{line}");
         assert_eq!(line.lines().count(), 1);
         let formatted = String::from_utf8(terminal.contents_formatted()).unwrap();
         assert!(!formatted.contains("\u{1b}[3"), "no colors: {formatted:?}");
     }
 
     #[test]
-    fn a_bar_without_tables_is_full_and_a_narrow_terminal_cuts_the_message() {
+    fn entities_move_the_bar_until_there_are_more_than_expected() {
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 1);
+        progress.expect_entities(2000);
+        progress.skip_work(500);
+        progress.add_entities(500);
+        progress.show();
+        let line = terminal.contents();
+        assert!(line.starts_with("copying [##########..........] 50 %, 1,000 of 2,000 entities, "), "{line}");
+        progress.add_entities(1001);
+        progress.show();
+        assert!(terminal.contents().starts_with("copying 1,501 entities, "), "{}", terminal.contents());
+    }
+
+    #[test]
+    fn the_time_left_depends_on_this_run() {
+        let left = |done, before, seconds| {
+            Work { done, before, total: 1000 }.time_left(Duration::from_secs(seconds)).map(|left| left.as_secs())
+        };
+        for (done, before, seconds, expected) in [
+            (250, 0, 60, Some(180)),
+            (750, 500, 60, Some(60)),
+            (250, 0, 2, None),
+            (500, 500, 60, None),
+            (0, 0, 60, None),
+            (1000, 0, 60, None),
+        ] {
+            assert_eq!(left(done, before, seconds), expected, "{done} {before} {seconds}");
+        }
+        assert_eq!(Work { done: 1, before: 0, total: u64::MAX }.time_left(Duration::MAX), None, "too far away");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_the_message() {
         let terminal = InMemoryTerm::new(5, 40);
         let progress = progress(&terminal, 0);
+        progress.expect_entities(10);
         progress.show();
-        assert_eq!(terminal.contents(), "copying [####################] 0 of 0 ta");
+        assert_eq!(terminal.contents(), "copying [....................] 0 %, 0 of");
     }
 
     #[tokio::test(start_paused = true)]

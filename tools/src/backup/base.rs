@@ -16,6 +16,7 @@ pub(super) struct BaseBackup {
     tables: HashMap<String, BaseTable>,
     /// The number of layers that only one in twenty chunks exceeds.
     pub(super) many_layers: usize,
+    pub(super) entities: u64,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +62,13 @@ impl BaseBackup {
                     let mut counts: Vec<_> = chunks.map(|chunk| chunk.from.len()).collect();
                     counts.sort_unstable();
                     let many_layers = counts.get(counts.len() * 19 / 20).copied().unwrap_or_default();
+                    let entities = manifest.entities();
                     let table = |table| (name(&table), BaseTable::new(table, repository));
-                    return Ok(Self { tables: manifest.tables.into_iter().map(table).collect(), many_layers });
+                    return Ok(Self {
+                        tables: manifest.tables.into_iter().map(table).collect(),
+                        many_layers,
+                        entities,
+                    });
                 }
                 Err(error) => tracing::warn!("an earlier backup is the base of the new one: {error:#}"),
             }

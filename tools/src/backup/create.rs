@@ -123,6 +123,8 @@ impl<'s> BackupBuilder<'s> {
         let mut frames = FrameReader::new(input);
         let header = frames.header()?;
         progress.set_tables(header.tables);
+        // A snapshot is sent while it is read, so its size is unknown. It is probably similar to the last one.
+        progress.expect_entities(self.base.entities);
         let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is invalid")?;
         self.summary.time.clone_from(&header.time);
         let mut manifest = BackupManifest::new(header.time, header.version, last_stamp);

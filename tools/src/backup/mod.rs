@@ -284,8 +284,9 @@ fn restore_tables(
             restore_tables_through_folder(source, selection, from_name, into)?
         } else {
             let tables = wanted.iter().map(table_copy).collect();
+            let entities = wanted.iter().map(|table| table.source.entities()).sum();
             let from = Arc::new(BackupSource::new(source.repository, source.manifest.clone())?);
-            block_on(copy::restore((from, from_name), into, tables))?
+            block_on(copy::restore((from, from_name), into, tables, Some(entities)))?
         }
     };
     if !is_equal {
@@ -313,7 +314,7 @@ fn restore_tables_through_folder(
     })?;
     block_on(async {
         let from = open_endpoint(EndpointOption::From, Location::Folder(folder), true, 1).await?;
-        let is_equal = copy::restore((Arc::clone(&from) as _, from_name), into, tables).await;
+        let is_equal = copy::restore((Arc::clone(&from) as _, from_name), into, tables, None).await;
         from.close().await.context("closing the temporary data folder")?;
         is_equal
     })

@@ -26,6 +26,13 @@ pub(super) struct RestorableTable<'m> {
     pub(super) number: u32,
 }
 
+impl RestorableTable<'_> {
+    /// Returns the number of entities in the backup, without the changes of the log.
+    pub(super) fn entities(&self) -> u64 {
+        self.content.map_or(0, |content| content.entities)
+    }
+}
+
 /// A backup, or the state that the log leads to from it.
 pub(super) struct RestorableState<'m> {
     pub(super) accounts: Vec<(AccountName, ServiceProperties)>,

@@ -86,6 +86,7 @@ fn write(
     stop: &AtomicBool,
 ) -> anyhow::Result<RestoreSummary> {
     progress.set_tables(wanted.len());
+    progress.expect_entities(wanted.iter().map(|table| table.source.entities()).sum());
     // The changes are in this order.
     wanted.sort_unstable_by_key(|table| table.source.number);
     let mut restored = RestoredFolder::begin(folder)?;

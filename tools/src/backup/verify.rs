@@ -102,6 +102,9 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
         .flat_map(BackupManifest::files)
         .map(|file| (file.sha256.clone(), file.stored))
         .collect();
+    let chunks = manifests.iter().flatten().flat_map(|manifest| &manifest.tables);
+    let chunks = chunks.flat_map(|table| table.chunks.iter().map(|entry| (table.identity(entry), entry.entities)));
+    progress.expect_entities(chunks.collect::<HashMap<_, _>>().into_values().sum());
     for (id, manifest) in ids.iter().zip(manifests) {
         report.backups += 1;
         let problems = match manifest {

@@ -77,6 +77,7 @@ async fn copy_from(
         from: from as Arc<dyn Source>,
         to: Arc::clone(&to),
         state,
+        entities: None,
         parallel: args.parallel,
         overwrite: args.overwrite,
         follow: args.follow,
@@ -92,11 +93,12 @@ async fn copy_from(
 }
 
 /// Copies the tables of a backup. If the target has only one account, all tables are copied into that account. The name
-/// of the source is for the state file. Returns true if both sides are equal after the copy.
+/// of the source is for the state file. `entities` is the total number, if it is known. Returns true if both sides are equal after the copy.
 pub(crate) async fn restore(
     (from, from_name): (Arc<dyn Source>, String),
     to: Location,
     tables: Vec<TableCopy>,
+    entities: Option<u64>,
 ) -> anyhow::Result<bool> {
     let mut stop = pin!(stop_signal()?);
     let state = CopyState::open(None, CopyEndpoints { from: from_name, to: to.to_string() })?;
@@ -106,6 +108,7 @@ pub(crate) async fn restore(
         from,
         to: Arc::clone(&to),
         state: Some(Arc::new(state)),
+        entities,
         parallel: PARALLEL_DEFAULT,
         overwrite: false,
         follow: false,
@@ -125,6 +128,8 @@ struct CopyRun {
     to: Arc<dyn Endpoint>,
     /// `None` if nothing is copied.
     state: Option<Arc<CopyState>>,
+    /// The number of entities of the source, if it is known.
+    entities: Option<u64>,
     parallel: u16,
     overwrite: bool,
     follow: bool,
@@ -167,6 +172,10 @@ impl CopyRun {
 
     async fn copy(&self, plan: &Plan, state: &Arc<CopyState>) -> anyhow::Result<String> {
         let progress = Arc::new(Progress::new("copying", plan.tables.len()));
+        if let Some(entities) = self.entities {
+            progress.expect_entities(entities);
+            progress.skip_work(state.entities(plan));
+        }
         let transfer = Arc::new(Transfer {
             from: Arc::clone(&self.from),
             to: Arc::clone(&self.to),
@@ -190,6 +199,9 @@ impl CopyRun {
 
     async fn compare(&self, plan: &Plan) -> anyhow::Result<(String, Differences)> {
         let progress = Arc::new(Progress::new("comparing", plan.tables.len()));
+        if let Some(state) = &self.state {
+            progress.expect_entities(state.entities(plan));
+        }
         let comparison = Arc::new(Comparison {
             from: Arc::clone(&self.from),
             to: Arc::clone(&self.to) as Arc<dyn Source>,

@@ -6,7 +6,7 @@
 //! 2. Everything that the file counts as written has been written, because the file is updated after the target has
 //!    acknowledged a page.
 
-use super::plan::TableCopy;
+use super::plan::{Plan, TableCopy};
 use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
 use client::{ChangePosition, Continuation};
@@ -84,6 +84,12 @@ impl CopyState {
                 tables.entry(table.name()).or_default();
             }
         })
+    }
+
+    /// Returns the number of entities that this copy, with its earlier runs, has written.
+    pub(super) fn entities(&self, plan: &Plan) -> u64 {
+        let tables = plan.tables.iter().filter_map(|table| self.table(&table.name()));
+        tables.map(|table| table.entities).sum()
     }
 
     /// Records that a page was written. If there is no next page, the table is complete.

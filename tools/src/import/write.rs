@@ -59,11 +59,11 @@ impl FileImport {
             })?;
         }
         if progress.is_done {
-            self.progress.add_work(progress.offset);
+            self.progress.skip_work(progress.offset);
         } else {
             block_in_place(|| input.check())?;
             self.prepare(&table, &input).await?;
-            self.progress.add_work(progress.offset);
+            self.progress.skip_work(progress.offset);
             let keeps_raw = self.bad_lines.has_file();
             let reader = WindowReader::open(&input, &progress, &self.types, self.guesses_types, keeps_raw)?;
             if let Some(name) = reader.missing_column(&self.types).filter(|_| self.is_only_table) {
