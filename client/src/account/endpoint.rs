@@ -101,7 +101,9 @@ impl Endpoint {
         Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
     }
 
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// Returns whether the host is this machine. Hidden: used by the commands of the workspace.
+    #[doc(hidden)]
+    pub fn is_loopback(&self) -> bool {
         self.origin().parse().is_ok_and(|uri| is_loopback(&uri))
     }
 

@@ -109,7 +109,7 @@ impl<E: Entity, T> Query<E, T> {
         T: Send + 'static,
     {
         if !self.is_limited()
-            && let Some(count) = self.count_on_server().await?
+            && let Some(count) = self.count_on_server(|_| ()).await?
         {
             return Ok(count);
         }
@@ -122,9 +122,9 @@ impl<E: Entity, T> Query<E, T> {
     }
 
     /// Returns `None` if the server does not count entities.
-    pub(super) async fn count_on_server(&self) -> Result<Option<u64>, Error> {
+    pub(super) async fn count_on_server(&self, on_progress: impl FnMut(u64)) -> Result<Option<u64>, Error> {
         let filter = self.text()?;
-        Extension::count().run(self.table(), filter.as_deref(), self.start().cloned(), |_| ()).await
+        Extension::count().run(self.table(), filter.as_deref(), self.start().cloned(), on_progress).await
     }
 
     /// Deletes all entities that match the query, and returns their number.

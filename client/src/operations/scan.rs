@@ -92,15 +92,29 @@ impl<E: Entity, T: Send + 'static> Scan<E, T> {
     /// # Ok(()) }
     /// ```
     pub async fn count(self) -> Result<u64, Error> {
+        self.count_with(|_| ()).await
+    }
+
+    /// Like [`count`](Self::count), and calls a function with the number of results counted so far, at least every few
+    /// seconds.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let all = orders.scan::<PropertyBag>().count_with(|counted| println!("{counted} counted")).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn count_with(self, mut on_progress: impl FnMut(u64) + Send) -> Result<u64, Error> {
         let Self { query, parallel } = self;
         query.check_reads_all()?;
-        if let Some(count) = query.count_on_server().await? {
+        if let Some(count) = query.count_on_server(&mut on_progress).await? {
             return Ok(count);
         }
         let mut pages = Scan { query: query.reading_keys(|_| Ok(())), parallel }.pages();
         let mut count = 0;
         while let Some(page) = poll_fn(|context| pages.poll_next(context)).await {
             count += page?.len() as u64;
+            on_progress(count);
         }
         Ok(count)
     }

@@ -56,10 +56,10 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// Returns a client without sending anything.
-    pub(crate) fn service(&self) -> anyhow::Result<TableService> {
+    /// Returns the option or variable that selects the service, and its value.
+    fn address(&self) -> anyhow::Result<(&'static str, String)> {
         let variable = |name: &str| std::env::var(name).ok();
-        let (origin, text) = match (&self.endpoint, &self.connection_string_file) {
+        Ok(match (&self.endpoint, &self.connection_string_file) {
             (Some(endpoint), _) if variable(ENDPOINT_VARIABLE).as_ref() == Some(endpoint) => {
                 (ENDPOINT_VARIABLE, endpoint.clone())
             }
@@ -72,7 +72,16 @@ impl ConnectionArgs {
             (None, None) => {
                 connection_string(variable).unwrap_or_else(|| ("--endpoint", DEVELOPMENT_ENDPOINT.to_owned()))
             }
-        };
+        })
+    }
+
+    pub(super) fn origin(&self) -> anyhow::Result<&'static str> {
+        Ok(self.address()?.0)
+    }
+
+    /// Returns a client without sending anything.
+    pub(crate) fn service(&self) -> anyhow::Result<TableService> {
+        let (origin, text) = self.address()?;
         match read_location(EndpointOption::Endpoint(origin), &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
                 connect(endpoint.to_string(), endpoint, *credential, INTERACTIVE_ATTEMPTS_MAX)

@@ -1,6 +1,8 @@
 //! `rowhouse entity`.
 
+use crate::commands::confirmation::ConfirmationArgs;
 use crate::commands::connection::{ConnectionArgs, connection_help, from_service, is_not_found};
+use crate::commands::other_types;
 use crate::commands::output::{EntityOutput, OutputFormat, write_one, write_out};
 use crate::commands::table::check_readable_name;
 use crate::endpoints::{Query, WriteMode, query_of};
@@ -207,6 +209,9 @@ struct DeleteArgs {
     /// Print the number of matching entities, and delete nothing
     #[arg(long, requires = "filter", conflicts_with = "partition")]
     dry_run: bool,
+
+    #[command(flatten)]
+    confirmation: ConfirmationArgs,
 }
 
 pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
@@ -224,7 +229,7 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
             count(&service, table, filter.filter.as_deref(), usize::from(*parallel)).await
         }
         Action::Put(args) => put(&service, args).await,
-        Action::Delete(args) => delete(&service, args).await,
+        Action::Delete(deletion) => delete(&service, &args.connection, deletion).await,
     }
 }
 
@@ -258,6 +263,9 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     };
     args.if_match.as_deref().map_or(Ok(()), check_condition)?;
     let table = service.table(table.as_str());
+    let untyped = args.properties.iter().filter_map(|text| text.split_once('='));
+    let untyped: Vec<_> = untyped.filter(|(name, _)| !name.contains(':')).collect();
+    other_types::warn(&table, args.partition.as_deref().unwrap_or_default(), &untyped).await;
     for entity in entities {
         let written = match (mode, args.if_match.as_deref().map(condition)) {
             (WriteMode::Insert, _) => table.insert(&entity).await,
@@ -273,24 +281,38 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 }
 
 async fn count(service: &TableService, table: &str, filter: Option<&str>, parallel: usize) -> anyhow::Result<()> {
-    let query = service.table(table).query::<PropertyBag>();
-    let query = filter.into_iter().fold(query, client::Query::filter_text);
-    let count = query.scan().parallel(parallel).count().await.map_err(from_service(service))?;
+    let count = matches(service, table, filter, parallel).await?;
     write_out(format!("{count}\n").as_bytes())
 }
 
-async fn delete(service: &TableService, args: &DeleteArgs) -> anyhow::Result<()> {
+/// Returns the number of matching entities, and shows the progress.
+pub(super) async fn matches(
+    service: &TableService,
+    table: &str,
+    filter: Option<&str>,
+    parallel: usize,
+) -> anyhow::Result<u64> {
+    let progress = Progress::new("counting", 1);
+    let query = service.table(table).query::<PropertyBag>();
+    let query = filter.into_iter().fold(query, client::Query::filter_text);
+    let count = query.scan().parallel(parallel).count_with(|counted| progress.set_entities(counted));
+    progress.show_during(Box::pin(count)).await.map_err(from_service(service))
+}
+
+async fn delete(service: &TableService, connection: &ConnectionArgs, args: &DeleteArgs) -> anyhow::Result<()> {
     let table = parse_table(&args.table)?;
     if let Some(filter) = &args.filter {
         ensure!(
             !filter.trim().is_empty(),
             "--filter is empty: to delete all entities of the table, pass --filter true"
         );
-        return if args.dry_run {
-            count(service, table.as_str(), Some(filter), usize::from(PARALLEL_RANGES)).await
-        } else {
-            delete_matching(service, table.as_str(), filter).await
-        };
+        if args.dry_run {
+            count(service, table.as_str(), Some(filter), usize::from(PARALLEL_RANGES)).await?;
+            return other_types::report_matches(service, &table, filter, usize::from(PARALLEL_RANGES)).await;
+        }
+        let effect = format!("deletes all entities of the table '{table}' that match the filter {filter}");
+        args.confirmation.confirm(connection, service, &effect)?;
+        return delete_matching(service, table.as_str(), filter).await;
     }
     let Some((partition, row)) = args.partition.as_deref().zip(args.row.as_deref()) else {
         bail!("no entity given: pass PARTITION ROW, or --filter FILTER to delete all matching entities");
@@ -310,12 +332,8 @@ async fn delete_matching(service: &TableService, table: &str, filter: &str) -> a
     let progress = Progress::new("deleting", 1);
     let query = service.table(table).query::<PropertyBag>().filter_text(filter);
     let deletion = async {
-        let mut counted = 0;
-        let on_progress = |deleted| {
-            progress.add_entities(deleted - counted);
-            counted = deleted;
-        };
-        query.delete_matching_with(on_progress).await.map_err(from_service(service))
+        let deletion = query.delete_matching_with(|deleted| progress.set_entities(deleted));
+        deletion.await.map_err(from_service(service))
     };
     let result = progress.show_during(until_stopped(stop, Box::pin(deletion))).await;
     let deleted = result.map_err(|error| match progress.done() {

@@ -2,8 +2,10 @@
 //!
 //! This module must not depend on any endpoint except a service.
 
+mod confirmation;
 mod connection;
 mod entity;
+mod other_types;
 mod output;
 mod table;
 mod table_index;

@@ -1,5 +1,6 @@
 //! `rowhouse table`.
 
+use super::confirmation::ConfirmationArgs;
 use super::connection::{ConnectionArgs, connection_help, from_service, is_not_found};
 use super::output::{OutputFormat, write_out};
 use super::table_index::{self, INDEX_EXAMPLES, IndexAction};
@@ -80,6 +81,9 @@ enum Action {
         /// Do not fail if a table does not exist
         #[arg(long)]
         if_exists: bool,
+
+        #[command(flatten)]
+        confirmation: ConfirmationArgs,
     },
     /// Show or change how long the entities of a table exist; needs a server with --extensions
     #[command(after_long_help = TABLE_EXAMPLES)]
@@ -99,6 +103,9 @@ enum Action {
         /// Keep entities until they are deleted
         #[arg(long, conflicts_with_all = ["age", "property"])]
         off: bool,
+
+        #[command(flatten)]
+        confirmation: ConfirmationArgs,
     },
     /// Show or change the indexes of a table; needs a server with --extensions
     #[command(after_long_help = INDEX_EXAMPLES)]
@@ -120,8 +127,10 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Action::Delete { names, if_exists } => {
-            for name in parse_names(names)? {
+        Action::Delete { names, if_exists, confirmation } => {
+            let names = parse_names(names)?;
+            confirmation.confirm(&args.connection, &service, &deletion(&names))?;
+            for name in names {
                 match service.table(name.as_str()).delete_table().await.map_err(from_service(&service)) {
                     Err(error) if *if_exists && is_not_found(&error) => {}
                     result => result?,
@@ -129,13 +138,18 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Action::Retention { table, age, property, off } => {
-            let table = service.table(parse_table(table)?.as_str());
+        Action::Retention { table, age, property, off, confirmation } => {
+            let name = parse_table(table)?;
+            let table = service.table(name.as_str());
             if !off && age.is_none() && property.is_none() {
                 let retention = table.retention().await.map_err(from_service(&service))?;
                 return write_out(describe(retention.as_ref()).as_bytes());
             }
             let retention = if *off { None } else { Some(parse_retention(age.as_deref(), property.as_deref())?) };
+            if retention.is_some() {
+                let effect = format!("deletes the entities of the table '{name}' as soon as they expire");
+                confirmation.confirm(&args.connection, &service, &effect)?;
+            }
             table.set_retention(retention).await.map_err(from_service(&service))
         }
         Action::Index { action } => table_index::run(&service, action).await,
@@ -158,6 +172,14 @@ fn describe(retention: Option<&Retention>) -> String {
     match retention.property() {
         None => format!("entities expire {seconds} s after their last write\n"),
         Some(property) => format!("entities expire {seconds} s after the time in their property '{property}'\n"),
+    }
+}
+
+fn deletion(names: &[TableName]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+    match &quoted[..] {
+        [only] => format!("deletes the table {only} with all its entities"),
+        _ => format!("deletes the tables {} with all their entities", quoted.join(", ")),
     }
 }
 

@@ -271,3 +271,64 @@ fn metrics_tables_are_read_and_not_written() {
     let told = test.says(1, &["entity", "count", "$a/b"]);
     assert!(told.starts_with("rowhouse: '$a/b' is not a valid table name"), "{told}");
 }
+
+#[test]
+fn a_string_that_looks_like_the_numbers_of_others_is_reported() {
+    let test = with_cars();
+    let put = |words: &[&str]| test.run(0, &[&["entity", "put", "cars"], words].concat()).stderr;
+    let warning = "warning: 'Doors' is written as a String, but other entities have the type Int32 there. Filters treat values of \
+        another type as less than any Int32. Write Doors:Int32=5 or, to keep the String, Doors:String=5\n";
+    assert_eq!(put(&["kestrel", "0009", "Doors=5", "Model=7"]), warning);
+    // The partition has no such property, but the table has.
+    assert_eq!(put(&["wren", "0009", "Doors=5"]), warning);
+    assert_eq!(put(&["owl", "0009", "Doors=5", "--merge"]), warning);
+    assert!(put(&["kestrel", "0010", "Ready=true"]).contains("Write Ready:Boolean=true or"));
+    for words in [
+        &["Doors:String=5"][..],
+        &["Doors=many"],
+        &["Doors:Int32=5"],
+        &["Model=7"],
+        &["Seats=5"],
+        &["--json", "{\"Doors\":\"5\"}"],
+    ] {
+        assert_eq!(put(&[&["kestrel", "0011"], words].concat()), "", "{words:?}");
+    }
+    test.prints(&["table", "create", "empty"]);
+    test.prints(&["entity", "put", "empty", "p", "r", "Doors=5"]);
+    let missing = test.says(4, &["entity", "put", "none", "p", "r", "Doors=5"]);
+    assert!(missing.contains("404 TableNotFound"), "{missing}");
+}
+
+#[test]
+fn the_preview_of_a_deletion_counts_what_matches_because_of_types() {
+    for options in [&["--in-memory"][..], &["--in-memory", "--extensions"]] {
+        let test = CommandTest::with(options);
+        test.prints(&["table", "create", "cars"]);
+        for (row, doors) in [
+            ("1", "Doors:Int32=2"),
+            ("2", "Doors:Double=2.5"),
+            ("3", "Doors:String=4"),
+            ("4", "Doors:Guid=0b0c0d0e-1111-4222-8333-444455556666"),
+            ("5", "Seats:Int32=5"),
+        ] {
+            test.prints(&["entity", "put", "cars", "p", row, doors]);
+        }
+        for (filter, count, others) in [
+            ("Doors lt 3", "4", Some("2 of them match only because 'Doors' has")),
+            ("not (Doors ge 3)", "5", Some("2 of them match only because 'Doors' has")),
+            ("Doors lt 3 or Seats ne 'x'", "5", Some("3 of them match only because 'Doors' or 'Seats' has")),
+            ("PartitionKey eq 'p' or Doors lt 3", "5", None),
+            ("Doors lt 3L and RowKey lt '3'", "2", Some("1 of them match")),
+            ("Doors gt 1", "2", None),
+            ("true", "5", None),
+        ] {
+            let ran = test.run(0, &["entity", "delete", "cars", "--dry-run", "--filter", filter]);
+            assert_eq!(ran.stdout, format!("{count}\n"), "{filter}");
+            match others {
+                Some(others) => assert!(ran.stderr.starts_with(others), "{filter}: {}", ran.stderr),
+                None => assert_eq!(ran.stderr, "", "{filter}"),
+            }
+        }
+        assert_eq!(test.prints(&["entity", "count", "cars"]), "5\n");
+    }
+}

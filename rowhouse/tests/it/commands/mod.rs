@@ -1,5 +1,6 @@
 //! Tests of `rowhouse table`, `rowhouse entity` and `rowhouse follow` as users run them.
 
+mod confirmation;
 mod credentials;
 mod entity;
 mod follow;
