@@ -1,5 +1,5 @@
-//! Asks on a terminal before a command deletes data on another machine: the service may have been selected by a variable
-//! that was set for something else. Scripts are not asked.
+//! Asks on a terminal before a command deletes data on another machine: the service may have been selected by a
+//! variable that was set for something else. Scripts are not asked.
 
 use super::connection::ConnectionArgs;
 use crate::terminal::ask;

@@ -19,8 +19,8 @@ fn is_valid(edm_type: EdmType, text: &str) -> bool {
     push_value(&mut RecordBuilder::default(), "Value", edm_type, text).is_ok()
 }
 
-/// Warns if one of the properties, which are written as strings because no type was given, looks like a value of another
-/// type and has this type in other entities. Reads a sample, and nothing at all for other strings.
+/// Warns if one of the properties, which are written as strings because no type was given, looks like a value of
+/// another type and has this type in other entities. Reads a sample, and nothing at all for other strings.
 pub(super) async fn warn(table: &Table, partition: &str, untyped: &[(&str, &str)]) {
     let is_ambiguous = |text: &str| RECOGNIZED_TYPES.into_iter().any(|edm_type| is_valid(edm_type, text));
     let ambiguous: Vec<_> = untyped.iter().copied().filter(|(_, text)| is_ambiguous(text)).collect();
@@ -62,7 +62,8 @@ fn other_type(sample: &[PropertyBag], name: &str, text: &str) -> Option<EdmType>
     types.into_iter().find(|edm_type| *edm_type != EdmType::String && is_valid(*edm_type, text))
 }
 
-/// Prints on standard error how many entities match the filter only because a value has another type than in the filter.
+/// Prints on standard error how many entities match the filter only because a value has another type than in the
+/// filter.
 pub(super) async fn report_matches(
     service: &TableService,
     table: &TableName,

@@ -93,7 +93,8 @@ async fn copy_from(
 }
 
 /// Copies the tables of a backup. If the target has only one account, all tables are copied into that account. The name
-/// of the source is for the state file. `entities` is the total number, if it is known. Returns true if both sides are equal after the copy.
+/// of the source is for the state file. `entities` is the total number, if it is known. Returns true if both sides are
+/// equal after the copy.
 pub(crate) async fn restore(
     (from, from_name): (Arc<dyn Source>, String),
     to: Location,
