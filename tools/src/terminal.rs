@@ -305,7 +305,7 @@ impl Work {
     /// Returns `None` if it is too early to tell. Assumes that the rest is as fast as this run was so far.
     fn time_left(self, elapsed: Duration) -> Option<Duration> {
         let rest = u128::from(self.total - self.done);
-        let milliseconds = (elapsed.as_millis() * rest).checked_div(u128::from(self.done - self.before))?;
+        let milliseconds = elapsed.as_millis().checked_mul(rest)?.checked_div(u128::from(self.done - self.before))?;
         let left = u64::try_from(milliseconds).ok().map(Duration::from_millis);
         left.filter(|left| elapsed >= ESTIMATE_MIN && !left.is_zero())
     }
