@@ -31,7 +31,8 @@ fn a_script_is_not_asked() {
     assert_eq!(test.prints(&["table", "list"]), "");
 }
 
-/// Runs a command on a terminal on which the answer is typed. Returns whether it succeeded, and what the terminal shows.
+/// Runs a command on a terminal on which the answer is typed. Returns whether it succeeded, and what the terminal
+/// shows.
 #[cfg(target_os = "linux")]
 fn on_a_terminal(test: &CommandTest, words: &str, answer: &str) -> (bool, String) {
     let mut script = Command::new("script");
