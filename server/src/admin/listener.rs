@@ -43,12 +43,13 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
     let state = place.state();
     let handler = service_fn(move |request| {
         let (in_progress, admin) = (state.begin_request(clock::instant()), Arc::clone(&admin));
-        async move {
+        Box::pin(async move {
             let _in_progress = in_progress.ok_or(RequestAborted)?;
             Ok::<_, RequestAborted>(routes::handle(&admin, is_local, request).await)
-        }
+        })
     });
-    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, ADMIN_HEAD_BYTES_MAX), handler);
+    let limits = (IDLE_TIME, ADMIN_HEAD_BYTES_MAX);
+    let (connection, mut watch) = serve_watched(stream, place.state(), limits, handler, None);
     match poll_in_intervals(connection, CHECK_INTERVAL, || watch.check()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an admin connection failed: {error}"),

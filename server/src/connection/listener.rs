@@ -12,7 +12,6 @@ use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenCon
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
 use hyper::service::service_fn;
-use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -53,7 +53,7 @@ struct AcceptedConnection<S> {
 /// Serves connections until `stop` completes. Then lets requests finish, but waits no longer than the shutdown time.
 pub(crate) async fn serve(listening: ListenerSettings, handler: Arc<impl Handler>, stop: impl Future<Output = ()>) {
     let ListenerSettings { listener, tls, connections, counters, shutdown_time } = listening;
-    let graceful = GracefulShutdown::new();
+    let stopping = watch::Sender::new(());
     let mut handshakes = JoinSet::new();
     let mut stop = pin!(stop);
     // Kept between iterations, because it may hold a connection for which there is no slot yet.
@@ -64,7 +64,7 @@ pub(crate) async fn serve(listening: ListenerSettings, handler: Arc<impl Handler
             accepted = &mut accepting => {
                 accepting.set(accept(&listener, &connections));
                 match &tls {
-                    None => serve_one(accepted, false, &handler, &graceful, &counters),
+                    None => serve_one(accepted, false, &handler, &stopping, &counters),
                     Some(tls) => {
                         let (acceptor, state) = (TlsAcceptor::from(tls.current()), accepted.place.state());
                         state.set_task(handshakes.spawn(handshake(acceptor, accepted, Arc::clone(&counters))));
@@ -72,14 +72,16 @@ pub(crate) async fn serve(listening: ListenerSettings, handler: Arc<impl Handler
                 }
             },
             Some(done) = handshakes.join_next() => if let Ok(Some(accepted)) = done {
-                serve_one(accepted, true, &handler, &graceful, &counters);
+                serve_one(accepted, true, &handler, &stopping, &counters);
             },
         }
     }
     // No request has been read from these connections.
     drop(accepting);
     drop((listener, handshakes));
-    if tokio::time::timeout(shutdown_time, graceful.shutdown()).await.is_err() {
+    stopping.send_replace(());
+    // Every open connection has a receiver.
+    if tokio::time::timeout(shutdown_time, stopping.closed()).await.is_err() {
         warn!("aborting the requests that did not finish within {} s", shutdown_time.as_secs());
     }
 }
@@ -133,7 +135,7 @@ fn serve_one<S, H>(
     accepted: AcceptedConnection<S>,
     is_tls: bool,
     handler: &Arc<H>,
-    graceful: &GracefulShutdown,
+    stopping: &watch::Sender<()>,
     counters: &Arc<ConnectionCounters>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -154,9 +156,10 @@ fn serve_one<S, H>(
             Ok::<_, RequestAborted>(response)
         })
     });
-    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), service);
+    let (connection, mut watch) =
+        serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), service, Some(stopping.subscribe()));
     // Boxed, because every function that passes a future by value reserves space for all of it.
-    let connection = Box::pin(graceful.watch(connection));
+    let connection = Box::pin(connection);
     let (state, counters) = (place.state(), Arc::clone(counters));
     let task = tokio::spawn(async move {
         match poll_in_intervals(connection, CHECK_INTERVAL, || watch.check()).await {

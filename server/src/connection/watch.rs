@@ -1,4 +1,4 @@
-//! Detects clients that stall while they send the head of a request or read a response.
+//! Serves a connection, and detects clients that stall while they send the head of a request or read a response.
 
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
@@ -12,9 +12,13 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -40,39 +44,88 @@ impl fmt::Display for CloseReason {
     }
 }
 
-type WatchedIo<S> = TokioIo<SpellingStream<MonitoredStream<LingeringStream<S>>>>;
-/// A connection, and what watches it.
-pub(crate) type Watched<S, H> = (http1::Connection<WatchedIo<S>, H>, ConnectionWatch);
+type WatchedStream<S> = MonitoredStream<LingeringStream<S>>;
 
-/// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head.
+/// Returns a connection, and what watches it.
+///
+/// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head. When
+/// `stopping` changes, the connection ends after the current request; it holds `stopping` as long as it is open.
 pub(crate) fn serve_watched<S, H, B>(
     stream: S,
     state: Arc<ConnectionState>,
     (idle_time, head_bytes_max): (Duration, usize),
     handler: H,
-) -> Watched<S, impl Service<Request<Incoming>, Response = Response<B>, Error = H::Error, Future: Send>>
+    stopping: Option<watch::Receiver<()>>,
+) -> (impl Future<Output = hyper::Result<()>>, ConnectionWatch)
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    H: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
-    B: Body<Error: Into<BoxError>> + Default + Send + 'static,
+    H: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Unpin> + Unpin,
+    B: Body<Error: Into<BoxError>> + Default + 'static,
 {
     let stream = LingeringStream::new(stream, Arc::clone(&state));
     let (stream, monitor) = MonitoredStream::new(stream, Arc::clone(&state));
     let handler = service_fn(move |request: Request<Incoming>| {
         let is_head = request.method() == Method::HEAD;
-        let response = handler.call(request);
-        async move {
-            let mut response = response.await?;
-            announce_length(&mut response, is_head);
-            Ok::<_, H::Error>(response)
+        AnnouncedResponse { response: handler.call(request), is_head }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(IdleTimeout).header_read_timeout(idle_time).max_buf_size(head_bytes_max);
+    (serve(http, stream, handler, stopping), ConnectionWatch { state, monitor, waiting: None })
+}
+
+/// The response of a handler, which announces its length.
+struct AnnouncedResponse<F> {
+    response: F,
+    is_head: bool,
+}
+
+impl<F, B, E> Future for AnnouncedResponse<F>
+where
+    F: Future<Output = Result<Response<B>, E>> + Unpin,
+    B: Body + Default,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut response = ready!(Pin::new(&mut self.response).poll(cx))?;
+        announce_length(&mut response, self.is_head);
+        Poll::Ready(Ok(response))
+    }
+}
+
+async fn serve<S, H, B>(
+    http: http1::Builder,
+    stream: WatchedStream<S>,
+    handler: H,
+    mut stopping: Option<watch::Receiver<()>>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Unpin> + Unpin,
+    B: Body<Error: Into<BoxError>> + 'static,
+{
+    let mut stop = pin!(async {
+        if let Some(stopping) = &mut stopping {
+            // An error means that the listener is gone.
+            let _stops = stopping.changed().await;
+        } else {
+            std::future::pending::<()>().await;
         }
     });
-    let connection = http1::Builder::new()
-        .timer(IdleTimeout)
-        .header_read_timeout(idle_time)
-        .max_buf_size(head_bytes_max)
-        .serve_connection(TokioIo::new(SpellingStream::new(stream)), handler);
-    (connection, ConnectionWatch { state, monitor, waiting: None })
+    let mut is_stopping = false;
+    let mut connection = http.serve_connection(TokioIo::new(SpellingStream::new(stream)), handler);
+    let ended = poll_fn(|cx| {
+        if !is_stopping && stop.as_mut().poll(cx).is_ready() {
+            is_stopping = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        connection.poll_without_shutdown(cx)
+    });
+    ended.await?;
+    let mut stream = connection.into_parts().io.into_inner();
+    // Boxed, so that connections do not reserve space for it. A client that is gone needs no shutdown.
+    let _closed = Box::pin(async move { stream.shutdown().await }).await;
+    Ok(())
 }
 
 impl ConnectionWatch {
