@@ -5,6 +5,7 @@
 
 use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
+use crate::connection::refusal::Refusal;
 use crate::limits::connections::RequestInProgress;
 use crate::limits::memory::MemoryPermit;
 use crate::rehearsal::Rehearsal;
@@ -46,6 +47,10 @@ impl Handler for RehearsedService {
         }
         let response = self.rehearse(request, connection, clock::instant(), in_progress).await?;
         if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
+    }
+
+    fn refuse(&self, refusal: &Refusal<'_>, connection: ConnectionInfo, started: Instant) -> Response<Segments> {
+        self.service.refuse(refusal, connection, started)
     }
 }
 

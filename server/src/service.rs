@@ -8,6 +8,7 @@ use crate::authorization::{authenticate, authorize, permitted_preference, web_pa
 use crate::changes::ChangeFeed;
 use crate::clock;
 use crate::connection::handler::{Handler, RequestAborted};
+use crate::connection::refusal::{Refusal, RefusalKind};
 use crate::explorer::{self, PageSettings};
 use crate::failure::{Failure, Layer};
 use crate::limits::admission::Admission;
@@ -193,6 +194,46 @@ impl Handler for Service {
         }
         response.ok_or(RequestAborted)
     }
+
+    fn refuse(&self, refusal: &Refusal<'_>, connection: ConnectionInfo, started: Instant) -> Response<Segments> {
+        let in_flight = self.metrics.as_deref().map(Metrics::begin);
+        let (parts, now) = (refusal.parts(), self.clock.now());
+        let incoming =
+            IncomingRequest::new(&parts, connection, (started, now.to_system_time()), &self.settings.domains);
+        let context = RequestContext {
+            names_emulator_version: self.settings.names_emulator_version,
+            ..RequestContext::new(&incoming)
+        };
+        let failure = unreadable(refusal);
+        self.failure_log.write(&failure, &context);
+        let mut response = response::failure(&failure, &context, now);
+        response.headers_mut().insert(http::header::DATE, response::date::header(now));
+        if self.records_every_request() {
+            let code = failure.error.code;
+            let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
+            let summary = RequestSummary::new(&context, None, outcome, response.body().len());
+            self.record(&summary, in_flight, None);
+        }
+        response
+    }
+}
+
+/// Returns the failure of a request that the HTTP library refuses. In the service, the HTTP layer responds with a page
+/// in HTML, which client libraries cannot read.
+///
+/// UNVERIFIED (06 §6): the codes; the service sends none.
+fn unreadable(refusal: &Refusal<'_>) -> Failure {
+    let code = match refusal.kind {
+        RefusalKind::Method => ErrorCode::InvalidHttpVerb,
+        RefusalKind::Target => ErrorCode::RequestUrlFailedToParse,
+        RefusalKind::TargetTooLong => ErrorCode::RequestUrlTooLong,
+        RefusalKind::HeadTooLarge => ErrorCode::RequestHeadTooLarge,
+        RefusalKind::Header | RefusalKind::ContentLength | RefusalKind::TransferEncoding => {
+            ErrorCode::InvalidHeaderValue
+        }
+        RefusalKind::Tls | RefusalKind::Http2 | RefusalKind::Version | RefusalKind::Other => ErrorCode::InvalidInput,
+    };
+    Failure::at(Layer::FrontEnd, code).with_reason(refusal.to_string())
 }
 
 impl Service {

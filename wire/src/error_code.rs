@@ -139,8 +139,12 @@ error_codes! {
     PropertyValueTooLarge 400 "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
     /// A body larger than 4 MiB.
     RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit."
+    /// A head that is too large or has too many headers.
+    RequestHeadTooLarge as "OutOfRangeInput" 431 "One of the request inputs is out of range."
     /// A target that cannot be parsed.
     RequestUrlFailedToParse 400 "The url in the request could not be parsed."
+    /// A target that is too long.
+    RequestUrlTooLong as "OutOfRangeInput" 414 "One of the request inputs is out of range."
     /// An entity, or a table of the table list, that does not exist.
     ResourceNotFound 404 "The specified resource does not exist."
     /// The server currently has no capacity for this request.

@@ -2,10 +2,11 @@
 //!
 //! They have their own limits, so operators can still connect when clients have used up all other connections.
 
-use super::{Admin, routes};
+use super::{Admin, responses, routes};
 use crate::clock;
 use crate::connection::handler::RequestAborted;
 use crate::connection::idle_timeout::poll_in_intervals;
+use crate::connection::refusal::Refusal;
 use crate::connection::watch::serve_watched;
 use crate::limits::connections::{ConnectionRegistry, OpenConnection};
 use hyper::service::service_fn;
@@ -48,8 +49,9 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
             Ok::<_, RequestAborted>(routes::handle(&admin, is_local, request).await)
         })
     });
+    let refuse = |refusal: &Refusal<'_>| responses::text(refusal.status(), format!("{refusal}\n"));
     let limits = (IDLE_TIME, ADMIN_HEAD_BYTES_MAX);
-    let (connection, mut watch) = serve_watched(stream, place.state(), limits, handler, None);
+    let (connection, mut watch) = serve_watched(stream, place.state(), limits, handler, refuse, None);
     match poll_in_intervals(connection, CHECK_INTERVAL, || watch.check()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an admin connection failed: {error}"),

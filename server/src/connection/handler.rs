@@ -2,6 +2,7 @@
 //!
 //! This module must not know how a request is handled.
 
+use super::refusal::Refusal;
 use crate::limits::connections::RequestInProgress;
 use crate::request::ConnectionInfo;
 use crate::response::Segments;
@@ -21,6 +22,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> impl Future<Output = Result<Response<Segments>, RequestAborted>> + Send;
+
+    /// Returns the response to a request that the HTTP library refuses. `started` is the time at which it did.
+    fn refuse(&self, refusal: &Refusal<'_>, connection: ConnectionInfo, started: Instant) -> Response<Segments>;
 }
 
 /// The connection is closed without a response: the client disconnected or was too slow, or the response is lost on

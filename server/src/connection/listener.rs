@@ -6,6 +6,7 @@
 use super::handler::{Handler, RequestAborted};
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
+use super::refusal::Refusal;
 use super::watch::{CloseReason, serve_watched};
 use crate::clock;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
@@ -144,6 +145,10 @@ fn serve_one<S, H>(
     let AcceptedConnection { stream, peer, place } = accepted;
     let info = ConnectionInfo::direct(peer, is_tls);
     let (handler, state) = (Arc::clone(handler), place.state());
+    let refuse = {
+        let handler = Arc::clone(&handler);
+        move |refusal: &Refusal<'_>| handler.refuse(refusal, info, clock::instant())
+    };
     // Boxed, because the HTTP library reserves space for the whole future in every connection, even in idle ones.
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let started = clock::instant();
@@ -157,7 +162,7 @@ fn serve_one<S, H>(
         })
     });
     let (connection, mut watch) =
-        serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), service, Some(stopping.subscribe()));
+        serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), service, refuse, Some(stopping.subscribe()));
     // Boxed, because every function that passes a future by value reserves space for all of it.
     let connection = Box::pin(connection);
     let (state, counters) = (place.state(), Arc::clone(counters));

@@ -9,7 +9,8 @@
 //! 1. Only names in heads change, and no head changes its length. All other bytes are passed on as they are.
 //! 2. The end of a response follows from its head and its chunks, as for a client (RFC 9112, section 6.3). If anything
 //!    else than a head follows, all further bytes of the connection are passed on as they are.
-//! 3. At most one head is held, and only until the next write or flush.
+//! 3. At most one head is held, and only until the next write or flush. The library's own response to a request that it
+//!    refuses is held until the connection is shut down, so that a better one can take its place (`watch.rs`).
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -152,6 +153,23 @@ fn body_of(value: &[u8]) -> Option<Place> {
     Some(if length == 0 { Place::Head } else { Place::Body(length) })
 }
 
+/// Returns true if the bytes are a complete response of the HTTP library itself, which refuses a request whose head it
+/// cannot read.
+fn is_refusal(bytes: &[u8]) -> bool {
+    let is_refused = |head: &[u8]| {
+        let status = head.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
+        matches!(status, Some(b"400" | b"414" | b"431"))
+    };
+    let is_own = |line: &[u8]| {
+        matches!(line, b"connection: close" | b"content-length: 0") || line.starts_with(b"date: ") || line.is_empty()
+    };
+    let lines = || bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    is_refused(bytes)
+        && bytes.ends_with(b"\r\n\r\n")
+        && lines().skip(1).all(is_own)
+        && lines().any(|line| line == b"connection: close")
+}
+
 /// A stream on which the HTTP library writes responses.
 #[derive(Debug)]
 pub(crate) struct SpellingStream<S> {
@@ -161,14 +179,26 @@ pub(crate) struct SpellingStream<S> {
     head: Vec<u8>,
     /// The number of bytes of the head that were sent.
     sent: usize,
+    /// Whether the head is the library's own response to a request that it refuses.
+    is_held: bool,
 }
 
 impl<S: AsyncWrite + Unpin> SpellingStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, place: Place::Head, head: Vec::new(), sent: 0 }
+        Self { stream, place: Place::Head, head: Vec::new(), sent: 0, is_held: false }
+    }
+
+    /// Returns the stream below, without the library's own response to a request that it refuses. Returns `None` if an
+    /// earlier response is incomplete, so that no other can follow.
+    pub(super) fn into_inner(self) -> Option<S> {
+        let is_complete = self.is_held || self.head.is_empty();
+        (is_complete && self.place == Place::Head).then_some(self.stream)
     }
 
     fn poll_send_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_held {
+            return Poll::Ready(Ok(()));
+        }
         while let Some(unsent) = self.head.get(self.sent..).filter(|unsent| !unsent.is_empty()) {
             let count = ready!(Pin::new(&mut self.stream).poll_write(cx, unsent))?;
             if count == 0 {
@@ -263,6 +293,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SpellingStream<S> {
                 Place::Rest
             });
             of_head = this.head.len();
+            if is_refusal(first) {
+                this.is_held = true;
+                return Poll::Ready(Ok(of_head));
+            }
         }
         let sent = if parts.len() < FEW_SLICES {
             this.poll_send::<FEW_SLICES>(cx, parts, of_head)
@@ -286,6 +320,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SpellingStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.is_held = false;
         ready!(self.poll_send_head(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
@@ -296,7 +331,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use http_body_util::Full;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     /// A stream that accepts a few bytes in every other attempt.
     #[derive(Debug)]
@@ -430,6 +465,34 @@ mod tests {
         for rest in ["HTTP/1.1 200 OK\r\ncontent-length", "HTTP/1.1 200 OK\r\n", "HTTP/1.1"] {
             check(&[head, "x", rest], &format!("{spelled}x{rest}")).await;
         }
+    }
+
+    #[tokio::test]
+    async fn the_librarys_own_refusal_is_held_until_the_connection_is_shut_down() {
+        let own = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: now\r\n\r\n";
+        let other = own.replace("date: now", "server: x");
+        let (mut client, stream) = duplex(1024);
+        let mut stream = SpellingStream::new(stream);
+        for head in [other.as_str(), own] {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+        }
+        let spelled = other.replace("connection", "Connection").replace("content-length", "Content-Length");
+        let mut received = vec![0; other.len()];
+        client.read_exact(&mut received).await.unwrap();
+        assert_eq!(String::from_utf8(received).unwrap(), spelled.replace("server", "Server"));
+        // Without another response, the library's own one is better than none.
+        stream.shutdown().await.unwrap();
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).await.unwrap();
+        assert!(rest.starts_with("HTTP/1.1 400 Bad Request\r\n") && rest.len() == own.len(), "{rest}");
+
+        let (mut client, stream) = duplex(1024);
+        let mut stream = SpellingStream::new(stream);
+        stream.write_all(own.as_bytes()).await.unwrap();
+        stream.into_inner().unwrap().shutdown().await.unwrap();
+        let mut rest = String::new();
+        assert_eq!(client.read_to_string(&mut rest).await.unwrap(), 0, "it is dropped");
     }
 
     #[test]

@@ -1,12 +1,17 @@
-//! Serves a connection, and detects clients that stall while they send the head of a request or read a response.
+//! Serves a connection, responds to requests that the HTTP library refuses, and detects clients that stall while they
+//! send the head of a request or read a response.
 
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
+use super::refusal::Refusal;
 use super::slow_reader::{MonitoredStream, SendMonitor};
 use super::spelling::{SpellingStream, announce_length};
 use crate::limits::connections::ConnectionState;
-use http::{Method, Request, Response};
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::ext::ReasonPhrase;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
@@ -48,13 +53,15 @@ type WatchedStream<S> = MonitoredStream<LingeringStream<S>>;
 
 /// Returns a connection, and what watches it.
 ///
-/// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head. When
-/// `stopping` changes, the connection ends after the current request; it holds `stopping` as long as it is open.
+/// `idle_time` is the idle timeout between two requests; `head_bytes_max` is the maximum size of a head. `refuse`
+/// returns the response to a request that the HTTP library refuses. When `stopping` changes, the connection ends after
+/// the current request; it holds `stopping` as long as it is open.
 pub(crate) fn serve_watched<S, H, B>(
     stream: S,
     state: Arc<ConnectionState>,
     (idle_time, head_bytes_max): (Duration, usize),
     handler: H,
+    refuse: impl Fn(&Refusal<'_>) -> Response<B>,
     stopping: Option<watch::Receiver<()>>,
 ) -> (impl Future<Output = hyper::Result<()>>, ConnectionWatch)
 where
@@ -70,7 +77,7 @@ where
     });
     let mut http = http1::Builder::new();
     http.timer(IdleTimeout).header_read_timeout(idle_time).max_buf_size(head_bytes_max);
-    (serve(http, stream, handler, stopping), ConnectionWatch { state, monitor, waiting: None })
+    (serve(http, stream, handler, refuse, stopping), ConnectionWatch { state, monitor, waiting: None })
 }
 
 /// The response of a handler, which announces its length.
@@ -97,6 +104,7 @@ async fn serve<S, H, B>(
     http: http1::Builder,
     stream: WatchedStream<S>,
     handler: H,
+    refuse: impl Fn(&Refusal<'_>) -> Response<B>,
     mut stopping: Option<watch::Receiver<()>>,
 ) -> hyper::Result<()>
 where
@@ -121,11 +129,49 @@ where
         }
         connection.poll_without_shutdown(cx)
     });
-    ended.await?;
-    let mut stream = connection.into_parts().io.into_inner();
-    // Boxed, so that connections do not reserve space for it. A client that is gone needs no shutdown.
-    let _closed = Box::pin(async move { stream.shutdown().await }).await;
+    let ended = ended.await;
+    let parts = connection.into_parts();
+    let mut stream = parts.io.into_inner();
+    let Err(error) = ended else {
+        // Boxed, so that connections do not reserve space for it. A client that is gone needs no shutdown.
+        let _closed = Box::pin(async move { stream.shutdown().await }).await;
+        return Ok(());
+    };
+    let Some(refusal) = Refusal::new(&error, &parts.read_buf) else { return Err(error) };
+    let Some(stream) = stream.into_inner() else { return Err(error) };
+    let is_head = refusal.method() == Some(Method::HEAD.as_str());
+    let response = refuse(&refusal);
+    // Boxed for the same reason.
+    Box::pin(respond(SpellingStream::new(stream), response, is_head)).await;
     Ok(())
+}
+
+/// Sends the response to a refused request and closes the connection. A client that is gone gets none.
+async fn respond<S, B>(mut stream: SpellingStream<WatchedStream<S>>, mut response: Response<B>, is_head: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    B: Body<Error: Into<BoxError>>,
+{
+    let (reason, status) = (response.extensions_mut().remove::<ReasonPhrase>(), response.status());
+    let reason =
+        reason.as_ref().map_or(status.canonical_reason().unwrap_or_default().as_bytes(), ReasonPhrase::as_bytes);
+    let (mut parts, body) = response.into_parts();
+    let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else { return };
+    parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    parts.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    let mut bytes = [b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason, b"\r\n"].concat();
+    for (name, value) in &parts.headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    if !is_head {
+        bytes.extend_from_slice(&body);
+    }
+    if stream.write_all(&bytes).await.is_ok() {
+        let _closed = stream.shutdown().await;
+    }
 }
 
 impl ConnectionWatch {

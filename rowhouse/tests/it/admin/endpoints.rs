@@ -177,7 +177,9 @@ fn an_admin_listener_on_the_network_needs_a_flag() {
 fn heads_bodies_and_connections_are_bounded() {
     let server = server(&["--in-memory"]);
     let large = format!("X: {}\r\n", "x".repeat(20_000));
-    assert_eq!(ask(&server.admin, "GET", "/livez", &large, "").status, 431);
+    let refused = ask(&server.admin, "GET", "/livez", &large, "");
+    assert_eq!(refused.status, 431);
+    assert!(text(&refused).starts_with("the URL and the headers of the request have more than "), "{refused:?}");
     let before = text(&get(&server, "/log")).to_owned();
     let answer = ask(&server.admin, "PUT", "/log", "", &"x".repeat(5000));
     assert_eq!(answer.status, 413);

@@ -43,6 +43,48 @@ fn the_filter_changes_while_the_server_runs() {
     assert_eq!(events(&log), [] as [Value; 0], "the initial filter");
 }
 
+/// The HTTP library refuses the request before the service sees it.
+#[test]
+fn a_request_that_is_not_valid_http_is_logged_and_counted() {
+    let log = ["--admin", "127.0.0.1:0", "--log", "info,rowhouse::access=debug", "--log-format", "json"];
+    let server = PROGRAM.start(&[&["--in-memory"], &log[..]].concat());
+    let heads = [
+        "GET /acct/a b?sig=secret HTTP/1.1\r\nUser-Agent: tester/1\r\n\r\n",
+        "GET /acct/a?b HTTP/1.1\r\nAuthorization\r\n\r\n",
+        "GET /acct/a?b HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+    ];
+    let ids = heads.map(|head| {
+        let mut client = server.client();
+        client.send(head.as_bytes()).unwrap();
+        client.receive().unwrap().header("x-ms-request-id").unwrap().to_owned()
+    });
+    let page = super::page::page(&server);
+    for (code, count) in [("RequestUrlFailedToParse", 1), ("InvalidHeaderValue", 2)] {
+        let sample = format!(r#"rowhouse_requests_total{{operation="Unknown",status="400",code="{code}"}}"#);
+        assert_eq!(page.count(&sample), count, "{code}");
+    }
+    assert_eq!(page.count("rowhouse_requests_in_flight"), 0);
+    let (_, log) = server.stop();
+    assert!(!log.iter().any(|line| line.contains("secret")), "{log:?}");
+    let events = events(&log);
+    let described = events.iter().map(|event| {
+        (event["method"].as_str(), event["path"].as_str(), event["code"].as_str(), event["request_id"].as_str())
+    });
+    let described: Vec<_> = described.collect();
+    let [url, header, length] = ids.each_ref().map(|id| Some(id.as_str()));
+    let invalid = Some("InvalidHeaderValue");
+    assert_eq!(
+        described,
+        [
+            (Some("GET"), Some("/acct/a%20b"), Some("RequestUrlFailedToParse"), url),
+            (Some("GET"), Some("/acct/a"), invalid, header),
+            // The library has dropped the head.
+            (Some("-"), Some("/"), invalid, length),
+        ]
+    );
+    assert_eq!(events[0]["user_agent"], "tester/1");
+}
+
 #[test]
 fn a_request_is_logged_as_one_event_with_its_details() {
     let log = ["--log", "info,rowhouse::access=debug", "--log-format", "json"];

@@ -157,6 +157,18 @@ fn refusals_arrive_over_tls() {
 }
 
 #[test]
+fn a_request_that_is_not_valid_http_gets_an_error_over_tls() {
+    let folder = Folder::new();
+    let (server, trusted) = start(&folder, &[]);
+    let mut client = connect(&server.address, &trusted, &key(1)).unwrap();
+    assert_eq!(list(&mut client), 200);
+    client.send(b"GET /orchard/a b HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let answer = client.receive().unwrap();
+    assert_eq!((answer.status, answer.header("x-ms-error-code")), (400, Some("RequestUrlFailedToParse")));
+    assert_eq!(client.receive_all(), b"");
+}
+
+#[test]
 fn a_slow_handshake_delays_no_others_and_gives_its_place_to_them() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &["--max-connections", "3"]);
