@@ -7,6 +7,7 @@ pub(crate) mod idle_timeout;
 pub(crate) mod lingering;
 pub(crate) mod listener;
 mod plain_http;
+mod raw_query;
 pub(crate) mod refusal;
 pub(crate) mod slow_reader;
 pub(crate) mod spelling;

@@ -3,6 +3,7 @@
 //! Invariant: a reason has a bounded length and contains no values of headers, no part of a URL except one character,
 //! and no control characters. Anyone can cause one, and the head may contain a credential.
 
+use super::raw_query::{KeptHead, is_refused};
 use http::header::{HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
@@ -54,9 +55,13 @@ pub(crate) struct Refusal<'h> {
 }
 
 impl<'h> Refusal<'h> {
-    /// Returns `None` if the connection ended for another reason. `head` is the beginning of the request, or empty.
-    pub(super) fn new(error: &hyper::Error, head: &'h [u8]) -> Option<Self> {
-        let kind = if error.is_parse_version_h2() { RefusalKind::Http2 } else { kind(error)? };
+    /// Creates the refusal of a request. `unread` is what the library has received and not yet used.
+    pub(super) fn new(kind: RefusalKind, unread: &'h [u8], kept: &'h KeptHead) -> Self {
+        let head = match kind {
+            RefusalKind::ContentLength | RefusalKind::TransferEncoding | RefusalKind::Other => kept.dropped(unread),
+            RefusalKind::Target if !kept.begins_with(unread) => kept.dropped(unread),
+            _ => unread,
+        };
         let blank_lines = head.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         let refusal = Self { kind, head: head.get(blank_lines..).unwrap_or_default() };
         let kind = match kind {
@@ -67,7 +72,7 @@ impl<'h> Refusal<'h> {
             RefusalKind::Target if refusal.has_no_version() => RefusalKind::Version,
             kind => kind,
         };
-        Some(Self { kind, ..refusal })
+        Self { kind, ..refusal }
     }
 
     /// Returns the status of the HTTP library's own response.
@@ -179,9 +184,14 @@ impl fmt::Display for Refusal<'_> {
     }
 }
 
-/// Returns the kind of an error of the HTTP library, which keeps it private. Its text is the only way to tell the kinds
-/// apart; the tests fail if the library changes a text.
-fn kind(error: &hyper::Error) -> Option<RefusalKind> {
+/// Returns what the HTTP library refused, or `None` if the connection ended for another reason.
+///
+/// The library keeps the kinds of its errors private. Their texts are the only way to tell them apart; the tests fail
+/// if the library changes a text.
+pub(super) fn kind(error: &hyper::Error) -> Option<RefusalKind> {
+    if error.is_parse_version_h2() {
+        return Some(RefusalKind::Http2);
+    }
     if !error.is_parse() {
         return None;
     }
@@ -196,15 +206,6 @@ fn kind(error: &hyper::Error) -> Option<RefusalKind> {
         "message head is too large" => RefusalKind::HeadTooLarge,
         _ => RefusalKind::Other,
     })
-}
-
-/// Returns true if the HTTP library refuses the character in this part of a target.
-fn is_refused(byte: u8, is_in_query: bool) -> bool {
-    match byte {
-        b'"' => is_in_query,
-        b'`' => !is_in_query,
-        byte => byte <= b' ' || matches!(byte, b'<' | b'>' | 0x7f),
-    }
 }
 
 fn write_target_reason(f: &mut fmt::Formatter<'_>, target: &[u8]) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Detects clients that read their responses too slowly or not at all. It measures how much a connection has sent since
 //! its client first made it wait.
 
+use super::raw_query::KeptHead;
 use crate::clock;
 use crate::limits::connections::ConnectionState;
 use model::limits::{RESPONSE_BYTES_PER_SECOND_MIN, RESPONSE_PROGRESS_SECONDS};
@@ -70,23 +71,36 @@ pub(crate) struct MonitoredStream<S> {
     stream: S,
     monitor: Arc<SendMonitor>,
     connection: Arc<ConnectionState>,
+    pub(super) kept_head: KeptHead,
 }
 
 impl<S> MonitoredStream<S> {
     pub(crate) fn new(stream: S, connection: Arc<ConnectionState>) -> (Self, Arc<SendMonitor>) {
         let (slow_since, sent) = (AtomicU64::new(0), AtomicU64::new(0));
         let monitor = Arc::new(SendMonitor { began: clock::instant(), slow_since, sent });
-        (Self { stream, monitor: Arc::clone(&monitor), connection }, monitor)
+        (Self { stream, monitor: Arc::clone(&monitor), connection, kept_head: KeptHead::default() }, monitor)
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, connection, kept_head, .. } = &mut *self;
+        if kept_head.replay(buf) {
+            return Poll::Ready(Ok(()));
+        }
+        let is_waiting = connection.is_waiting();
+        if is_waiting && !connection.has_begun_head() {
+            kept_head.begin();
+        }
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let received = buf.filled().len() - before;
-        if received > 0 && !self.connection.receive(received) {
-            return Poll::Ready(Err(io::Error::other("there is no memory for the head of the request")));
+        let read = Pin::new(stream).poll_read(cx, buf);
+        let received = buf.filled().get(before..).filter(|received| !received.is_empty());
+        if let (true, Some(received)) = (is_waiting, received) {
+            // Bytes that are kept count twice.
+            let copies = 1 + usize::from(kept_head.receive(received));
+            if !connection.receive(copies * received.len()) {
+                return Poll::Ready(Err(io::Error::other("there is no memory for the head of the request")));
+            }
         }
         read
     }

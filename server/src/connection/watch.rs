@@ -3,7 +3,7 @@
 
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
-use super::refusal::Refusal;
+use super::refusal::{self, Refusal, RefusalKind};
 use super::slow_reader::{MonitoredStream, SendMonitor};
 use super::spelling::{SpellingStream, announce_length};
 use crate::limits::connections::ConnectionState;
@@ -122,28 +122,38 @@ where
     });
     let mut is_stopping = false;
     let mut connection = http.serve_connection(TokioIo::new(SpellingStream::new(stream)), handler);
-    let ended = poll_fn(|cx| {
-        if !is_stopping && stop.as_mut().poll(cx).is_ready() {
-            is_stopping = true;
-            Pin::new(&mut connection).graceful_shutdown();
+    loop {
+        let ended = poll_fn(|cx| {
+            if !is_stopping && stop.as_mut().poll(cx).is_ready() {
+                is_stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            connection.poll_without_shutdown(cx)
+        });
+        let ended = ended.await;
+        let parts = connection.into_parts();
+        let mut stream = parts.io.into_inner();
+        let Err(error) = ended else {
+            // Boxed, so that connections do not reserve space for it. A client that is gone needs no shutdown.
+            let _closed = Box::pin(async move { stream.shutdown().await }).await;
+            return Ok(());
+        };
+        let Some(kind) = refusal::kind(&error) else { return Err(error) };
+        let Some(mut stream) = stream.into_inner() else { return Err(error) };
+        if kind == RefusalKind::Target && stream.kept_head.encode() {
+            connection = http.serve_connection(TokioIo::new(SpellingStream::new(stream)), parts.service);
+            if is_stopping {
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            continue;
         }
-        connection.poll_without_shutdown(cx)
-    });
-    let ended = ended.await;
-    let parts = connection.into_parts();
-    let mut stream = parts.io.into_inner();
-    let Err(error) = ended else {
-        // Boxed, so that connections do not reserve space for it. A client that is gone needs no shutdown.
-        let _closed = Box::pin(async move { stream.shutdown().await }).await;
+        let refusal = Refusal::new(kind, &parts.read_buf, &stream.kept_head);
+        let is_head = refusal.method() == Some(Method::HEAD.as_str());
+        let response = refuse(&refusal);
+        // Boxed for the same reason.
+        Box::pin(respond(SpellingStream::new(stream), response, is_head)).await;
         return Ok(());
-    };
-    let Some(refusal) = Refusal::new(&error, &parts.read_buf) else { return Err(error) };
-    let Some(stream) = stream.into_inner() else { return Err(error) };
-    let is_head = refusal.method() == Some(Method::HEAD.as_str());
-    let response = refuse(&refusal);
-    // Boxed for the same reason.
-    Box::pin(respond(SpellingStream::new(stream), response, is_head)).await;
-    Ok(())
+    }
 }
 
 /// Sends the response to a refused request and closes the connection. A client that is gone gets none.

@@ -191,7 +191,8 @@ impl ConnectionRegistry {
 }
 
 impl ConnectionState {
-    fn is_waiting(&self) -> bool {
+    /// Returns true if no request is in progress.
+    pub(crate) fn is_waiting(&self) -> bool {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
@@ -210,7 +211,7 @@ impl ConnectionState {
     /// Returns true if the connection must stay open until its client has had time to send the rest of a rejected body,
     /// or of a head that is malformed or too long.
     pub(crate) fn is_lingering(&self) -> bool {
-        if self.is_waiting() && self.head_bytes.load(Ordering::Relaxed) > 0 {
+        if self.is_waiting() && self.has_begun_head() {
             self.is_lingering.store(true, Ordering::Relaxed);
         }
         self.is_lingering.load(Ordering::Relaxed)
@@ -219,8 +220,13 @@ impl ConnectionState {
     /// Returns the time since which the connection has been waiting for the head of its first request or for the rest
     /// of a head.
     pub(crate) fn head_pending_since(&self) -> Option<u64> {
-        let has_begun = self.head_bytes.load(Ordering::Relaxed) > 0 || !self.is_used.load(Ordering::Relaxed);
+        let has_begun = self.has_begun_head() || !self.is_used.load(Ordering::Relaxed);
         (self.is_waiting() && has_begun).then(|| self.since.load(Ordering::Relaxed))
+    }
+
+    /// Returns true if a part of the next head has been received.
+    pub(crate) fn has_begun_head(&self) -> bool {
+        self.head_bytes.load(Ordering::Relaxed) > 0
     }
 
     /// Counts received bytes. Returns false if the connection must be closed because there is no memory for the head.

@@ -51,7 +51,7 @@ fn a_request_that_is_not_valid_http_is_logged_and_counted() {
     let heads = [
         "GET /acct/a b?sig=secret HTTP/1.1\r\nUser-Agent: tester/1\r\n\r\n",
         "GET /acct/a?b HTTP/1.1\r\nAuthorization\r\n\r\n",
-        "GET /acct/a?b HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        "GET /acct/a?b HTTP/1.1\r\nContent-Length: x\r\n\r\nPUT /secret HTTP/1.1\r\n\r\n",
     ];
     let ids = heads.map(|head| {
         let mut client = server.client();

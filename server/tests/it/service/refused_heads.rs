@@ -1,8 +1,9 @@
-//! Requests that the HTTP library refuses get the error of the service and a reason in the log (06 §6).
+//! Requests that the HTTP library refuses get the error of the service and a reason in the log (06 §6), and characters
+//! that only the library refuses in the query part are accepted (02 §1).
 
 use crate::Server;
 use std::time::Duration;
-use test_support::{Response, head};
+use test_support::{ACCOUNT, Response, TIMEOUT, head};
 
 const JSON: &[(&str, &str)] = &[("Accept", "application/json;odata=nometadata")];
 
@@ -17,6 +18,10 @@ fn exchange(server: &Server, bytes: &[u8]) -> Response {
     client.receive().unwrap()
 }
 
+fn query(filter: &str) -> String {
+    format!("/tab?$filter={filter}")
+}
+
 #[test]
 fn each_reason_is_logged_with_the_request_id_and_the_code() {
     let server = Server::start();
@@ -25,6 +30,8 @@ fn each_reason_is_logged_with_the_request_id_and_the_code() {
     for (bytes, status, code, reason) in [
         (get("/a b"), 400, "RequestUrlFailedToParse", "the URL contains a space, which must be written as %20"),
         (get("/t?$filter=A eq 'b'"), 400, "RequestUrlFailedToParse", "the URL contains a space"),
+        (get("/a<b"), 400, "RequestUrlFailedToParse", "the URL contains the character <, which must be written as %3C"),
+        (get("/a<b?c=\"d"), 400, "RequestUrlFailedToParse", "the URL contains the character <"),
         (get("/a\tb"), 400, "RequestUrlFailedToParse", "the URL contains the control character 0x09"),
         (
             [b"GET /\xff", &get("")[4..]].concat(),
@@ -151,4 +158,72 @@ fn a_cut_head_gets_no_answer() {
         assert_eq!(client.receive_all(), b"");
     }
     server.assert_unharmed();
+}
+
+#[test]
+fn quotes_and_angle_brackets_are_accepted_in_the_query_part() {
+    let server = Server::with_tables(&["tab"]);
+    let mut client = server.client();
+    let entity = br#"{"PartitionKey":"p","RowKey":"r","Name":"a<\"b\">?c"}"#;
+    assert_eq!(client.request("POST", "/tab", JSON, entity).status, 201);
+    for filter in ["Name+eq+'a<\"b\">?c'", "Name+eq+'a%3C%22b%22>?c'"] {
+        let found = client.request("GET", &query(filter), JSON, b"");
+        assert_eq!((found.status, found.results().len()), (200, 1), "{filter}: {found:?}");
+        let other = client.request("GET", &query(&filter.replace("?c", "?d")), JSON, b"");
+        assert_eq!((other.status, other.results().len()), (200, 0), "on the same connection");
+    }
+    assert_eq!(client.request("GET", "/Tables", JSON, b"").status, 200, "on the same connection");
+    // The first request of a connection, in pieces.
+    let sent = head("GET", &query("Name+eq+'a<\"b\">?c'"), JSON);
+    for step in [1, 30] {
+        let mut client = server.client();
+        for piece in sent.as_bytes().chunks(step) {
+            client.send(piece).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(client.receive().unwrap().results().len(), 1, "{step}");
+        assert_eq!(client.request("GET", "/Tables", JSON, b"").status, 200);
+    }
+    server.assert_unharmed();
+}
+
+/// The body follows the head in the same packet, begins with line breaks, and must arrive unchanged.
+#[test]
+fn a_body_after_an_encoded_query_part_is_unchanged() {
+    let server = Server::with_tables(&["tab"]);
+    let mut client = server.client();
+    let text = "<\">".repeat(40_000);
+    let body = serde_json::json!({ "PartitionKey": "p", "RowKey": "r", "A": text[..30_000], "B": text[..30_000] });
+    let body = format!("\r\n\n{body}");
+    let length = body.len().to_string();
+    for (query, status) in [("?x=<\"", 201), ("?x=<\"", 409)] {
+        let headers = [("Content-Length", length.as_str()), ("Content-Type", "application/json")];
+        let head = head("POST", &format!("/tab{query}"), &headers);
+        client.send(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
+        assert_eq!(client.receive().unwrap().status, status);
+    }
+    let stored = client.request("GET", "/tab", JSON, b"").results();
+    assert_eq!(stored[0]["A"], text[..30_000]);
+}
+
+/// A body in a separate packet that looks like a request line.
+#[test]
+fn a_body_that_looks_like_a_head_is_unchanged() {
+    let server = Server::with_tables(&["tab"]);
+    let mut client = server.client();
+    client.set_read_timeout(TIMEOUT);
+    let body = "GET /tab?\"<> HTTP/1.1\r\n\r\n";
+    let head = head("POST", "/tab", &[("Content-Length", &body.len().to_string())]);
+    client.send(head.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    client.send(body.as_bytes()).unwrap();
+    assert_eq!(client.receive().unwrap().status, 400);
+    assert_eq!(client.request("GET", "/Tables", JSON, b"").status, 200, "on the same connection");
+}
+
+#[test]
+fn the_path_of_the_account_is_not_encoded() {
+    let server = Server::start();
+    let answer = exchange(&server, format!("GET /{ACCOUNT}/t<b?x=\"y HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    assert_eq!((answer.status, answer.header("x-ms-error-code")), (400, Some("RequestUrlFailedToParse")));
 }
