@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::negotiation::{FormatPreferences, check_charset};
 use wire::payload::ResponseContext;
+use wire::reason::ReasonKind;
 use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, Headers, MetadataLevel, ServiceError, Version};
@@ -205,8 +206,8 @@ impl Handler for Service {
             ..RequestContext::new(&incoming)
         };
         let failure = unreadable(refusal);
-        self.failure_log.write(&failure, &context);
         let mut response = response::failure(&failure, &context, now);
+        self.explain(&failure, &context, &self.accounts.current(), &mut response);
         response.headers_mut().insert(http::header::DATE, response::date::header(now));
         if self.records_every_request() {
             let code = failure.error.code;
@@ -233,7 +234,8 @@ fn unreadable(refusal: &Refusal<'_>) -> Failure {
         }
         RefusalKind::Tls | RefusalKind::Http2 | RefusalKind::Version | RefusalKind::Other => ErrorCode::InvalidInput,
     };
-    Failure::at(Layer::FrontEnd, code).with_reason(refusal.to_string())
+    let reason = ReasonKind::RequestHead.because(format!("{refusal}."));
+    Failure::at(Layer::FrontEnd, ServiceError::from(code).because(reason)).with_reason(refusal.to_string())
 }
 
 impl Service {

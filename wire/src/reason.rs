@@ -1,7 +1,7 @@
 //! Why a request is refused, in the words of its author: the table of reasons, and the reason of one error.
 //!
-//! The service's own message is often the same for many causes and cannot change. A reason is what the server adds in its
-//! log and in a response header. `docs/errors.md` is generated from this table and from [`crate::error_code`].
+//! The service's own message is often the same for many causes and cannot change. A reason is what the server adds in
+//! its log and in a response header. `docs/errors.md` is generated from this table and from [`crate::error_code`].
 //!
 //! This module must not depend on who may read a reason, or where it is written.
 
@@ -60,6 +60,9 @@ reasons! {
     EntityChanged "entity-changed" [UpdateConditionNotSatisfied]
         "The entity was changed after the ETag in If-Match was read."
         "Read the entity again, apply the change to it, and retry with the new ETag."
+    RequestHead "request-head" [InvalidHttpVerb RequestUrlFailedToParse RequestUrlTooLong RequestHeadTooLarge InvalidHeaderValue InvalidInput]
+        "The request line or a header is not valid HTTP/1.1."
+        "Let a client library write requests, or encode the URL and correct the header."
 }
 
 /// The maximum length of a reason in a header or a log line, in bytes.
@@ -85,7 +88,7 @@ impl ReasonKind {
     /// Returns true if the request alone shows the mistake, together with the time of the server. Only such reasons are
     /// sent to clients that have not proved who they are.
     pub fn is_of_request_alone(self) -> bool {
-        false
+        matches!(self, Self::RequestHead)
     }
 
     /// Creates a reason of this kind. The detail is a sentence that says what is wrong with this request; it must not
