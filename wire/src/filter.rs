@@ -12,6 +12,7 @@
 //! This module must not depend on how a filter is evaluated or planned.
 
 mod error;
+mod hint;
 pub(crate) mod lex;
 mod parse;
 mod print;
@@ -19,6 +20,7 @@ mod select_terms;
 mod syntax;
 
 use crate::filter::parse::Parser;
+use crate::reason::ReasonKind;
 use model::Filter;
 use model::limits::FILTER_TEXT_BYTES_MAX;
 
@@ -31,7 +33,8 @@ pub(crate) use select_terms::selected_names;
 /// error here; see [`parse_optional`].
 pub fn parse(text: &str, grammar: Grammar) -> Result<Filter, FilterError> {
     if text.len() > FILTER_TEXT_BYTES_MAX {
-        return Err(FilterError::invalid_input());
+        let detail = format!("The filter has {} bytes; the limit is {FILTER_TEXT_BYTES_MAX}.", text.len());
+        return Err(FilterError::invalid_input().because(ReasonKind::FilterTooLarge.because(detail)));
     }
     Parser::new(text, grammar)?.filter()
 }

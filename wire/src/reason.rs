@@ -63,6 +63,95 @@ reasons! {
     RequestHead "request-head" [InvalidHttpVerb RequestUrlFailedToParse RequestUrlTooLong RequestHeadTooLarge InvalidHeaderValue InvalidInput]
         "The request line or a header is not valid HTTP/1.1."
         "Let a client library write requests, or encode the URL and correct the header."
+
+    // Filters, options, formats, bodies and names.
+    FilterSyntax "filter-syntax" [InvalidInput]
+        "The filter is not a valid expression."
+        "Compare a property with a literal by eq, ne, gt, ge, lt or le, and join comparisons with and, or and not, as in Name eq 'x' and Age gt 5. Positions are counted from 0."
+    FilterLiteral "filter-literal" [InvalidInput NotImplemented]
+        "A literal in the filter is out of range or malformed, or has a type that no property has."
+        "Write the literal in the form of the property's type: 'text', 5, 5L, 1.5, true, datetime'2031-03-14T08:15:30Z', guid'...' or X'0A'."
+    FilterTypes "filter-types" [InvalidInput]
+        "The filter combines operands whose types do not fit."
+        "Compare a property with a literal of the property's type; PartitionKey and RowKey are strings, and Timestamp is a time."
+    FilterUnsupported "filter-unsupported" [NotImplemented]
+        "The filter is valid OData, but uses something that the service does not support."
+        "Use only comparisons of a property with a literal, and, or, not and parentheses. Positions are counted from 0."
+    FilterTooLarge "filter-too-large" [InvalidInput]
+        "The filter is too long or nested too deeply."
+        "Send several queries, or select a range of keys and filter in the client."
+    FilterProperty "filter-property" [InvalidInput]
+        "The list of tables can be filtered only by TableName."
+        "Compare TableName with a string, as in TableName ge 'cars' and TableName lt 'cart'."
+    SelectInvalid "select-invalid" [InvalidInput]
+        "The option $select is not a list of names of properties."
+        "Separate at most 255 names with commas, as in $select=PartitionKey,Name, or send no $select to get all properties."
+    OptionUnsupported "option-unsupported" [NotImplemented]
+        "The service does not support the query option."
+        "Omit the option: entities are returned in the order of PartitionKey and RowKey, and continuation tokens lead to further pages."
+    OptionRepeated "option-repeated" [InvalidInput]
+        "A query option is given more than once; letter case does not distinguish names."
+        "Send the option once."
+    OptionEncoding "option-encoding" [InvalidInput]
+        "The name or value of a query option is not UTF-8 after percent-decoding."
+        "Encode the text in UTF-8 before percent-encoding it."
+    TopInvalid "top-invalid" [InvalidInput]
+        "The option $top is not a whole number from 0 to 1000."
+        "Send a number from 1 to 1000, and follow the continuation tokens to get more."
+    TimeoutInvalid "timeout-invalid" [InvalidQueryParameterValue]
+        "The timeout is not a whole number of seconds."
+        "Send a number of seconds, such as timeout=30, which is the maximum and the default."
+    ContinuationInvalid "continuation-invalid" [InvalidInput]
+        "The continuation token is malformed or belongs to another list."
+        "Send NextPartitionKey, NextRowKey or NextTableName exactly as the headers of the last page gave them, percent-encoded once."
+    DeletionRefused "deletion-refused" [InvalidInput MissingRequiredQueryParameter]
+        "The deletion by filter has an option that it does not support, or no filter."
+        "Send only $filter; $filter=true deletes all entities."
+    FormatUnsupported "format-unsupported" [AtomFormatNotSupported JsonFormatNotSupported JsonVerboseFormatNotSupported MediaTypeNotSupported]
+        "The version of the service does not support the format that Accept, $format or Content-Type names."
+        "Send Accept and Content-Type application/json with x-ms-version 2013-08-15 or later and DataServiceVersion 3.0; Atom needs a version before 2015-12-11."
+    ContentTypeMissing "content-type-missing" [InvalidInput]
+        "The request has no Content-Type."
+        "Send Content-Type: application/json."
+    CharsetUnsupported "charset-unsupported" [MediaTypeNotSupported]
+        "The charset in Content-Type is not UTF-8, and the body is not ASCII."
+        "Send the body in UTF-8."
+    BodyMalformed "body-malformed" [InvalidInput]
+        "The body is not a valid entity or table in the format that Content-Type names."
+        "Send one flat JSON object (or Atom entry) in UTF-8 without repeated names."
+    PropertyType "property-type" [InvalidInput]
+        "The declared type of a property does not exist."
+        "Declare Edm.String, Edm.Binary, Edm.Boolean, Edm.DateTime, Edm.Double, Edm.Guid, Edm.Int32 or Edm.Int64."
+    PropertyValue "property-value" [InvalidInput OutOfRangeInput]
+        "The value of a property does not fit its type."
+        "Correct the value, or declare another type in Name@odata.type."
+    PropertyNameWrong "property-name" [PropertyNameInvalid PropertyNameTooLong]
+        "The name of a property is not a letter or '_', followed by letters, digits and '_', with at most 255 characters."
+        "Rename the property."
+    PropertiesTooMany "properties-too-many" [TooManyProperties]
+        "The entity would have more than 252 properties besides PartitionKey, RowKey and Timestamp. A merge counts the properties that the stored entity keeps."
+        "Distribute the properties to several entities, or put several values into one property."
+    ValueTooLarge "value-too-large" [PropertyValueTooLarge]
+        "A value is larger than 64 KiB; strings count in UTF-16, so at most 32,768 characters."
+        "Split the value into several properties, or store it elsewhere."
+    EntityTooBig "entity-too-large" [EntityTooLarge]
+        "The entity would be larger than 1 MiB, in which strings and names count in UTF-16. A merge counts the properties that the stored entity keeps."
+        "Distribute the properties to several entities, or store large values elsewhere."
+    KeyMissing "key-missing" [PropertiesNeedValue]
+        "The body does not contain both PartitionKey and RowKey, or one of them is null."
+        "Send both as strings; the names are case-sensitive, and an empty string is a valid key."
+    KeyInvalid "key-invalid" [OutOfRangeInput InvalidInput]
+        "A key is not a string, or contains a character that keys cannot have: '/', '\\', '#', '?' or a control character."
+        "Replace the character, for example by its percent-encoding as part of the key, or encode the key in Base64url."
+    KeyTooLong "key-too-long" [PropertyValueTooLarge]
+        "A key is longer than 512 characters, counted in UTF-16."
+        "Use a shorter key, such as a hash."
+    TableNameWrong "table-name" [InvalidResourceName OutOfRangeInput InvalidInput]
+        "The name of a table is not 3 to 63 ASCII letters and digits that begin with a letter, or it is 'tables'."
+        "Choose another name; it cannot contain '-', '_' or '.'."
+    TableNameMissing "table-name-missing" [PropertiesNeedValue]
+        "The body contains no TableName, or it is null."
+        "Send {\"TableName\":\"cars\"}; the name of the property is case-sensitive."
 }
 
 /// The maximum length of a reason in a header or a log line, in bytes.

@@ -2,7 +2,7 @@
 
 use super::syntax::SyntaxError;
 use crate::error::{ErrorCode, ServiceError};
-use crate::reason::Reason;
+use crate::reason::{Reason, ReasonKind};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -54,13 +54,14 @@ impl From<FilterError> for ServiceError {
 
 impl From<SyntaxError> for FilterError {
     fn from(error: SyntaxError) -> Self {
-        Self::because(error.message)
+        let reason = ReasonKind::FilterSyntax.because(error.hint).quoting(&error.rest);
+        Self::new(error.message).because(reason)
     }
 }
 
 impl FilterError {
     pub(super) fn invalid_input() -> Self {
-        Self::because(ErrorCode::InvalidInput.message())
+        Self::new(ErrorCode::InvalidInput.message())
     }
 
     pub(super) fn not_implemented() -> Self {
@@ -68,7 +69,13 @@ impl FilterError {
         Self { code: FilterErrorCode::NotImplemented, message, reason: None }
     }
 
-    pub(super) fn because(message: impl Into<Cow<'static, str>>) -> Self {
+    /// Creates an error with the code for invalid input.
+    pub(super) fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self { code: FilterErrorCode::InvalidInput, message: message.into(), reason: None }
+    }
+
+    /// Adds the reason.
+    pub(super) fn because(self, reason: Reason) -> Self {
+        Self { reason: Some(Box::new(reason)), ..self }
     }
 }

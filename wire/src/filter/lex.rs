@@ -100,9 +100,9 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Creates the error for the text at an offset from the current position.
+    /// Creates the error for the text from the current position to an offset from it.
     fn error(&self, kind: SyntaxErrorKind, offset: usize) -> SyntaxError {
-        SyntaxError::new(kind, self.text, self.at + offset)
+        SyntaxError::new(kind, self.text, self.at, self.at + offset)
     }
 
     /// A quote inside a string literal is doubled.

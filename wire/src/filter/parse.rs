@@ -7,8 +7,10 @@
 //! This module must not depend on characters: it operates on tokens.
 
 use super::error::FilterError;
+use super::hint;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean, quoted, string};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
+use crate::reason::{Reason, ReasonKind};
 use model::filter::{Call, Comparison, Literal, Operator, PropertyName, StringFunction};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
@@ -157,13 +159,19 @@ impl Operand {
     }
 }
 
+struct PlacedOperand {
+    operand: Operand,
+    /// The operator that produced the operand, unless parentheses enclose it.
+    made_by: Option<BinaryOperator>,
+    /// The start of the operand's last word, in bytes.
+    start: usize,
+}
+
 pub(super) struct Parser<'t> {
     grammar: Grammar,
     lexer: Lexer<'t>,
     token: Token<'t>,
-    /// The operands, each with the operator that produced it. The operator is dropped once parentheses enclose the
-    /// operand.
-    operands: Vec<(Operand, Option<BinaryOperator>)>,
+    operands: Vec<PlacedOperand>,
     pending: Vec<Pending>,
     depth: usize,
     refusal: Option<FilterError>,
@@ -181,19 +189,24 @@ impl<'t> Parser<'t> {
         while self.operator()? {
             self.operand()?;
         }
-        let (operand, _) = self.pop();
+        let PlacedOperand { operand, start, .. } = self.pop();
+        let reason = |detail| place(self.lexer.text(), start).because(ReasonKind::FilterTypes, detail);
         match (self.refusal, operand.into_condition()) {
             (Some(refusal), _) => Err(refusal),
             (None, Ok(filter)) => Ok(filter),
-            (None, Err(Operand::Null | Operand::Refused)) => Err(FilterError::invalid_input()),
-            (None, Err(_)) => Err(not_a_condition()),
+            (None, Err(Operand::Null | Operand::Refused)) => Err(FilterError::invalid_input().because(reason(NULL))),
+            (None, Err(_)) => Err(not_a_condition().because(reason(NO_CONDITION))),
         }
     }
 
     /// Returns the error for the current token (04 §7).
     fn syntax_error(&self, kind: SyntaxErrorKind) -> FilterError {
-        let at = if kind == SyntaxErrorKind::UnexpectedToken { self.token.end() } else { self.token.start };
-        SyntaxError::new(kind, self.lexer.text(), at).into()
+        SyntaxError::new(kind, self.lexer.text(), self.token.start, self.token.end()).into()
+    }
+
+    /// Returns a reason for the refusal of an operand.
+    fn reason(&self, kind: ReasonKind, start: usize, detail: &str) -> Reason {
+        place(self.lexer.text(), start).because(kind, detail)
     }
 
     /// Advances to the next token and returns the current one.
@@ -208,13 +221,15 @@ impl<'t> Parser<'t> {
     }
 
     /// The last operand always exists, because operators and operands alternate.
-    fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
-        self.operands.pop().unwrap_or((Operand::Refused, None))
+    fn pop(&mut self) -> PlacedOperand {
+        self.operands.pop().unwrap_or(PlacedOperand { operand: Operand::Refused, made_by: None, start: 0 })
     }
 
     fn nest(&mut self, pending: Pending) -> Result<(), FilterError> {
         if self.depth == FILTER_DEPTH_MAX {
-            return Err(too_deep());
+            let detail =
+                format!("The nesting of parentheses, not and calls is deeper than the limit, {FILTER_DEPTH_MAX}");
+            return Err(too_deep().because(self.reason(ReasonKind::FilterTooLarge, self.token.start, &detail)));
         }
         self.depth += 1;
         self.pending.push(pending);
@@ -230,6 +245,7 @@ impl<'t> Parser<'t> {
     /// Parses an operand and everything that may precede it.
     fn operand(&mut self) -> Result<(), FilterError> {
         loop {
+            let start = self.token.start;
             let operand = match self.token.kind {
                 TokenKind::OpenParenthesis => {
                     self.nest(Pending::Parenthesis)?;
@@ -254,7 +270,7 @@ impl<'t> Parser<'t> {
                 }
                 _ => return Err(self.syntax_error(SyntaxErrorKind::ExpressionExpected)),
             };
-            self.operands.push((operand, None));
+            self.operands.push(PlacedOperand { operand, made_by: None, start });
             return Ok(());
         }
     }
@@ -274,14 +290,18 @@ impl<'t> Parser<'t> {
                 return Err(self.syntax_error(SyntaxErrorKind::IdentifierExpected));
             }
             self.take()?;
-            operand = self.refuse(FilterError::not_implemented());
+            let reason = self.reason(ReasonKind::FilterUnsupported, name.start, NO_PATHS);
+            operand = self.refuse(FilterError::not_implemented().because(reason));
             function = None;
         }
         if self.token.kind != TokenKind::OpenParenthesis {
             return Ok(Some(operand));
         }
         if function.is_none() {
-            self.refuse(FilterError::not_implemented());
+            let place = place(self.lexer.text(), name.start);
+            let detail = hint::function(name.text, place.position, self.grammar == Grammar::Extended);
+            let reason = ReasonKind::FilterUnsupported.because(detail).quoting(place.rest);
+            self.refuse(FilterError::not_implemented().because(reason));
         }
         self.nest(Pending::Call { function, first_argument: self.operands.len() })?;
         if self.token.kind != TokenKind::CloseParenthesis {
@@ -289,7 +309,7 @@ impl<'t> Parser<'t> {
         }
         self.close();
         self.take()?;
-        Ok(Some(self.call(function, Vec::new())))
+        Ok(Some(self.call(function, Vec::new(), name.start)))
     }
 
     /// Parses everything that may follow an operand. Returns true if another operand must follow.
@@ -318,14 +338,16 @@ impl<'t> Parser<'t> {
     }
 
     fn close_parenthesis(&mut self) -> Result<(), FilterError> {
-        let operand = match self.close() {
+        let closed = match self.close() {
             Some(Pending::Call { function, first_argument }) => {
                 let arguments = self.operands.split_off(first_argument.min(self.operands.len()));
-                self.call(function, arguments.into_iter().map(|(argument, _)| argument).collect())
+                let start = arguments.first().map_or(self.token.start, |argument| argument.start);
+                let arguments = arguments.into_iter().map(|argument| argument.operand).collect();
+                PlacedOperand { operand: self.call(function, arguments, start), made_by: None, start }
             }
-            _ => self.pop().0,
+            _ => self.pop(),
         };
-        self.operands.push((operand, None));
+        self.operands.push(PlacedOperand { made_by: None, ..closed });
         self.take().map(|_| ())
     }
 
@@ -333,27 +355,36 @@ impl<'t> Parser<'t> {
     fn reduce(&mut self, loosest: Precedence) {
         while let Some(pending) = self.pending.last().copied().filter(|pending| pending.precedence() >= loosest) {
             self.close();
-            let (operand, _) = self.pop();
-            let (result, by) = match pending {
+            let last = self.pop();
+            let reduced = match pending {
                 Pending::Binary(operator) => {
-                    let (left, made_by) = self.pop();
-                    (self.binary(operator, made_by == Some(operator), left, operand), Some(operator))
+                    let first = self.pop();
+                    let start = first.start;
+                    PlacedOperand { operand: self.binary(operator, first, last), made_by: Some(operator), start }
                 }
-                Pending::Not => (self.negation(operand), None),
+                Pending::Not => {
+                    let start = last.start;
+                    PlacedOperand { operand: self.negation(last.operand, start), made_by: None, start }
+                }
                 Pending::Minus | Pending::Parenthesis | Pending::Call { .. } => {
-                    (self.refuse(FilterError::not_implemented()), None)
+                    PlacedOperand { operand: self.refuse_arithmetic(last.start), made_by: None, start: last.start }
                 }
             };
-            self.operands.push((result, by));
+            self.operands.push(reduced);
         }
     }
 
-    fn binary(&mut self, operator: BinaryOperator, continues: bool, left: Operand, right: Operand) -> Operand {
+    fn refuse_arithmetic(&mut self, start: usize) -> Operand {
+        let reason = self.reason(ReasonKind::FilterUnsupported, start, NO_ARITHMETIC);
+        self.refuse(FilterError::not_implemented().because(reason))
+    }
+
+    fn binary(&mut self, operator: BinaryOperator, left: PlacedOperand, right: PlacedOperand) -> Operand {
         match operator {
-            BinaryOperator::Or => self.logical("Or", Filter::Or, continues, left, right),
-            BinaryOperator::And => self.logical("And", Filter::And, continues, left, right),
+            BinaryOperator::Or => self.logical("Or", Filter::Or, left.made_by == Some(operator), left, right),
+            BinaryOperator::And => self.logical("And", Filter::And, left.made_by == Some(operator), left, right),
             BinaryOperator::Comparison(operator) => self.comparison(operator, left, right),
-            BinaryOperator::Additive | BinaryOperator::Multiplicative => self.refuse(FilterError::not_implemented()),
+            BinaryOperator::Additive | BinaryOperator::Multiplicative => self.refuse_arithmetic(right.start),
         }
     }
 
@@ -361,7 +392,10 @@ impl<'t> Parser<'t> {
         let text = self.token.text;
         let (edm_type, literal) = match kind {
             LiteralKind::Null => return Ok(Operand::Null),
-            LiteralKind::Foreign => return Ok(self.refuse(unsupported_literal())),
+            LiteralKind::Foreign => {
+                let reason = self.reason(ReasonKind::FilterLiteral, self.token.start, FOREIGN);
+                return Ok(self.refuse(unsupported_literal().because(reason)));
+            }
             LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
             LiteralKind::String => (EdmType::String, Some(Literal::String(string(text).into()))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
@@ -382,15 +416,22 @@ impl<'t> Parser<'t> {
         let text = self.lexer.text();
         let (name, literal) = (edm_type.name(), self.token.text);
         let position = model::name::utf16_units(text.get(..self.token.start).unwrap_or_default());
-        FilterError::because(format!("Unrecognized '{name}' literal '{literal}' at '{position}' in '{text}'."))
+        let form = hint::form(edm_type);
+        let detail = format!("The literal at position {position} is no {name}, which is written {form}.");
+        FilterError::new(format!("Unrecognized '{name}' literal '{literal}' at '{position}' in '{text}'."))
+            .because(ReasonKind::FilterLiteral.because(detail).quoting(literal))
     }
 
-    fn negation(&mut self, operand: Operand) -> Operand {
+    fn negation(&mut self, operand: Operand, start: usize) -> Operand {
+        let reason = |detail| place(self.lexer.text(), start).because(ReasonKind::FilterTypes, detail);
         match operand.into_condition() {
             Ok(filter) => Operand::Condition(Filter::Not(Box::new(filter))),
             Err(Operand::Refused) => Operand::Refused,
-            Err(Operand::Null) => self.refuse(FilterError::invalid_input()),
-            Err(other) => self.refuse(incompatible_operand(other.type_name())),
+            Err(Operand::Null) => self.refuse(FilterError::invalid_input().because(reason(NULL))),
+            Err(other) => {
+                let reason = reason(NO_CONDITION);
+                self.refuse(incompatible_operand(other.type_name()).because(reason))
+            }
         }
     }
 
@@ -400,28 +441,40 @@ impl<'t> Parser<'t> {
         name: &str,
         make: fn(Vec<Filter>) -> Filter,
         continues: bool,
-        left: Operand,
-        right: Operand,
+        left: PlacedOperand,
+        right: PlacedOperand,
     ) -> Operand {
-        let types = (left.type_name(), right.type_name());
-        match (left.into_condition(), right.into_condition()) {
+        let text = self.lexer.text();
+        let types = (left.operand.type_name(), right.operand.type_name());
+        let (left_start, right_start) = (left.start, right.start);
+        match (left.operand.into_condition(), right.operand.into_condition()) {
             (Ok(Filter::And(mut operands) | Filter::Or(mut operands)), Ok(right)) if continues => {
                 operands.push(right);
                 Operand::Condition(make(operands))
             }
             (Ok(left), Ok(right)) => Operand::Condition(make(vec![left, right])),
             (Err(Operand::Refused), _) | (_, Err(Operand::Refused)) => Operand::Refused,
-            (Err(Operand::Null), _) | (_, Err(Operand::Null)) => self.refuse(FilterError::invalid_input()),
-            _ => self.refuse(incompatible_operands(types.0, types.1, name)),
+            (Err(Operand::Null), _) | (_, Err(Operand::Null)) => {
+                let reason = place(text, left_start).because(ReasonKind::FilterTypes, NULL);
+                self.refuse(FilterError::invalid_input().because(reason))
+            }
+            (left, _) => {
+                let start = if left.is_err() { left_start } else { right_start };
+                let reason = place(text, start).because(ReasonKind::FilterTypes, NO_CONDITION);
+                self.refuse(incompatible_operands(types.0, types.1, name).because(reason))
+            }
         }
     }
 
     /// Creates the call of a function of a property and a string. As in a comparison, an argument of a different type
     /// is invalid input, and a call with two properties or two literals is not implemented.
-    fn call(&mut self, function: Option<&'static Function>, arguments: Vec<Operand>) -> Operand {
+    fn call(&mut self, function: Option<&'static Function>, arguments: Vec<Operand>, start: usize) -> Operand {
+        let reason = |detail| place(self.lexer.text(), start).because(ReasonKind::FilterTypes, detail);
+        let unsupported = || place(self.lexer.text(), start).because(ReasonKind::FilterUnsupported, ARGUMENTS);
         let Some(function) = function else { return Operand::Refused };
         let Ok([first, second]) = <[Operand; 2]>::try_from(arguments) else {
-            return self.refuse(incompatible_arguments(function.name));
+            let reason = reason(ARGUMENTS);
+            return self.refuse(incompatible_arguments(function.name).because(reason));
         };
         let are_strings = first.can_be_string() && second.can_be_string();
         let (property, literal) = if function.literal_first { (second, first) } else { (first, second) };
@@ -430,9 +483,9 @@ impl<'t> Parser<'t> {
                 Operand::Call(Call { function: function.kind, property, text })
             }
             (Operand::Refused, _) | (_, Operand::Refused) => Operand::Refused,
-            (Operand::Null, _) | (_, Operand::Null) => self.refuse(FilterError::invalid_input()),
-            _ if are_strings => self.refuse(FilterError::not_implemented()),
-            _ => self.refuse(incompatible_arguments(function.name)),
+            (Operand::Null, _) | (_, Operand::Null) => self.refuse(FilterError::invalid_input().because(reason(NULL))),
+            _ if are_strings => self.refuse(FilterError::not_implemented().because(unsupported())),
+            _ => self.refuse(incompatible_arguments(function.name).because(reason(ARGUMENTS))),
         }
     }
 
@@ -441,7 +494,9 @@ impl<'t> Parser<'t> {
     /// type, and whether a Timestamp is rejected in this way.
     ///
     /// A call can also be compared with `true` and `false`, because some clients write every call so.
-    fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
+    fn comparison(&mut self, operator: Operator, left: PlacedOperand, right: PlacedOperand) -> Operand {
+        let place = place(self.lexer.text(), right.start);
+        let (left, right) = (left.operand, right.operand);
         let types = (left.type_name(), right.type_name());
         let name = operator_name(operator);
         let (property, operator, literal) = match (left, right) {
@@ -449,29 +504,90 @@ impl<'t> Parser<'t> {
             (Operand::Literal(literal), Operand::Property(property)) => (property, operator.mirrored(), literal),
             (Operand::Call(call), Operand::Literal(Literal::Boolean(value)))
             | (Operand::Literal(Literal::Boolean(value)), Operand::Call(call)) => {
-                return self.call_comparison(call, operator, value);
+                return self.call_comparison(call, operator, value, place);
             }
             (Operand::Call(_), Operand::Literal(_)) | (Operand::Literal(_), Operand::Call(_)) => {
-                return self.refuse(incompatible_operands(types.0, types.1, name));
+                let reason = place.because(ReasonKind::FilterTypes, CALL);
+                return self.refuse(incompatible_operands(types.0, types.1, name).because(reason));
             }
             (Operand::Refused, _) | (_, Operand::Refused) => return Operand::Refused,
-            (Operand::Null, _) | (_, Operand::Null) => return self.refuse(null_comparison(operator)),
-            _ => return self.refuse(FilterError::not_implemented()),
+            (Operand::Null, _) | (_, Operand::Null) => {
+                let reason = place.because(ReasonKind::FilterTypes, NULL);
+                return self.refuse(null_comparison(operator).because(reason));
+            }
+            (left, right) => {
+                let reason = place.because_of_operands(&left, &right);
+                return self.refuse(FilterError::not_implemented().because(reason));
+            }
         };
-        if property.declared_type().is_some_and(|declared| declared != literal.edm_type()) {
-            return self.refuse(incompatible_operands(types.0, types.1, name));
+        if let Some(declared) = property.declared_type().filter(|declared| *declared != literal.edm_type()) {
+            let detail = format!(
+                "The property has the type {}, so the literal is written {}; the literal here is an {}",
+                declared.name(),
+                hint::form(declared),
+                literal.edm_type().name()
+            );
+            let reason = place.because(ReasonKind::FilterTypes, &detail);
+            return self.refuse(incompatible_operands(types.0, types.1, name).because(reason));
         }
         Operand::Condition(Filter::Compare(Comparison { property, operator, literal }))
     }
 
-    fn call_comparison(&mut self, call: Call, operator: Operator, value: bool) -> Operand {
+    fn call_comparison(&mut self, call: Call, operator: Operator, value: bool, place: Place<'_>) -> Operand {
         let filter = Filter::Call(call);
         match operator {
             Operator::Equal | Operator::NotEqual if value == (operator == Operator::Equal) => {
                 Operand::Condition(filter)
             }
             Operator::Equal | Operator::NotEqual => Operand::Condition(Filter::Not(Box::new(filter))),
-            _ => self.refuse(FilterError::not_implemented()),
+            _ => {
+                let reason = place.because(ReasonKind::FilterUnsupported, CALL);
+                self.refuse(FilterError::not_implemented().because(reason))
+            }
+        }
+    }
+}
+
+const NO_CONDITION: &str = "A condition, such as a comparison of a property with a literal, is expected instead of a single \
+                            literal or key";
+const NULL: &str = "Entities have no null values, so null cannot be used";
+const NO_PATHS: &str = "A path (with '/') is used, and properties have no parts";
+const NO_ARITHMETIC: &str = "The service has no arithmetic (add, sub, mul, div, mod, or a minus in front of a property); compute \
+                             the value in the client";
+const FOREIGN: &str = "The literal has a type that no property has, such as Edm.Decimal, Edm.Single, Edm.Time or \
+                       Edm.DateTimeOffset";
+const ARGUMENTS: &str = "The arguments must be a property and a string, or for substringof a string and a property";
+const CALL: &str = "The result of a function can be compared only with true or false, by eq or ne";
+const TWO_LITERALS: &str = "Two literals are compared; one side must be a property";
+const TWO_CONDITIONS: &str = "A comparison is between a property and a literal; conditions are joined by and, or";
+
+/// A place in the filter, for a reason.
+#[derive(Clone, Copy)]
+struct Place<'t> {
+    /// In UTF-16 code units.
+    position: usize,
+    rest: &'t str,
+}
+
+fn place(text: &str, start: usize) -> Place<'_> {
+    let (before, rest) = text.split_at_checked(start).unwrap_or((text, ""));
+    Place { position: model::name::utf16_units(before), rest }
+}
+
+impl Place<'_> {
+    fn because(self, kind: ReasonKind, detail: &str) -> Reason {
+        kind.because(format!("{detail} (position {}).", self.position)).quoting(self.rest)
+    }
+
+    /// Returns the reason for a comparison that is not one of a property with a literal. The place is its right side.
+    fn because_of_operands(self, left: &Operand, right: &Operand) -> Reason {
+        let kind = ReasonKind::FilterUnsupported;
+        match (left, right) {
+            (Operand::Property(_), Operand::Property(right)) => {
+                kind.because(hint::two_properties(right.as_str(), self.position)).quoting(self.rest)
+            }
+            (Operand::Literal(_), Operand::Literal(_)) => self.because(kind, TWO_LITERALS),
+            _ => self.because(kind, TWO_CONDITIONS),
         }
     }
 }
@@ -511,16 +627,16 @@ fn unsupported_literal() -> FilterError {
 
 /// Returns the error for a filter that consists of only a literal or a key (reported for `1`).
 fn not_a_condition() -> FilterError {
-    FilterError::because("The $filter expression must evaluate to a single boolean value.")
+    FilterError::new("The $filter expression must evaluate to a single boolean value.")
 }
 
 /// Returns the error for excessive nesting (UNVERIFIED, as is the limit itself).
 fn too_deep() -> FilterError {
-    FilterError::because("Recursion depth exceeded allowed limit.")
+    FilterError::new("Recursion depth exceeded allowed limit.")
 }
 
 fn incompatible_operands(left: &str, right: &str, operator: &str) -> FilterError {
-    FilterError::because(format!(
+    FilterError::new(format!(
         "A binary operator with incompatible types was detected. \
          Found operand types '{left}' and '{right}' for operator kind '{operator}'."
     ))
@@ -529,7 +645,7 @@ fn incompatible_operands(left: &str, right: &str, operator: &str) -> FilterError
 /// Returns the error for `not` applied to an operand that is not a condition (UNVERIFIED; modelled on the message for
 /// binary operators).
 fn incompatible_operand(operand: &str) -> FilterError {
-    FilterError::because(format!(
+    FilterError::new(format!(
         "A unary operator with an incompatible type was detected. \
          Found operand type '{operand}' for operator kind 'Not'."
     ))
@@ -537,7 +653,7 @@ fn incompatible_operand(operand: &str) -> FilterError {
 
 /// Returns the error for a call whose arguments are not two strings. The message is that of OData libraries.
 fn incompatible_arguments(function: &str) -> FilterError {
-    FilterError::because(format!(
+    FilterError::new(format!(
         "No function signature for the function with name '{function}' matches the specified arguments. \
          The function signatures considered are: {function}(Edm.String Nullable=true, Edm.String Nullable=true)."
     ))
@@ -549,7 +665,7 @@ fn null_comparison(operator: Operator) -> FilterError {
         return FilterError::invalid_input();
     }
     let name = operator_name(operator);
-    FilterError::because(format!(
+    FilterError::new(format!(
         "The operator '{name}' is not supported for the 'null' literal; only equality checks are supported."
     ))
 }

@@ -5,6 +5,7 @@
 use super::lex::{Lexer, LiteralKind, Token, TokenKind};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 use crate::error::{ErrorCode, ServiceError};
+use crate::reason::ReasonKind;
 use model::limits::FILTER_TEXT_BYTES_MAX;
 
 /// Returns the names that a list selects, in the order of the list. `*` stands for all properties.
@@ -16,7 +17,19 @@ use model::limits::FILTER_TEXT_BYTES_MAX;
 /// The messages contain the list, so a list that is longer than a filter may be gets the general one.
 pub(crate) fn selected_names(list: &str) -> Result<Vec<&str>, ServiceError> {
     let is_quoted = list.len() <= FILTER_TEXT_BYTES_MAX;
-    read_names(list).map_err(|error| if is_quoted { error } else { ErrorCode::InvalidInput.into() })
+    read_names(list).map_err(|error| if is_quoted { error } else { too_long(list) })
+}
+
+fn too_long(list: &str) -> ServiceError {
+    let detail = format!("The list has {} bytes, of which at most {FILTER_TEXT_BYTES_MAX} are read.", list.len());
+    ServiceError::from(ErrorCode::InvalidInput).because(ReasonKind::SelectInvalid.because(detail))
+}
+
+/// Returns the error for a list that is wrong at one position.
+fn select_error(error: SyntaxError) -> ServiceError {
+    let detail = format!("The list of names is wrong at position {}.", error.position);
+    let reason = ReasonKind::SelectInvalid.because(detail).quoting(&error.rest);
+    ServiceError::from(error).because(reason)
 }
 
 fn read_names(list: &str) -> Result<Vec<&str>, ServiceError> {
@@ -49,7 +62,7 @@ impl<'t> Terms<'t> {
     fn peek(&mut self) -> Result<Token<'t>, ServiceError> {
         let token = match self.peeked {
             Some(token) => token,
-            None => self.lexer.next()?,
+            None => self.lexer.next().map_err(select_error)?,
         };
         self.peeked = Some(token);
         Ok(token)
@@ -82,7 +95,7 @@ impl<'t> Terms<'t> {
         let next = self.peek()?;
         if next.text == "." {
             if !is_name(first) {
-                return Err(self.syntax_error(first.end()));
+                return Err(self.syntax_error(first));
             }
             self.dotted()?;
             return Ok(Term { name: first.text, is_nested: true });
@@ -91,7 +104,7 @@ impl<'t> Terms<'t> {
         if is_star || is_name(first) {
             return Ok(Term { name: first.text, is_nested: false });
         }
-        Err(SyntaxError::new(SyntaxErrorKind::IdentifierExpected, self.list, first.start).into())
+        Err(select_error(SyntaxError::new(SyntaxErrorKind::IdentifierExpected, self.list, first.start, first.end())))
     }
 
     /// Reads the dots after a name, and the name after each of them. The last one may be a star.
@@ -101,7 +114,7 @@ impl<'t> Terms<'t> {
             let part = self.next()?;
             let is_last_star = part.text == "*" && matches!(self.peek()?.kind, TokenKind::End | TokenKind::Comma);
             if !is_name(part) && !is_last_star {
-                return Err(self.syntax_error(part.end()));
+                return Err(self.syntax_error(part));
             }
         }
         Ok(())
@@ -109,10 +122,11 @@ impl<'t> Terms<'t> {
 
     fn invalid(&self) -> ServiceError {
         ServiceError::invalid_input(format!("Term '{}' is not valid in a $select or $expand expression.", self.list))
+            .because(ReasonKind::SelectInvalid.because("").quoting(self.list))
     }
 
-    fn syntax_error(&self, at: usize) -> ServiceError {
-        SyntaxError::new(SyntaxErrorKind::UnexpectedToken, self.list, at).into()
+    fn syntax_error(&self, token: Token<'_>) -> ServiceError {
+        select_error(SyntaxError::new(SyntaxErrorKind::UnexpectedToken, self.list, token.start, token.end()))
     }
 }
 

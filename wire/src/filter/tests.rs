@@ -219,7 +219,7 @@ fn errors_are_those_of_the_service() {
         ("1", "The $filter expression must evaluate to a single boolean value."),
         ("RowKey", "The $filter expression must evaluate to a single boolean value."),
     ] {
-        assert_eq!(parse(input), Err(FilterError::because(message)), "{input}");
+        assert_eq!(parse(input), Err(FilterError::new(message)), "{input}");
     }
 }
 
@@ -460,7 +460,7 @@ fn long_filters_are_read_and_deep_ones_are_refused() {
         let levels = if open == "not(" { 2 } else { 1 };
         for parse in [parse, parse_extended] {
             let fits = parse(&nested(FILTER_DEPTH_MAX / levels));
-            assert_ne!(fits, Err(FilterError::because("Recursion depth exceeded allowed limit.")), "{open}");
+            assert_ne!(fits, Err(FilterError::new("Recursion depth exceeded allowed limit.")), "{open}");
             for depth in [FILTER_DEPTH_MAX / levels + 1, FILTER_TEXT_BYTES_MAX / (open.len() + close.len()) - 1] {
                 let message = "Recursion depth exceeded allowed limit.";
                 assert_eq!(parse(&nested(depth)).unwrap_err().message, message, "{open} {depth}");
@@ -615,5 +615,69 @@ proptest! {
             }
             Err(_) => {}
         }
+    }
+}
+
+#[test]
+fn a_reason_says_what_is_wrong_and_where() {
+    for (input, expected) in [
+        ("Name eq j", "filter-unsupported: The word at position 8 is read as a property"),
+        ("Name eq NULL", "filter-unsupported: 'null' at position 8 is read as a property"),
+        ("1 eq 1", "filter-unsupported: Two literals are compared; one side must be a property (position 5)"),
+        ("a == 1", "filter-syntax: '=' at position 2 is not an operator: write eq."),
+        ("a Eq 1", "filter-syntax: Operators are written in lower case: write eq at position 2."),
+        ("a eq 1 OR b eq 2", "filter-syntax: Operators are written in lower case: write or at position 7."),
+        ("Not (a eq 1)", "filter-unsupported: Operators are written in lower case: write not at position 0."),
+        ("a eq 1 && b eq 2", "filter-syntax: The character '&' at position 7 cannot stand outside a string. Write and"),
+        ("a != 1", "filter-syntax: The character '!' at position 2 cannot stand outside a string. Write ne"),
+        ("a eq \"x\"", "filter-syntax: The character '\"' at position 5 cannot stand outside a string. Strings are"),
+        ("é eq 'O'Brien'", "filter-syntax: A string ends directly before position 8. An apostrophe"),
+        ("a eq 'x", "filter-syntax: The string that begins at position 5 has no closing apostrophe."),
+        ("a eq 2020-01-01", "filter-syntax: A number ends directly before position 9."),
+        ("(a eq 1", "filter-syntax: The filter ends at position 7, where ')' is expected."),
+        ("a eq", "filter-syntax: The filter ends at position 4, where a property or a literal is expected."),
+        ("a eq 1)", "filter-syntax: The parenthesis at position 6 closes none."),
+        ("a eq 5000000000", "filter-literal: The literal at position 5 is no Edm.Int32, which is written a number"),
+        ("a eq guid'x'", "filter-literal: The literal at position 5 is no Edm.Guid, which is written guid'"),
+        ("a eq 1.5m", "filter-literal: The literal has a type that no property has"),
+        ("PartitionKey eq 5", "filter-types: The property has the type Edm.String, so the literal is written 'text';"),
+        ("a eq null", "filter-types: Entities have no null values, so null cannot be used (position 5)."),
+        ("a eq 1 and 5", "filter-types: A condition, such as a comparison of a property with a literal, is expected"),
+        ("'x'", "filter-types: A condition"),
+        (
+            "startswith(a,'x')",
+            "filter-unsupported: The service has no function startswith (position 0). To find a prefix",
+        ),
+        ("ToLower(a) eq 'x'", "filter-unsupported: The service has no function tolower (position 0)."),
+        ("a add 1 eq 2", "filter-unsupported: The service has no arithmetic"),
+        ("a/b eq 2", "filter-unsupported: A path (with '/') is used, and properties have no parts (position 0)."),
+    ] {
+        let reason = ServiceError::from(parse(input).unwrap_err()).reason().unwrap().line(true);
+        assert!(reason.starts_with(expected), "{input}: {reason}");
+    }
+    let deep = format!("{}a eq 1{}", "(".repeat(257), ")".repeat(257));
+    let long = format!("a eq '{}'", "x".repeat(FILTER_TEXT_BYTES_MAX));
+    for (input, expected) in
+        [(&deep, "than the limit, 256 (position 256)"), (&long, "The filter has 32775 bytes; the limit is")]
+    {
+        let reason = ServiceError::from(parse(input).unwrap_err()).reason().unwrap().line(true);
+        assert!(reason.starts_with("filter-too-large: ") && reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
+fn a_reason_quotes_words_of_the_filter_only_as_the_value() {
+    for input in [
+        "a eq secret",
+        "a eq 'x'secret'",
+        "secret(1)",
+        "a eq guid'secret'",
+        "a secret 1",
+        "'secret'",
+        "a eq \"secret\"",
+    ] {
+        let error = ServiceError::from(parse(input).unwrap_err());
+        let reason = error.reason().unwrap();
+        assert!(!reason.line(false).contains("secret") && reason.line(true).contains("secret"), "{input}: {reason}");
     }
 }

@@ -3,6 +3,7 @@
 //! This module must not depend on which operations have which options.
 
 use crate::error::{ErrorCode, ServiceError};
+use crate::reason::ReasonKind;
 use crate::uri::form_decode;
 use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
@@ -41,9 +42,9 @@ pub struct QueryOptions<'a> {
     pub api_version: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
-    unsupported: bool,
+    unsupported: Option<&'static str>,
     unknown: bool,
-    repeated: bool,
+    repeated: Option<&'static str>,
     undecodable: bool,
 }
 
@@ -63,31 +64,31 @@ impl<'a> QueryOptions<'a> {
     /// Sets an option, whatever the letter case of its name. UNVERIFIED (04 §1): that the service ignores letter case,
     /// as the public source of its OData library does.
     fn set(&mut self, name: &str, value: Cow<'a, str>) {
-        let slot = match name {
-            _ if name.eq_ignore_ascii_case("$filter") => &mut self.filter,
-            _ if name.eq_ignore_ascii_case("$select") => &mut self.select,
-            _ if name.eq_ignore_ascii_case("$format") => &mut self.format,
-            _ if name.eq_ignore_ascii_case("$top") => &mut self.top,
-            _ if name.eq_ignore_ascii_case("NextPartitionKey") => &mut self.next_partition_key,
-            _ if name.eq_ignore_ascii_case("NextRowKey") => &mut self.next_row_key,
-            _ if name.eq_ignore_ascii_case("NextTableName") => &mut self.next_table_name,
+        let (known, slot) = match name {
+            _ if name.eq_ignore_ascii_case("$filter") => ("$filter", &mut self.filter),
+            _ if name.eq_ignore_ascii_case("$select") => ("$select", &mut self.select),
+            _ if name.eq_ignore_ascii_case("$format") => ("$format", &mut self.format),
+            _ if name.eq_ignore_ascii_case("$top") => ("$top", &mut self.top),
+            _ if name.eq_ignore_ascii_case("NextPartitionKey") => ("NextPartitionKey", &mut self.next_partition_key),
+            _ if name.eq_ignore_ascii_case("NextRowKey") => ("NextRowKey", &mut self.next_row_key),
+            _ if name.eq_ignore_ascii_case("NextTableName") => ("NextTableName", &mut self.next_table_name),
             _ if name.eq_ignore_ascii_case("sig") => return set_field(&mut self.signature, value),
             _ if name.eq_ignore_ascii_case("sv") => return set_field(&mut self.signed_version, value),
             _ if name.eq_ignore_ascii_case("sduoid") => return set_field(&mut self.signed_user, value),
-            _ if name.eq_ignore_ascii_case("api-version") => &mut self.api_version,
-            _ if name.eq_ignore_ascii_case("comp") => &mut self.comp,
-            _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,
-            _ if name.eq_ignore_ascii_case("timeout") => &mut self.timeout,
+            _ if name.eq_ignore_ascii_case("api-version") => ("api-version", &mut self.api_version),
+            _ if name.eq_ignore_ascii_case("comp") => ("comp", &mut self.comp),
+            _ if name.eq_ignore_ascii_case("restype") => ("restype", &mut self.restype),
+            _ if name.eq_ignore_ascii_case("timeout") => ("timeout", &mut self.timeout),
             _ => {
-                let is_unsupported = UNSUPPORTED.iter().any(|known| name.eq_ignore_ascii_case(known));
-                self.unsupported |= is_unsupported;
-                self.unknown |= name.starts_with('$') && !is_unsupported;
+                let unsupported = UNSUPPORTED.into_iter().find(|known| name.eq_ignore_ascii_case(known));
+                self.unsupported = self.unsupported.or(unsupported);
+                self.unknown |= name.starts_with('$') && unsupported.is_none();
                 return;
             }
         };
         // The first occurrence is signed (07 §6). [`Self::check`] rejects duplicates after the signature has been
         // verified.
-        self.repeated |= slot.is_some();
+        self.repeated = self.repeated.or(slot.is_some().then_some(known));
         slot.get_or_insert(value);
     }
 
@@ -95,15 +96,19 @@ impl<'a> QueryOptions<'a> {
     /// duplicate option.
     pub fn check(&self) -> Result<(), ServiceError> {
         if self.undecodable {
-            return Err(ServiceError::malformed_address());
+            return Err(ServiceError::malformed_address().because(ReasonKind::OptionEncoding.because("")));
         }
-        if self.repeated { Err(ErrorCode::InvalidInput.into()) } else { Ok(()) }
+        let Some(name) = self.repeated else { return Ok(()) };
+        let reason = ReasonKind::OptionRepeated.because(format!("The query option {name} is given more than once."));
+        Err(ServiceError::from(ErrorCode::InvalidInput).because(reason))
     }
 
     /// Rejects the options of OData that the Table service does not support. UNVERIFIED (04 §1): the error code, and
     /// which options other than `$orderby` are rejected.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
-        if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
+        let Some(name) = self.unsupported else { return Ok(()) };
+        let reason = ReasonKind::OptionUnsupported.because(format!("The service does not support {name}."));
+        Err(ServiceError::from(ErrorCode::NotImplemented).because(reason))
     }
 
     /// Returns true if an option begins with `$` that neither the service nor OData 3 has. The service ignores it.
@@ -117,7 +122,8 @@ impl<'a> QueryOptions<'a> {
             None => Ok(PAGE_RESULTS_MAX),
             Some(text) => match text.trim().parse::<usize>() {
                 Ok(top) if top <= PAGE_RESULTS_MAX => Ok(top),
-                _ => Err(ErrorCode::InvalidInput.into()),
+                Ok(_) => Err(top_invalid("$top is greater than 1000", text)),
+                Err(_) => Err(top_invalid("$top is not a whole number from 0 to 1000", text)),
             },
         }
     }
@@ -133,7 +139,10 @@ impl<'a> QueryOptions<'a> {
         let seconds = match &self.timeout {
             None => REQUEST_TIMEOUT_SECONDS_MAX,
             Some(text) => {
-                let seconds: u64 = text.trim().parse().map_err(|_| ErrorCode::InvalidQueryParameterValue)?;
+                let seconds: u64 = text.trim().parse().map_err(|_| {
+                    let reason = ReasonKind::TimeoutInvalid.because("").quoting(text);
+                    ServiceError::from(ErrorCode::InvalidQueryParameterValue).because(reason)
+                })?;
                 if seconds == 0 { REQUEST_TIMEOUT_SECONDS_MAX } else { seconds.min(REQUEST_TIMEOUT_SECONDS_MAX) }
             }
         };
@@ -155,6 +164,11 @@ pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, 
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (form_decode(name), value)
     })
+}
+
+fn top_invalid(problem: &str, text: &str) -> ServiceError {
+    ServiceError::from(ErrorCode::InvalidInput)
+        .because(ReasonKind::TopInvalid.because(format!("{problem}.")).quoting(text))
 }
 
 #[cfg(test)]
@@ -220,7 +234,7 @@ mod tests {
                 // Two spellings are the same option twice.
                 let both = format!("{name}=5&{other}=6");
                 let both = QueryOptions::parse(&both);
-                assert_eq!(QueryOptions { repeated: false, ..both.clone() }, options, "{other}");
+                assert_eq!(QueryOptions { repeated: None, ..both.clone() }, options, "{other}");
                 let is_refused = both.check().is_err() || both.check_supported().is_err();
                 assert!(is_refused || ["sig", "sv", "sduoid"].contains(&name), "{other}");
             }
@@ -251,6 +265,28 @@ mod tests {
         assert!(QueryOptions::parse("timeout=x").timeout().is_err());
         assert!(QueryOptions::parse("$top=1&$top=1").check().is_err());
         assert!(QueryOptions::parse("a=%FF").check().is_err());
+    }
+
+    #[test]
+    fn a_reason_names_the_option() {
+        let line = |error: ServiceError| error.reason().unwrap().line(true);
+        for (query, expected) in [
+            ("$Filter=a&%24filter=b", "option-repeated: The query option $filter is given more than once."),
+            ("$filter=%FF", "option-encoding: "),
+        ] {
+            let reason = line(QueryOptions::parse(query).check().unwrap_err());
+            assert!(reason.starts_with(expected), "{query}: {reason}");
+        }
+        let reason = line(QueryOptions::parse("$OrderBy=a").check_supported().unwrap_err());
+        assert!(reason.starts_with("option-unsupported: The service does not support $orderby."), "{reason}");
+        for (query, expected) in [
+            ("$top=1001", "top-invalid: $top is greater than 1000. Given: '1001'."),
+            ("$top=-1", "top-invalid: $top is not a whole number from 0 to 1000. Given: '-1'."),
+        ] {
+            let reason = line(QueryOptions::parse(query).top().unwrap_err());
+            assert!(reason.starts_with(expected), "{query}: {reason}");
+        }
+        assert!(line(QueryOptions::parse("timeout=x").timeout().unwrap_err()).starts_with("timeout-invalid: "));
     }
 
     #[test]

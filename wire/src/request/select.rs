@@ -4,6 +4,7 @@
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::filter::selected_names;
+use crate::reason::ReasonKind;
 use crate::uri::encode_list;
 use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -38,7 +39,9 @@ impl Select {
                 names.push((*name).to_owned());
             }
             if names.len() > SELECT_PROPERTIES_MAX {
-                return Err(ErrorCode::InvalidInput.into());
+                let detail = format!("The list has more than {SELECT_PROPERTIES_MAX} different names.");
+                let reason = ReasonKind::SelectInvalid.because(detail);
+                return Err(ServiceError::from(ErrorCode::InvalidInput).because(reason));
             }
         }
         if selected.contains(&"*") {
