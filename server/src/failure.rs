@@ -81,6 +81,11 @@ impl Failure {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }
     }
 
+    /// Adds the reason, unless the error has one.
+    pub(crate) fn because(self, reason: wire::reason::Reason) -> Self {
+        Self { error: self.error.because(reason), ..self }
+    }
+
     /// Attributes the failure to an operation of a transaction.
     pub(crate) fn of_operation(self, index: usize, by: Stage) -> Self {
         Self { refused: Some(RefusedOperation { index, by }), ..self }

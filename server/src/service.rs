@@ -23,8 +23,8 @@ use crate::request::body::{self, BodyFailure};
 use crate::request::selection::{accepts_events, has_changes};
 use crate::request::{
     ConnectionInfo, CredentialKind, IncomingRequest, Offered, OperationContext, OperationKind, PayloadKind,
-    RequestContext, ThrottleUnit, VirtualTable, body_format, effective_method, is_of_front_end, joined_accept,
-    operation_headers, required_content_type, resolved, route, table_of,
+    RequestContext, ThrottleUnit, VirtualTable, body_format, check_body_charset, effective_method, is_of_front_end,
+    joined_accept, operation_headers, required_content_type, resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{ReasonAudience, ReasonSettings, Secondary, Settings};
@@ -45,7 +45,7 @@ use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::negotiation::{FormatPreferences, check_charset};
+use wire::negotiation::FormatPreferences;
 use wire::payload::ResponseContext;
 use wire::reason::ReasonKind;
 use wire::signing::DEVELOPMENT_ACCOUNT;
@@ -530,7 +530,7 @@ impl Service {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
         if info.request == PayloadKind::Negotiated {
-            resolved(check_charset(content_type, &body))?;
+            check_body_charset(content_type, &body)?;
         }
         let md5 = incoming.head.content_md5.and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;

@@ -19,7 +19,7 @@ mod service;
 pub mod signing;
 
 pub use encoding::{number, uri, xml};
-pub use entities::{atom, entity_body, json, payload, size};
+pub use entities::{atom, defect, entity_body, json, payload, size};
 pub use request::{continuation, negotiation, query, select, target, version};
 pub use service::{acl, service_properties, service_stats, table_indexes, table_retention};
 

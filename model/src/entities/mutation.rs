@@ -258,14 +258,19 @@ pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), Mut
     if properties.has_too_many_properties() {
         return Err(MutationError::TooManyProperties);
     }
-    let keys = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
-    if 4 + keys.formula_bytes() + properties.formula_bytes() > ENTITY_BYTES_MAX {
+    if entity_formula_bytes(key, properties) > ENTITY_BYTES_MAX {
         return Err(MutationError::EntityTooLarge);
     }
     if properties.has_too_large_value() {
         return Err(MutationError::ValueTooLarge);
     }
     Ok(())
+}
+
+/// Returns the size of an entity, in bytes, by the documented formula (01 §5).
+pub fn entity_formula_bytes(key: &EntityKey, properties: &RecordBuilder) -> usize {
+    let keys = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
+    4 + keys.formula_bytes() + properties.formula_bytes()
 }
 
 fn merge(

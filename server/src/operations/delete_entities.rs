@@ -11,6 +11,7 @@ use crate::tables::{AccountTables, Deletion};
 use http::HeaderMap;
 use model::limits::{DELETION_ENTITIES_IN_FLIGHT_MAX, DELETION_TRANSACTIONS_IN_FLIGHT_MAX, PAGE_BODY_BYTES_MAX};
 use model::{Condition, Visibility};
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 pub(super) async fn run(
@@ -32,7 +33,9 @@ pub(super) async fn run(
 }
 
 fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
-    let refused = |message: &'static str| Failure::query(ServiceError::invalid_input(message));
+    let deletion_refused = |message| ReasonKind::DeletionRefused.because(message);
+    let refused =
+        |message: &'static str| Failure::query(ServiceError::invalid_input(message)).because(deletion_refused(message));
     // An option that is ignored here would let the request delete more than its sender intended.
     if context.options.has_top() {
         return Err(refused("A deletion by filter does not support $top."));
@@ -46,7 +49,8 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
     let Selection { ranges, is_confined, filter, .. } = Selection::new(context)?;
     if filter.is_none() {
         let message = "Deleting the entities of a table requires $filter. To delete all of them, specify $filter=true.";
-        return Err(Failure::query(ServiceError::new(ErrorCode::MissingRequiredQueryParameter, message)));
+        let error = ServiceError::new(ErrorCode::MissingRequiredQueryParameter, message);
+        return Err(Failure::query(error).because(deletion_refused(message)));
     }
     Ok(Deletion {
         ranges,

@@ -9,7 +9,6 @@ use crate::tables::AccountTables;
 use model::{EntityKey, Mutation};
 use wire::ErrorCode;
 use wire::entity_body::KeyLocation;
-use wire::payload::read_entity;
 
 pub(super) async fn run(
     tables: &AccountTables<'_>,
@@ -26,7 +25,7 @@ pub(super) async fn run(
 }
 
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, WrittenEntity), Failure> {
-    let entity = read_entity(context.body_format, context.body, KeyLocation::Body, context.response.version)?;
+    let entity = context.read_entity(KeyLocation::Body)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
         return Err(Failure::service(ErrorCode::PropertiesNeedValue));
     };

@@ -25,6 +25,8 @@ use model::transaction::ContentBound;
 use model::{Action, Mutation, MutationResult, Transaction};
 use std::pin::pin;
 use wire::ErrorCode;
+use wire::defect::size_defect;
+use wire::reason::Reason;
 use wire::target::Resource;
 use written_entity::WrittenEntity;
 
@@ -81,6 +83,14 @@ async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'
     tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }
 
+/// Adds the reason to a refusal because of the size of what the request contains.
+fn of_size(failure: Failure, defect: Option<Reason>) -> Failure {
+    match defect {
+        Some(defect) if defect.kind.codes().contains(&failure.error.code) => failure.because(defect),
+        _ => failure,
+    }
+}
+
 /// Commits one mutation if it is allowed. `entity` is `None` if the response neither contains nor locates the entity.
 async fn commit(
     tables: &AccountTables<'_>,
@@ -93,8 +103,10 @@ async fn commit(
         + WrittenEntity::stored_bytes_max(needs_record);
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     context.memory.acquire(bytes_max).await?;
+    let defect = mutation.properties().and_then(|properties| size_defect(mutation.key(), properties));
     let returned = if needs_record { vec![0] } else { Vec::new() };
     let transaction = Transaction::single(mutation).returning(returned);
-    let written = tables.commit(context.table(), transaction).await?.pop().unwrap_or(MutationResult::Deleted);
+    let written = tables.commit(context.table(), transaction).await.map_err(|failure| of_size(failure, defect));
+    let written = written?.pop().unwrap_or(MutationResult::Deleted);
     written_entity::response(context, entity, written, &mut ContentBound::default())
 }

@@ -8,8 +8,11 @@ use bytes::Bytes;
 use engine::{TablePage, TableQuery};
 use model::plan::plan_tables;
 use model::{Filter, TableName};
+use wire::defect::{body_defect, table_name_defect};
+use wire::entity_body::KeyLocation;
 use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table, write_table_set};
+use wire::reason::ReasonKind;
 use wire::uri::write_table_address;
 use wire::{ErrorCode, QueryOptions, Select, continuation};
 
@@ -50,7 +53,7 @@ fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     if filter.is_none_or(Filter::uses_only_table_name) {
         return Ok(());
     }
-    Err(Failure::query(ErrorCode::InvalidInput))
+    Err(Failure::query(ErrorCode::InvalidInput).because(ReasonKind::FilterProperty.because("")))
 }
 
 /// Checks that `$select` names only the table name, which every response contains. UNVERIFIED (04 §7): the message for
@@ -60,7 +63,8 @@ fn check_selected(context: &OperationContext<'_>) -> Result<(), Failure> {
     if context.select()?.iter().flat_map(Select::names).all(is_table_name) {
         return Ok(());
     }
-    Err(Failure::query(ErrorCode::InvalidInput))
+    let reason = ReasonKind::SelectInvalid.because("Tables have only the property TableName.");
+    Err(Failure::query(ErrorCode::InvalidInput).because(reason))
 }
 
 async fn page(
@@ -83,7 +87,8 @@ fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
     let Some(token) = options.next_table_name.as_deref().filter(|token| !token.is_empty()) else {
         return Ok(String::new());
     };
-    let name = continuation::decode(token).ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?;
+    let name = continuation::decode(token)
+        .ok_or_else(|| Failure::query(ErrorCode::InvalidInput).because(ReasonKind::ContinuationInvalid.because("")))?;
     Ok(name.split('\u{1}').next().unwrap_or_default().to_ascii_lowercase())
 }
 
@@ -92,10 +97,17 @@ pub(super) async fn create(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let name = read_table(context.body_format, context.body)?;
+    let name = read_table(context.body_format, context.body).map_err(|error| {
+        let reason =
+            body_defect(context.body_format, context.body, KeyLocation::Address, context.response.version, &error);
+        Failure::from(error).because(reason)
+    })?;
     // UNVERIFIED (01 §2): the error code for a body without a name.
-    let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
-    let name = TableName::new(&name).map_err(Failure::service)?;
+    let name = name.ok_or_else(|| {
+        Failure::service(ErrorCode::PropertiesNeedValue).because(ReasonKind::TableNameMissing.because(""))
+    })?;
+    let name =
+        TableName::new(&name).map_err(|error| Failure::service(error).because(table_name_defect(&name, error)))?;
     context.note_table_in_body(name.clone());
     tables.create(name.clone()).await?;
     let mut location = format!("{}/", context.response.base).into_bytes();

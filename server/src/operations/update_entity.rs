@@ -8,7 +8,6 @@ use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::Mutation;
 use wire::entity_body::KeyLocation;
-use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
 /// Without `If-Match`, the operation creates an entity that does not exist.
@@ -29,8 +28,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Option
     };
     let key = address_key(context.keys(), too_long)?;
     // Keys in the body are ignored, even if they name a different entity (01 §3).
-    let properties =
-        read_entity(context.body_format, context.body, KeyLocation::Address, context.response.version)?.properties;
+    let properties = context.read_entity(KeyLocation::Address)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.response.version < Version::UPSERT {

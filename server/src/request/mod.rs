@@ -24,7 +24,8 @@ pub(crate) use head::{Head, joined_accept, operation_headers};
 pub(crate) use incoming::{ConnectionInfo, CredentialKind, IncomingRequest};
 pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
 pub(crate) use operation_context::{
-    OperationContext, address_key, body_format, check_key_count, required_content_type, resolved, table_of,
+    OperationContext, address_key, body_format, check_body_charset, check_key_count, required_content_type, resolved,
+    table_of,
 };
 pub use proxies::TrustedProxies;
 pub(crate) use request_id::{RequestId, random_number};

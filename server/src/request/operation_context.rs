@@ -7,12 +7,16 @@ use crate::replication::Replicated;
 use engine::LoadMonitor;
 use model::etag::ConditionError;
 use model::key::KeyError;
+use model::name::{PARTITION_KEY, ROW_KEY};
 use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
+use wire::defect::{body_defect, key_defect};
+use wire::entity_body::{EntityBody, KeyLocation};
 use wire::filter::{FilterError, Grammar};
-use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
-use wire::payload::{EntityContext, ResponseContext};
+use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference, check_charset};
+use wire::payload::{self, EntityContext, ResponseContext};
+use wire::reason::ReasonKind;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Headers, QueryOptions, Select, ServiceError, Version, filter};
 
@@ -95,9 +99,20 @@ impl<'a> OperationContext<'a> {
     pub(crate) fn select(&self) -> Result<Option<Select>, Failure> {
         let Some(list) = self.options.select.as_deref() else { return Ok(None) };
         if self.response.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
-            return Err(Failure::service(ErrorCode::InvalidInput));
+            let detail = "$select needs x-ms-version 2011-08-18 and DataServiceVersion 2.0, or later versions.";
+            let reason = ReasonKind::SelectInvalid.because(detail);
+            return Err(Failure::service(ErrorCode::InvalidInput).because(reason));
         }
         Select::parse(list).map(Some).map_err(Failure::query)
+    }
+
+    /// Parses the entity in the body.
+    pub(crate) fn read_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
+        let version = self.response.version;
+        payload::read_entity(self.body_format, self.body, keys, version).map_err(|error| {
+            let reason = body_defect(self.body_format, self.body, keys, version, &error);
+            Failure::from(error).because(reason)
+        })
     }
 
     /// Returns the filter, or `None` if every entity or table matches.
@@ -160,7 +175,19 @@ pub(crate) fn check_key_count(
 }
 
 pub(crate) fn resolved<T>(format: Result<T, ErrorCode>) -> Result<T, Failure> {
-    format.map_err(|code| Failure::at(Layer::Format, code))
+    format.map_err(|code| {
+        let detail = match code {
+            ErrorCode::AtomFormatNotSupported => {
+                "Atom, which is also the default without Accept, is not supported since version 2015-12-11."
+            }
+            ErrorCode::JsonFormatNotSupported => {
+                "JSON needs x-ms-version 2013-08-15 or later and DataServiceVersion 3.0, if there is one."
+            }
+            ErrorCode::JsonVerboseFormatNotSupported => "The service does not support odata=verbose.",
+            _ => "No media type of the request is one of the service.",
+        };
+        Failure::at(Layer::Format, code).because(ReasonKind::FormatUnsupported.because(detail))
+    })
 }
 
 /// Returns the `Content-Type` of a request, which the service requires for bodies other than XML (03 §1.3).
@@ -169,7 +196,9 @@ pub(crate) fn resolved<T>(format: Result<T, ErrorCode>) -> Result<T, Failure> {
 /// body.
 pub(crate) fn required_content_type(content_type: Option<&str>) -> Result<&str, Failure> {
     let content_type = content_type.filter(|value| !value.trim().is_empty());
-    content_type.ok_or_else(|| Failure::query(ServiceError::content_type_missing()))
+    content_type.ok_or_else(|| {
+        Failure::query(ServiceError::content_type_missing()).because(ReasonKind::ContentTypeMissing.because(""))
+    })
 }
 
 /// Returns the format of a request body that contains entities or tables.
@@ -181,13 +210,28 @@ pub(crate) fn body_format(preferences: &FormatPreferences<'_>, content_type: Opt
 ///
 /// `too_long` is the error for a key of more than 512 characters; this error depends on the operation.
 pub(crate) fn address_key((partition, row): (&str, &str), too_long: ErrorCode) -> Result<EntityKey, Failure> {
-    let text = |text: &str| {
-        KeyText::new(text).map_err(|error| match error {
-            KeyError::Slash => Failure::query(ServiceError::malformed_address()),
-            KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
-            // The service finds this error in the storage, as `Cache-Control` in the response shows (02 §3).
-            KeyError::TooLong => Failure::service(too_long),
+    let text = |name: &str, text: &str| {
+        KeyText::new(text).map_err(|error| {
+            let failure = match error {
+                KeyError::Slash => Failure::query(ServiceError::malformed_address()),
+                KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
+                // The service finds this error in the storage, as `Cache-Control` in the response shows (02 §3).
+                KeyError::TooLong => Failure::service(too_long),
+            };
+            match key_defect(name, text) {
+                Some(reason) if reason.kind.codes().contains(&failure.error.code) => failure.because(reason),
+                _ => {
+                    let detail = format!("The {name} in the URL is longer than 512 characters, so no entity has it.");
+                    failure.because(ReasonKind::EntityMissing.because(detail))
+                }
+            }
         })
     };
-    Ok(EntityKey { partition: text(partition)?, row: text(row)? })
+    Ok(EntityKey { partition: text(PARTITION_KEY, partition)?, row: text(ROW_KEY, row)? })
+}
+
+/// Checks that the server can read the charset of a body.
+pub(crate) fn check_body_charset(content_type: Option<&str>, body: &[u8]) -> Result<(), Failure> {
+    let checked = check_charset(content_type, body);
+    checked.map_err(|code| Failure::at(Layer::Format, code).because(ReasonKind::CharsetUnsupported.because("")))
 }

@@ -9,6 +9,7 @@ use model::ordered_view::view_name;
 use model::plan::{PlanKind, plan, plan_bounds};
 use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
+use wire::reason::ReasonKind;
 use wire::target::Resource;
 use wire::{ErrorCode, Target, continuation};
 
@@ -49,7 +50,7 @@ pub(crate) fn change_bounds(context: &OperationContext<'_>, filter: Option<&Filt
     let Some(token) = Token::new(context)? else { return Ok(bounds) };
     let token = token.position(Some(CHANGES))?;
     let position = token.keys().and_then(|keys| ChangePosition::parse(&keys.row));
-    Ok(bounds.starting_at(position.ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?))
+    Ok(bounds.starting_at(position.ok_or_else(malformed)?))
 }
 
 /// Restricts ranges to the partition in the URL, if there is one (02 §1).
@@ -117,7 +118,7 @@ impl Token {
 }
 
 fn malformed() -> Failure {
-    Failure::query(ErrorCode::InvalidInput)
+    Failure::query(ErrorCode::InvalidInput).because(ReasonKind::ContinuationInvalid.because(""))
 }
 
 /// Returns the headers from which the next request continues a list.

@@ -19,6 +19,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::ErrorCode;
+use wire::defect::table_name_defect;
 
 pub(crate) struct AccountTables<'a> {
     pub(super) engine: &'a dyn Engine,
@@ -92,7 +93,9 @@ impl<'a> AccountTables<'a> {
             Ok(name) => Ok(self.key_of(name)),
             Err(_) if MetricsTable::is_reserved(name) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
-            Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::query(error)),
+            Err(error @ (TableNameError::Length | TableNameError::Characters)) => {
+                Err(Failure::query(error).because(table_name_defect(name, error)))
+            }
         }
     }
 

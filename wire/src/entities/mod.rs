@@ -3,6 +3,7 @@
 //! This folder must not know batches or credentials.
 
 pub mod atom;
+pub mod defect;
 pub mod entity_body;
 pub mod json;
 pub mod payload;

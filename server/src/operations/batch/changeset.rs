@@ -4,7 +4,7 @@ use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
 use crate::operations::written_entity::{self, WrittenEntity};
-use crate::operations::{insert_entity, update_entity};
+use crate::operations::{insert_entity, of_size, update_entity};
 use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
@@ -13,6 +13,7 @@ use model::transaction::{ContentBound, TransactionError};
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
 use wire::batch::Changeset;
+use wire::defect::size_defect;
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, ServiceError, Version};
 
@@ -113,7 +114,15 @@ async fn execute<'a>(
     let returned: Vec<usize> = operations.iter().enumerate().filter_map(needs_record).collect();
     let response_bytes: usize = operations.iter().map(DecodedOperation::response_bytes_max).sum();
     batch.memory.acquire(response_bytes + WrittenEntity::stored_bytes_max(!returned.is_empty())).await?;
-    let written = tables.commit(first.context.table(), transaction.returning(returned)).await?;
+    let defect = |mutation: &Mutation| size_defect(mutation.key(), mutation.properties()?);
+    // The engine refuses the first operation that is wrong, which need not be the first one that is too large.
+    let defect =
+        transaction.mutations().iter().enumerate().find_map(|(index, mutation)| Some((index, defect(mutation)?)));
+    let written = tables.commit(first.context.table(), transaction.returning(returned)).await.map_err(|failure| {
+        let index = failure.refused.map(|refused| refused.index);
+        let of_operation = defect.filter(|(at, _)| index == Some(*at));
+        of_size(failure, of_operation.map(|(_, defect)| defect))
+    })?;
     let mut stored = ContentBound::default();
     let of_operation = |(operation, written): (DecodedOperation<'_>, MutationResult)| {
         let version = operation.context.data_service_version;

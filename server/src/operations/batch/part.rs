@@ -4,12 +4,13 @@ use super::response::FailureForm;
 use crate::authorization::{authorize, permitted_preference};
 use crate::failure::Failure;
 use crate::request::{
-    Offered, OperationContext, OperationKind, body_format, check_key_count, effective_method, resolved, route, table_of,
+    Offered, OperationContext, OperationKind, body_format, check_body_charset, check_key_count, effective_method,
+    resolved, route, table_of,
 };
 use crate::tables::AccountTables;
 use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
-use wire::negotiation::{FormatPreferences, Preference, check_charset};
+use wire::negotiation::{FormatPreferences, Preference};
 use wire::payload::ResponseContext;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Headers, QueryOptions, ServiceError};
@@ -56,7 +57,7 @@ impl<'a> Part<'a> {
         let content_type = self.headers.content_type;
         let has_body = kind.info().has_body();
         let body_format = if has_body { body_format(&preferences, content_type)? } else { format };
-        resolved(check_charset(content_type, self.request.body))?;
+        check_body_charset(content_type, self.request.body)?;
         let preference = self.preference(batch, preferences, kind, &resource);
         Ok(OperationContext {
             kind,

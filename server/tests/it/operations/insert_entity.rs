@@ -174,7 +174,7 @@ fn bodies_that_are_refused() {
             post("/cars", "").fails(400, "InvalidInput", Query).says(malformed),
             post("/cars", "[]").fails(400, "InvalidInput", Query).says(malformed),
             with(",").fails(400, "InvalidInput", Query).says(malformed),
-            with(r#","A":{}"#).fails(400, "InvalidInput", Query),
+            with(r#","A":{}"#).fails(400, "InvalidInput", Query).because("property-value: The value of A is an object"),
             with(r#","A":1,"A":2"#).fails(400, "InvalidInput", Query),
             with(r#","A@odata.type":"Edm.Int64","A":"x""#).fails(400, "InvalidInput", Query),
             // Keys (01 §3)
@@ -184,19 +184,28 @@ fn bodies_that_are_refused() {
             key("a/b")
                 .fails(400, "OutOfRangeInput", Query)
                 .says("The 'RowKey' parameter of value 'a/b' is out of range."),
-            key(&"k".repeat(513)).fails(400, "PropertyValueTooLarge", Storage).says(too_large),
+            key(&"k".repeat(513))
+                .fails(400, "PropertyValueTooLarge", Storage)
+                .says(too_large)
+                .because("key-too-long: The RowKey has 513 characters; the limit is 512."),
             // Properties (01 §4, §5)
             with(&format!(",\"{}\":1", "n".repeat(256))).fails(400, "PropertyNameTooLong", Storage),
             with(",\"a-b\":1").fails(400, "PropertyNameInvalid", Query).says("The property name is invalid."),
-            with(&names).fails(400, "TooManyProperties", Storage),
+            with(&names).fails(400, "TooManyProperties", Storage).because("properties-too-many: The request has 253"),
             with(&format!(",\"A\":\"{}\"", "x".repeat(32_769))).fails(400, "PropertyValueTooLarge", Storage),
-            with(&binary(65_538)).fails(400, "PropertyValueTooLarge", Storage).says(too_large),
+            with(&binary(65_538))
+                .fails(400, "PropertyValueTooLarge", Storage)
+                .says(too_large)
+                .because("value-too-large: The binary "),
             // The total comes before single values (06 §6).
             with(&(bytes.clone() + &binary(65_538))).fails(400, "EntityTooLarge", Storage).says(huge),
             with(r#","D@odata.type":"Edm.DateTime","D":"1600-01-01T00:00:00Z""#)
                 .fails(400, "OutOfRangeInput", Query)
                 .says("The 'D' parameter of value '01/01/1600 00:00:00' is out of range."),
-            with("").with("Content-Type", "text/plain").fails(415, "MediaTypeNotSupported", Format),
+            with("")
+                .with("Content-Type", "text/plain")
+                .fails(415, "MediaTypeNotSupported", Format)
+                .because("format-unsupported: No media type"),
             get("/cars()").level("nometadata").ok(200).json(r#"{"value":[]}"#),
             // The limits themselves are allowed.
             with(&format!(",\"{}\":\"{}\"", "n".repeat(255), "x".repeat(32_768))).answers(201, None),

@@ -178,16 +178,25 @@ fn options_that_are_refused() {
         [
             // `$top` before the filter, and the filter before the table (04 §7).
             query("$top=-1&$filter=x%20y%20z").fails(400, "InvalidInput", Storage).says(generic),
-            query("$top=1001").fails(400, "InvalidInput", Storage).says(generic),
+            query("$top=1001").fails(400, "InvalidInput", Storage).says(generic).because("top-invalid"),
             query("$top=x").fails(400, "InvalidInput", Storage),
             query("$filter=aaa%20bbb%20ccc")
                 .fails(400, "InvalidInput", Query)
-                .says("Syntax error at position 7 in 'aaa bbb ccc'."),
-            query("$filter=startswith(x,'a')").fails(501, "NotImplemented", Storage).says(not_implemented),
-            query("$orderby=x").fails(501, "NotImplemented", Storage).says(not_implemented),
+                .says("Syntax error at position 7 in 'aaa bbb ccc'.")
+                .because("filter-syntax: An operator (eq, ne, gt, ge, lt, le, and, or)"),
+            query("$filter=startswith(x,'a')")
+                .fails(501, "NotImplemented", Storage)
+                .says(not_implemented)
+                .because("filter-unsupported: The service has no function startswith"),
+            query("$orderby=x")
+                .fails(501, "NotImplemented", Storage)
+                .says(not_implemented)
+                .because("option-unsupported: The service does not support $orderby."),
             query("$skip=1").fails(501, "NotImplemented", Storage),
-            query("$top=1&$top=2").fails(400, "InvalidInput", Query),
-            query(&format!("$select={select}")).fails(400, "InvalidInput", Query),
+            query("$top=1&$top=2").fails(400, "InvalidInput", Query).because("option-repeated: The query option $top"),
+            query(&format!("$select={select}"))
+                .fails(400, "InvalidInput", Query)
+                .because("select-invalid: The list has"),
             // A malformed list is refused after the filter, and before the token and the table.
             query("$select=PartitionKey%20Row+Active&NextPartitionKey=1!4!x")
                 .fails(400, "InvalidInput", Query)
@@ -206,12 +215,12 @@ fn options_that_are_refused() {
             get("/other()?$select=A%20B").fails(400, "InvalidInput", Query).says(term("A B")),
             query("NextRowKey=1!4!cA--").fails(400, "InvalidInput", Query),
             query("NextPartitionKey=1!4!cA--&NextRowKey=").fails(400, "InvalidInput", Query).says(generic),
-            query("NextPartitionKey=1!4!x").fails(400, "InvalidInput", Query),
+            query("NextPartitionKey=1!4!x").fails(400, "InvalidInput", Query).because("continuation-invalid"),
             query("NextPartitionKey=1!4!cA--&nextpartitionkey=1!4!cQ--").fails(400, "InvalidInput", Query),
             get("/other()").fails(404, "TableNotFound", Query).says("The table specified does not exist."),
             get("/other()?$filter=x%20eq").fails(400, "InvalidInput", Query),
             get("/a-b()").fails(400, "InvalidResourceName", Query),
-            get("/ab()").fails(400, "OutOfRangeInput", Query),
+            get("/ab()").fails(400, "OutOfRangeInput", Query).because("table-name: The name has 2 characters"),
             // The letter case of options is ignored, and options that are no options are (04 §1).
             finds("&nextpartitionkey=1!4!cQ--", &["1"]),
             finds("&$FILTER=A%20eq%209&$Top=1", &["1"]),

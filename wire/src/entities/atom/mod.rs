@@ -6,6 +6,7 @@ mod read;
 mod value;
 mod write;
 
+pub(crate) use read::defect;
 pub use read::{read_entity, read_table};
 pub use write::{
     end_feed, write_entity_in_feed, write_single_entity, write_single_table, write_start_of_entity_feed,

@@ -11,7 +11,9 @@
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
+use crate::defect::{keys_defect, name_defect, type_defect, value_defect};
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name};
+use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, is_character, referenced_character};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
@@ -50,6 +52,33 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     EntryProperties::read(body)?.key("TableName", KeyLocation::Body).map(|name| name.map(str::to_owned))
 }
 
+/// Returns why the body of a request was refused with an error.
+pub(crate) fn defect(body: &[u8], keys: KeyLocation, version: Version, error: &BodyError) -> Reason {
+    let entry = match EntryProperties::read(body) {
+        Ok(entry) => entry,
+        Err(BodyError::TooManyProperties) => {
+            let detail = format!("The body has more than {ATOM_PROPERTIES_MAX} properties.");
+            return ReasonKind::PropertiesTooMany.because(detail);
+        }
+        Err(_) => return EntryProperties::defect(body),
+    };
+    let key = |name| (name, entry.key(name, keys));
+    let named_keys = [key(PARTITION_KEY), key(ROW_KEY)];
+    let wrong = named_keys.iter().find(|(_, text)| *text == Err(BodyError::KeyNotText));
+    if let Some((name, _)) = wrong.filter(|_| *error == BodyError::KeyNotText) {
+        return ReasonKind::KeyInvalid.because(format!("The {name} is declared with another type than Edm.String."));
+    }
+    let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
+    if matches!(error, BodyError::PropertyNameInvalid | BodyError::PropertyNameTooLong) {
+        let wrong = custom().find_map(|property| name_defect(&property.name, version));
+        return wrong.unwrap_or_else(|| ReasonKind::PropertyNameWrong.because(""));
+    }
+    let of_keys = || keys_defect(named_keys.map(|(name, text)| (name, text.ok().flatten())), error);
+    let of_properties = || custom().find_map(|property| property.defect(error));
+    let found = if keys == KeyLocation::Body { of_keys().or_else(of_properties) } else { of_properties() };
+    found.unwrap_or_else(|| ReasonKind::BodyMalformed.because("A key has an unknown type."))
+}
+
 fn is_system_property(name: &str) -> bool {
     name == PARTITION_KEY || name == ROW_KEY || name == TIMESTAMP
 }
@@ -73,6 +102,20 @@ impl EntryProperty {
             Some(name) => EdmType::from_name(name).ok_or(BodyError::Malformed),
         }
     }
+
+    fn defect(&self, error: &BodyError) -> Option<Reason> {
+        let Ok(edm_type) = self.edm_type() else {
+            let is_cause = *error == BodyError::Malformed;
+            return is_cause.then(|| type_defect(&self.name, self.declared.as_deref().unwrap_or_default()));
+        };
+        let pushed = push_value(&mut RecordBuilder::default(), &self.name, edm_type, &self.text);
+        let found = pushed.err().filter(|found| found == error && !self.is_null)?;
+        if matches!(found, BodyError::OutOfRange(..)) {
+            let detail = format!("The time of {} is before 1601 or after 9999.", self.name);
+            return Some(ReasonKind::PropertyValue.because(detail).quoting(&self.text));
+        }
+        Some(value_defect(&self.name, edm_type, "in the form of XML Schema", &self.text))
+    }
 }
 
 impl EntryProperties {
@@ -90,6 +133,31 @@ impl EntryProperties {
             return Ok(Self(properties));
         }
         Err(BodyError::Malformed)
+    }
+
+    /// Returns why [`Self::read`] failed, unless there were too many properties.
+    fn defect(body: &[u8]) -> Reason {
+        let kind = ReasonKind::BodyMalformed;
+        let text = match std::str::from_utf8(body) {
+            Ok(text) => text,
+            Err(error) => {
+                return kind.because(format!("The body is not UTF-8 from byte {} on.", error.valid_up_to()));
+            }
+        };
+        let line_at = |offset: usize| text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+        if let Some((at, character)) = text.char_indices().find(|(_, character)| !is_character(*character)) {
+            let (code, line) = (u32::from(character), line_at(at));
+            return kind.because(format!("The body contains U+{code:04X} in line {line}, which XML does not allow."));
+        }
+        let mut reader = EntryReader::new(text);
+        let Some((properties, _)) = reader.read() else {
+            let line = line_at(usize::try_from(reader.reader.buffer_position()).unwrap_or(usize::MAX));
+            return kind.because(format!("The body is not a well-formed Atom entry near line {line}."));
+        };
+        let mut names = HashSet::with_capacity(properties.len());
+        let repeated = properties.iter().find(|property| !names.insert(property.name.as_str()));
+        let name = repeated.map_or("", |property| &property.name);
+        kind.because(format!("The property {name} is given more than once."))
     }
 
     /// A null value counts as missing.
@@ -137,7 +205,7 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    fn read(mut self) -> Option<(Vec<EntryProperty>, bool)> {
+    fn read(&mut self) -> Option<(Vec<EntryProperty>, bool)> {
         let mut is_first = true;
         loop {
             match self.reader.read_event().ok()? {
@@ -161,7 +229,8 @@ impl<'a> EntryReader<'a> {
             }
             is_first = false;
         }
-        (self.open == [ElementKind::Document] && self.has_properties).then_some((self.properties, self.has_too_many))
+        (self.open == [ElementKind::Document] && self.has_properties)
+            .then_some((std::mem::take(&mut self.properties), self.has_too_many))
     }
 
     fn start(&mut self, tag: &BytesStart<'_>) -> Option<ElementKind> {

@@ -9,6 +9,7 @@
 //! This module must not depend on the types of values.
 
 use crate::entity_body::{BodyError, check_name};
+use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -78,6 +79,37 @@ impl<'a> Members<'a> {
         deserializer.end().map_err(|_| BodyError::Malformed)?;
         members.link()?;
         if members.has_too_many { Err(BodyError::TooManyProperties) } else { Ok(members) }
+    }
+
+    /// Returns why [`Self::read`] failed, unless there were too many members.
+    pub(super) fn defect(body: &'a [u8]) -> Reason {
+        let kind = ReasonKind::BodyMalformed;
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+        let text = match std::str::from_utf8(body) {
+            Ok(text) => text,
+            Err(error) => {
+                return kind.because(format!("The body is not UTF-8 from byte {} on.", error.valid_up_to()));
+            }
+        };
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let read = deserializer.deserialize_map(MembersVisitor);
+        match read.and_then(|members| deserializer.end().map(|()| members)) {
+            Ok(members) => {
+                let mut sorted: Vec<&str> = members.properties.iter().map(|property| &*property.name).collect();
+                sorted.sort_unstable();
+                let repeated = sorted.windows(2).find_map(|pair| pair.first().filter(|name| pair.last() == Some(name)));
+                let name = repeated.map_or("PartitionKey or RowKey", |name| name);
+                kind.because(format!("The property {name} is given more than once."))
+            }
+            // The message contains a value.
+            Err(error) if error.is_data() => kind.because("The body is not a JSON object."),
+            Err(error) => {
+                let message = error.to_string();
+                let problem = message.split(" at line ").next().unwrap_or_default();
+                let (line, column) = (error.line(), error.column());
+                kind.because(format!("The body is not valid JSON at line {line}, column {column}: {problem}."))
+            }
+        }
     }
 
     fn add(&mut self, name: Cow<'a, str>, value: &'a str) {

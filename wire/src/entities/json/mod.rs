@@ -17,6 +17,7 @@ pub use crate::encoding::json_string::write_json_string;
 pub use changes::{ChangeRow, read_change_set};
 pub use encoder_cache::EncoderCache;
 pub use line::{SystemProperties, write_entity_line};
+pub(crate) use read::defect;
 pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};

@@ -4,10 +4,14 @@
 //!
 //! This module must not know how members are found; that is the task of [`super::members`].
 
-use super::members::{Key, Members, Text};
+use super::members::{Key, Member, Members, Text};
+use crate::defect::{keys_defect, name_defect, type_defect, value_defect};
 use crate::encoding::binary::read_base64;
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double};
+use crate::reason::{Reason, ReasonKind};
+use crate::version::Version;
 use memchr::memchr;
+use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
@@ -51,6 +55,78 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     match value {
         None | Some(NULL) => Ok(None),
         Some(value) => Ok(Some(string(value)?.into_owned())),
+    }
+}
+
+/// Returns why the body of a request was refused with an error.
+pub(crate) fn defect(body: &[u8], keys: KeyLocation, error: &BodyError) -> Reason {
+    let members = match Members::read(body) {
+        Ok(members) => members,
+        Err(BodyError::TooManyProperties) => {
+            let detail = format!("The body has more than {JSON_MEMBERS_MAX} members.");
+            return ReasonKind::PropertiesTooMany.because(detail);
+        }
+        Err(_) => return Members::defect(body),
+    };
+    let named_keys = [(PARTITION_KEY, members.partition), (ROW_KEY, members.row)];
+    if *error == BodyError::KeyNotText {
+        let wrong = named_keys.into_iter().find(|(_, key)| key_text(*key, keys) == Err(BodyError::KeyNotText));
+        let name = wrong.map_or("key", |(name, _)| name);
+        return ReasonKind::KeyInvalid.because(format!("The {name} is not a string."));
+    }
+    let texts = named_keys.map(|(name, key)| (name, key_text(key, keys).ok().flatten()));
+    let [(first, partition), (second, row)] = &texts;
+    let of_keys = || keys_defect([(*first, partition.as_deref()), (*second, row.as_deref())], error);
+    if matches!(error, BodyError::PropertyNameInvalid | BodyError::PropertyNameTooLong) {
+        let wrong = members.properties.iter().find_map(|property| name_defect(&property.name, Version::JSON));
+        return wrong.unwrap_or_else(|| ReasonKind::PropertyNameWrong.because(""));
+    }
+    let of_property = |property: &Member<'_>| property_defect(property, error);
+    let of_properties = || members.properties.iter().find_map(of_property);
+    let found = if keys == KeyLocation::Body { of_keys().or_else(of_properties) } else { of_properties() };
+    found.unwrap_or_else(|| ReasonKind::BodyMalformed.because("A key or an annotation has an invalid value."))
+}
+
+fn property_defect(property: &Member<'_>, error: &BodyError) -> Option<Reason> {
+    let Member { name, value, declared_type } = property;
+    let declared = match declared_type.map(annotated_type).transpose() {
+        Ok(declared) => declared,
+        Err(_) if *error == BodyError::Malformed => return Some(type_defect(name, declared_type.unwrap_or_default())),
+        Err(_) => return None,
+    };
+    let found = push_property(&mut RecordBuilder::default(), name, value, declared, Source::Request).err()?;
+    if found != *error {
+        return None;
+    }
+    Some(match (found, declared) {
+        (BodyError::OutOfRange(..), _) => {
+            let detail = format!("The time of {name} is before 1601 or after 9999.");
+            ReasonKind::PropertyValue.because(detail).quoting(value)
+        }
+        (_, Some(declared)) if !value.starts_with(['{', '[']) => value_defect(name, declared, form(declared), value),
+        (_, None) if !value.starts_with(['{', '[']) => {
+            value_defect(name, EdmType::Double, form(EdmType::Double), value)
+        }
+        _ => {
+            let detail = format!(
+                "The value of {name} is an object or array; entities are flat. Store it as a string that contains JSON."
+            );
+            ReasonKind::PropertyValue.because(detail)
+        }
+    })
+}
+
+/// Returns how a value of a type is written.
+fn form(edm_type: EdmType) -> &'static str {
+    match edm_type {
+        EdmType::String => "in quotes",
+        EdmType::Binary => "in quotes as padded Base64, as in \"AQI=\"",
+        EdmType::Boolean => "true or false",
+        EdmType::DateTime => "in quotes, as in \"2031-03-14T08:15:30Z\"",
+        EdmType::Double => "as a finite number, \"NaN\", \"Infinity\" or \"-Infinity\"",
+        EdmType::Guid => "in quotes, as in \"c9da6455-213d-42c9-9a79-3e9149a57833\"",
+        EdmType::Int32 => "as a whole number from -2147483648 to 2147483647",
+        EdmType::Int64 => "in quotes as a whole number of at most 64 bits, as in \"5000000000\"",
     }
 }
 
