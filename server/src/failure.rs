@@ -4,10 +4,11 @@
 
 use engine::{CatalogError, ChangesError, CommitError, Fault, ReadError};
 use model::record::DamagedRecord;
-use model::{ChangePosition, Denial, MutationError};
+use model::{Action, ChangePosition, Denial, Grant, MutationError, Scope};
 use std::error::Error;
 use std::fmt;
 use wire::entity_body::BodyError;
+use wire::reason::{Reason, ReasonKind};
 use wire::{ErrorCode, ServiceError};
 
 /// The part of the service that found the error. It determines the form and the headers of the response (06 §1).
@@ -64,9 +65,9 @@ impl Failure {
         Self::at(Layer::Service, error)
     }
 
-    /// Creates the failure of an authentication; the reason is only for the log.
-    pub(crate) fn authentication(reason: impl Into<String>) -> Self {
-        Self::at(Layer::Authentication, ErrorCode::AuthenticationFailed).with_reason(reason)
+    /// Creates the failure of an authentication.
+    pub(crate) fn authentication(reason: Reason) -> Self {
+        Self::at(Layer::Authentication, ServiceError::from(ErrorCode::AuthenticationFailed).because(reason))
     }
 
     /// Creates the failure for a credential without a principal, in an operation that only principals can request. The
@@ -74,11 +75,12 @@ impl Failure {
     ///
     /// UNVERIFIED (08 §11.1): that signatures in the URL cause this error, as account keys do.
     pub(crate) fn needs_bearer() -> Self {
-        Self::authentication("Only authentication scheme Bearer is supported")
+        Self::authentication(ReasonKind::OperationDenied.because("Only a principal can request a user delegation key."))
     }
 
-    pub(crate) fn with_reason(self, reason: impl Into<String>) -> Self {
-        Self { source: Some(Box::new(Reason(reason.into()))), ..self }
+    /// Adds a cause that is only for the log.
+    pub(crate) fn with_cause(self, cause: impl Into<String>) -> Self {
+        Self { source: Some(Box::new(Cause(cause.into()))), ..self }
     }
 
     /// Adds the reason, unless the error has one.
@@ -91,27 +93,56 @@ impl Failure {
         Self { refused: Some(RefusedOperation { index, by }), ..self }
     }
 
-    /// Converts a denial (08 §9).
+    /// Converts a denial of an action (08 §9).
     ///
     /// UNVERIFIED (08 §6): the error code for a write, other than an insert, outside the key range.
-    pub(crate) fn denied(denial: Denial) -> Self {
-        Self::service(match denial {
-            Denial::Source(address) => ServiceError::new(
-                ErrorCode::AuthorizationSourceIPMismatch,
-                format!("This request is not authorized to perform this operation using this source IP {address}."),
-            ),
-            Denial::Protocol => ErrorCode::AuthorizationProtocolMismatch.into(),
-            Denial::Service => ErrorCode::AuthorizationServiceMismatch.into(),
-            Denial::ResourceType => ErrorCode::AuthorizationResourceTypeMismatch.into(),
-            Denial::Permission => ErrorCode::AuthorizationPermissionMismatch.into(),
-            Denial::Operation | Denial::Table | Denial::Range => ErrorCode::AuthorizationFailure.into(),
-            Denial::OutsideReadRange => ErrorCode::ResourceNotFound.into(),
-        })
+    pub(crate) fn denied(grant: &Grant, action: Action<'_>, denial: Denial) -> Self {
+        let (error, kind) = match denial {
+            Denial::Source(address) => {
+                let text =
+                    format!("This request is not authorized to perform this operation using this source IP {address}.");
+                (ServiceError::new(ErrorCode::AuthorizationSourceIPMismatch, text), ReasonKind::SourceDenied)
+            }
+            Denial::Protocol => (ErrorCode::AuthorizationProtocolMismatch.into(), ReasonKind::ProtocolDenied),
+            Denial::Service => (ErrorCode::AuthorizationServiceMismatch.into(), ReasonKind::ServiceDenied),
+            Denial::ResourceType => {
+                (ErrorCode::AuthorizationResourceTypeMismatch.into(), ReasonKind::ResourceTypeDenied)
+            }
+            Denial::Permission => (ErrorCode::AuthorizationPermissionMismatch.into(), ReasonKind::PermissionDenied),
+            Denial::Operation => (ErrorCode::AuthorizationFailure.into(), ReasonKind::OperationDenied),
+            Denial::Table => (ErrorCode::AuthorizationFailure.into(), ReasonKind::TableDenied),
+            Denial::Range => (ErrorCode::AuthorizationFailure.into(), ReasonKind::RangeDenied),
+            Denial::OutsideReadRange => (ErrorCode::ResourceNotFound.into(), ReasonKind::RangeDenied),
+        };
+        let detail = match denial {
+            Denial::Source(address) => {
+                format!("The shared access signature (sip) does not allow the address {address}.")
+            }
+            Denial::ResourceType => missing_letters(action).0,
+            Denial::Permission => match grant.scope {
+                Scope::Roles(_) | Scope::Delegated { .. } => {
+                    "The principal's roles, or the letters of its signature (sp), do not allow this operation."
+                        .to_owned()
+                }
+                _ => missing_letters(action).1,
+            },
+            // A credential allows this kind of action on every other table.
+            Denial::Operation if matches!(action, Action::Entities { .. }) => {
+                "Views and the change feed can only be read.".to_owned()
+            }
+            _ => String::new(),
+        };
+        Self::service(error.because(kind.because(detail)))
+    }
+
+    /// Returns whether the credential was refused.
+    pub(crate) fn is_of_authentication(&self) -> bool {
+        matches!(self.layer, Layer::Authentication | Layer::MissingCredential)
     }
 
     /// Returns whether the request exceeds a limit, so that nothing is wrong with the server.
     pub(crate) fn is_over_limit(&self) -> bool {
-        self.error.code == ErrorCode::ServerBusy && self.source.as_ref().is_some_and(|source| source.is::<Reason>())
+        self.error.code == ErrorCode::ServerBusy && self.source.as_ref().is_some_and(|source| source.is::<Cause>())
     }
 
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -119,16 +150,26 @@ impl Failure {
     }
 }
 
-#[derive(Debug)]
-struct Reason(String);
+/// Returns what an account SAS lacks if it lacks the resource type, and what a SAS lacks if it lacks the permission.
+fn missing_letters(action: Action<'_>) -> (String, String) {
+    let Some((resource, alternatives)) = action.required_letters() else { return (String::new(), String::new()) };
+    let letters: Vec<_> = alternatives.iter().map(|letters| format!("'{letters}'")).collect();
+    (
+        format!("The resource type '{resource}' is missing in srt of the shared access signature."),
+        format!("The operation needs {} in the permissions (sp) of the signature or its policy.", letters.join(" or ")),
+    )
+}
 
-impl fmt::Display for Reason {
+#[derive(Debug)]
+struct Cause(String);
+
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Reason {}
+impl Error for Cause {}
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {

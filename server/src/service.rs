@@ -269,8 +269,10 @@ impl Service {
         };
         let ReasonSettings { log, log_values, header } = self.settings.reasons;
         let reason = failure.error.reason();
-        let logged = reason.as_ref().filter(|reason| !reason.kind.is_routine() && is_told(log));
-        self.failure_log.write(failure, logged.map(|reason| reason.line(log_values)), context);
+        // Always logged: the operator must be able to see who is turned away, and the values are not parts of entities.
+        let is_denial = failure.is_of_authentication();
+        let logged = reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log));
+        self.failure_log.write(failure, logged.map(|reason| reason.line(log_values || is_denial)), context);
         if let Some(reason) = reason
             && is_told(header)
             && (context.is_authenticated || reason.kind.is_of_request_alone())
@@ -332,7 +334,7 @@ impl Service {
                     incoming.connection.peer
                 );
                 let failure = Failure::at(Layer::Authentication, ErrorCode::TokenRefused);
-                return Err(failure.with_reason(reason).into());
+                return Err(failure.with_cause(reason).into());
             }
             context.is_authenticated = true;
             let (status, body) = replication.respond(&incoming.parts.headers).await;

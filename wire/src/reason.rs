@@ -8,6 +8,7 @@
 use crate::error_code::ErrorCode;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 macro_rules! reasons {
     ($($kind:ident $name:literal [$($code:ident)+] $cause:literal $remedy:literal)*) => {
@@ -152,6 +153,230 @@ reasons! {
     TableNameMissing "table-name-missing" [PropertiesNeedValue]
         "The body contains no TableName, or it is null."
         "Send {\"TableName\":\"cars\"}; the name of the property is case-sensitive."
+
+    // Credentials, URLs, headers, batches and XML.
+    AuthorizationMalformed "authorization-malformed" [InvalidAuthenticationInfo]
+        "The Authorization header is malformed."
+        "Send 'SharedKey <account>:<signature>', or let a client library write the header."
+    AuthorizationScheme "authorization-scheme" [InvalidAuthenticationInfo]
+        "The Authorization header has a scheme that this server does not accept."
+        "Sign with SharedKey or SharedKeyLite and the account's key, or put a shared access signature in the URL. Bearer tokens need a server with a section [oauth] in its configuration file."
+    CredentialMissing "credential-missing" [NoAuthenticationInformation AuthenticationFailed ResourceNotFound]
+        "The request has no credential: neither an Authorization header nor a shared access signature (sig) in the URL."
+        "Use a connection string with AccountKey or SharedAccessSignature, or UseDevelopmentStorage=true."
+    DateMissing "date-missing" [AuthenticationFailed]
+        "The signed request has no date."
+        "Send x-ms-date, such as 'Fri, 14 Mar 2031 08:15:30 GMT', and sign the same text."
+    DateMalformed "date-malformed" [AuthenticationFailed]
+        "The date of the request is malformed."
+        "Write it in English and in GMT, as in 'Fri, 14 Mar 2031 08:15:30 GMT'."
+    DateSkewed "date-skewed" [AuthenticationFailed]
+        "The date of the request differs from the server's clock by more than 15 minutes."
+        "Compare the clocks and time zones of client and server, and sign every attempt again."
+    AccountNotInUrl "account-not-in-url" [AuthenticationFailed]
+        "The URL does not name an account."
+        "Begin the path with the account, as in http://127.0.0.1:10002/devstoreaccount1/Tables, or use a host such as account.table.localhost."
+    AccountDiffers "account-differs" [AuthenticationFailed]
+        "The Authorization header names a different account than the URL."
+        "Use the account's name in both; the URL begins with /<account>/ unless the host names the account."
+    SignatureMalformed "signature-malformed" [AuthenticationFailed]
+        "The signature is not the Base64 form of 32 bytes."
+        "Sign with HMAC-SHA256, encode the result in Base64, and encode '+', '/' and '=' in a URL as %2B, %2F and %3D."
+    SignatureMismatch "signature-mismatch" [AuthenticationFailed]
+        "The signature matches no key of the account in the URL."
+        "Check the account and its key, and compare the string that you sign with the one in the server's log. A proxy must not change path, date, Content-Type or Content-MD5."
+    BearerOverHttp "bearer-over-http" [AuthenticationFailed TokenRefused]
+        "A bearer token was sent over HTTP."
+        "Use https: anyone on the network could read the token."
+    TokenRefused "token-refused" [AuthenticationFailed TokenRefused]
+        "The bearer token is not valid for this request."
+        "Get a new token from the issuer, for an audience that this server accepts."
+    AccountUnknown "account-unknown" [AuthenticationFailed]
+        "The credential is valid, but the account in the URL does not exist."
+        "Check the account in the URL."
+    SasIncomplete "sas-incomplete" [AuthenticationFailed]
+        "The query string does not contain a complete shared access signature."
+        "Copy the whole signature; in a shell, put the URL in quotes, because '&' ends a command."
+    SasField "sas-field" [AuthenticationFailed]
+        "A field of the shared access signature is malformed or misplaced."
+        "Create the signature again with a correct field; fields cannot be changed after signing."
+    SasExpired "sas-expired" [AuthenticationFailed]
+        "The shared access signature has expired."
+        "Create a new signature, and check the clock of the machine that creates it."
+    SasNotYetValid "sas-not-yet-valid" [AuthenticationFailed]
+        "The shared access signature is not valid yet."
+        "Omit the start (st) or set it some minutes earlier, because clocks differ."
+    SasPolicy "sas-policy" [AuthenticationFailed]
+        "The stored access policy of the shared access signature does not permit the request."
+        "Compare the identifier (si) and the signature's fields with the policies of the table (Get Table ACL)."
+    SasUser "sas-user" [AuthenticationFailed]
+        "The principal or user of the shared access signature is not accepted."
+        "Request a new user delegation key, and send the token of the user to whom the signature is bound."
+    HostNotLocal "host-not-local" [AuthorizationFailure]
+        "A request with the development account's key names a host other than this machine, as a web page that made its own name resolve to this machine would do."
+        "Address the server as 127.0.0.1 or localhost, name the host's domain with --domain, or, if no browser runs here, add --allow-development-key-on-network."
+    PageNotAllowed "page-not-allowed" [AuthorizationFailure]
+        "A web page of another origin tried to write with the development account's key."
+        "Allow the origin and the method with a CORS rule of the account."
+    SourceDenied "source-denied" [AuthorizationSourceIPMismatch]
+        "The shared access signature does not allow the client's IP address (sip)."
+        "Use the signature from an allowed address, or create one without sip."
+    ProtocolDenied "protocol-denied" [AuthorizationProtocolMismatch]
+        "The shared access signature allows only HTTPS (spr=https), and the request came over HTTP."
+        "Use https, or create a signature with spr=https,http."
+    ServiceDenied "service-denied" [AuthorizationServiceMismatch]
+        "The account SAS does not cover the Table service: 't' is missing in ss."
+        "Create a signature with ss=t."
+    ResourceTypeDenied "resource-type-denied" [AuthorizationResourceTypeMismatch]
+        "The account SAS does not cover this kind of resource (srt)."
+        "Create a signature whose srt contains the letter: 's' for the service, 'c' for tables, 'o' for entities."
+    PermissionDenied "permission-denied" [AuthorizationPermissionMismatch]
+        "The credential lacks a permission for this operation."
+        "Create a signature or a policy with the permission, or assign the role."
+    OperationDenied "operation-denied" [AuthorizationFailure AuthenticationFailed]
+        "This kind of credential does not allow the operation."
+        "Use the account's key, or, for a user delegation key, a bearer token."
+    TableDenied "table-denied" [AuthorizationFailure]
+        "The shared access signature is for another table (tn)."
+        "Create a signature for the table in the URL."
+    RangeDenied "range-denied" [AuthorizationFailure ResourceNotFound]
+        "The keys are outside the range of the shared access signature (spk, srk, epk, erk)."
+        "Use keys in the range, or create a signature with another range."
+    AnalyticsTable "analytics-table" [AuthorizationFailure]
+        "The tables of Storage Analytics are written only by the server."
+        "Use another table."
+    SecondaryReadOnly "secondary-read-only" [InsufficientAccountPermissions]
+        "The secondary endpoint accepts no writes."
+        "Send writes to the primary endpoint, without '-secondary'."
+    SecondaryOff "secondary-off" [InsufficientAccountPermissions]
+        "The secondary endpoint of this server is turned off."
+        "Read from the primary endpoint, or start the server without --secondary off."
+    StatsOnPrimary "stats-on-primary" [InvalidQueryParameterValue]
+        "Only the secondary endpoint has statistics (comp=stats)."
+        "Send the request to the account with '-secondary', as in /devstoreaccount1-secondary/."
+    HostMissing "host-missing" [HostInformationNotPresent]
+        "The request has no Host header."
+        "Send the host and port that the client connects to."
+    HostInvalid "host-invalid" [InvalidHeaderValue]
+        "The Host header is given twice, or is neither a name nor an address with an optional port."
+        "Send one Host header, such as 127.0.0.1:10002."
+    TransferEncoding "transfer-encoding" [InvalidHeaderValue]
+        "The Transfer-Encoding header is not exactly 'chunked'."
+        "Send Content-Length, or Transfer-Encoding: chunked alone."
+    CorsHeaderMissing "cors-header-missing" [InvalidHeaderValue]
+        "A preflight request (OPTIONS) needs the headers Origin and Access-Control-Request-Method."
+        "Send both headers; the service has no other operation with the method OPTIONS."
+    CorsRuleMissing "cors-rule-missing" [CorsPreflightFailure]
+        "No CORS rule of the account allows the origin, the method and the headers of the preflight request."
+        "Add a rule with Set Table Service Properties; all three must match the same rule."
+    VersionUnknown "version-unknown" [InvalidHeaderValue InvalidQueryParameterValue]
+        "The service has no such version."
+        "Send x-ms-version: 2019-02-02 or another version of the service."
+    HeaderText "header-text" [InvalidHeaderValue]
+        "A header contains characters other than visible ASCII."
+        "Remove the characters, or percent-encode them where the header allows it."
+    ClientRequestId "client-request-id" [InvalidHeaderValue]
+        "The x-ms-client-request-id is longer than 1,024 characters or contains characters other than visible ASCII."
+        "Send a shorter ID, such as a UUID."
+    DataServiceVersion "data-service-version" [InvalidHeaderValue]
+        "DataServiceVersion or MaxDataServiceVersion is not a version of OData that the service knows."
+        "Send 3.0, 2.0 or 1.0, or omit the header."
+    LastEventId "last-event-id" [InvalidHeaderValue]
+        "The Last-Event-ID header is not a position in the change feed."
+        "Send the ID of the last event that was received."
+    EtagMalformed "etag-malformed" [InvalidInput]
+        "If-Match is neither '*' nor one weak ETag."
+        "Send the ETag of a response unchanged, as in W/\"datetime'2031-03-14T08%3A15%3A30.1Z'\", or '*'."
+    EtagForeign "etag-foreign" [ConditionNotMet]
+        "If-Match contains an ETag in a form that this service never writes, so no entity can match it."
+        "Send the ETag of a response unchanged, as in W/\"datetime'2031-03-14T08%3A15%3A30.1Z'\", or '*'."
+    IfMatchMissing "if-match-missing" [MissingRequiredHeader]
+        "The operation needs an If-Match header."
+        "Send If-Match: * to ignore concurrent changes, or the ETag that was read."
+    IfNoneMatch "if-none-match" [InvalidInput]
+        "The operation does not support If-None-Match."
+        "Send If-Match or no condition; to create an entity only if it is new, use Insert Entity (POST)."
+    ContentMd5Malformed "content-md5-malformed" [InvalidMd5]
+        "Content-MD5 is not the Base64 form of 16 bytes."
+        "Encode the bytes of the MD5 hash, not its hexadecimal form, in Base64."
+    ContentMd5Differs "content-md5-differs" [Md5Mismatch]
+        "The body does not have the MD5 hash in Content-MD5."
+        "Compute the hash of exactly the bytes that are sent; a proxy must not change the body."
+    ContentLengthMissing "content-length-missing" [MissingContentLengthHeader]
+        "The operation needs a body, and the request has neither Content-Length nor Transfer-Encoding."
+        "Send Content-Length, even if it is 0."
+    BodyTooLarge "body-too-large" [RequestBodyTooLarge]
+        "The body is larger than the limit of the operation."
+        "Send less at a time; a batch has at most 100 operations and 4 MiB."
+    BodyBroken "body-broken" [InvalidInput]
+        "The chunks of the body are malformed."
+        "Check the chunked encoding of the client or of the proxy in front of the server."
+    TunnelledMethod "tunnelled-method" [XMethodIncorrectCount XMethodIncorrectValue XMethodNotUsingPost]
+        "X-HTTP-Method is not used correctly."
+        "Send one X-HTTP-Method with MERGE, PUT, PATCH or DELETE, in a POST request, or send the method itself."
+    MethodUnknown "method-unknown" [InvalidHttpVerb]
+        "The service has no such HTTP method."
+        "Use GET, POST, PUT, MERGE, PATCH, DELETE or HEAD."
+    MethodNotAllowed "method-not-allowed" [MethodNotAllowed UnsupportedHttpVerb]
+        "The resource in the URL does not have this method."
+        "Use a method that the resource has, and check the URL."
+    CompUnknown "comp-unknown" [InvalidQueryParameterValue]
+        "The resource in the URL has no such query options comp and restype."
+        "Use comp=acl for a table, or restype=service with comp=properties, stats or userdelegationkey for the account."
+    CompIncomplete "comp-incomplete" [MissingRequiredQueryParameter]
+        "One of the query options comp and restype is missing."
+        "Use restype=service with comp=properties, stats or userdelegationkey, as in /account/?restype=service&comp=properties."
+    ExtensionsOff "extensions-off" [InvalidQueryParameterValue MethodNotAllowed NotImplemented]
+        "The operation is an extension, and this server offers only the operations of the service."
+        "Start the server with --extensions."
+    DocumentMissing "document-missing" [NotImplemented]
+        "The service has no service document and no metadata document."
+        "List the tables with /account/Tables."
+    PathBelowTable "path-below-table" [NotImplemented]
+        "The path has a further segment after the name of a table."
+        "Remove the name of the table from the endpoint of the client: the endpoint ends with the account."
+    UrlMalformed "url-malformed" [InvalidInput]
+        "The path is malformed."
+        "Write an entity as table(PartitionKey='p',RowKey='r') and a table as Tables('name'), double single quotes in keys, and percent-encode other characters."
+    UrlKeys "url-keys" [InvalidInput]
+        "The URL does not name exactly the two keys of an entity."
+        "Write table(PartitionKey='p',RowKey='r')."
+    BatchContentType "batch-content-type" [InvalidInput]
+        "The Content-Type of a batch is not multipart/mixed with a boundary."
+        "Send Content-Type: multipart/mixed; boundary=batch_1 with the boundary of the body, of 1 to 70 characters."
+    BatchMalformed "batch-malformed" [InvalidInput]
+        "The body of the batch is malformed."
+        "Compare it with the example in the documentation of entity group transactions; lines between headers and bodies must be empty."
+    BatchTooLong "batch-too-long" [InvalidInput]
+        "A changeset has more than 100 operations."
+        "Send at most 100 operations of one partition in a batch."
+    BatchPartitions "batch-partitions" [CommandsInBatchActOnDifferentPartitions]
+        "The operations of a changeset are in different partitions."
+        "Send one batch for each PartitionKey."
+    BatchTables "batch-tables" [CommandsInBatchActOnDifferentPartitions]
+        "The operations of a changeset are in different tables."
+        "Send one batch for each table."
+    BatchDuplicate "batch-duplicate" [InvalidDuplicateRow InvalidInput]
+        "A changeset contains two operations on the same entity."
+        "Combine them to one operation, or send a second batch."
+    BatchMixed "batch-mixed" [InvalidInput]
+        "A batch is either one changeset with writes or one query outside a changeset."
+        "Send further changesets and queries as separate requests."
+    BatchOperation "batch-operation" [InvalidInput MethodNotAllowed]
+        "A batch cannot contain this operation."
+        "Send it outside a batch: a changeset contains inserts, updates, merges and deletions of entities."
+    BatchPartUrl "batch-part-url" [InvalidInput]
+        "The URL of an operation is not in the account of the batch."
+        "Use the URL that the operation has outside a batch, with the same account."
+    XmlMalformed "xml-malformed" [InvalidXmlDocument]
+        "The body is not well-formed XML in UTF-8, has a document type declaration, or has too many elements."
+        "Send the elements as a GET of the same URL returns them."
+    XmlElement "xml-element" [InvalidXmlDocument MissingRequiredXmlNode]
+        "An XML element is missing, unknown, misplaced or repeated."
+        "Send the elements as a GET of the same URL returns them; names are case-sensitive."
+    XmlValue "xml-value" [InvalidXmlDocument InvalidXmlNodeValue InvalidInput]
+        "The value of an XML element is not allowed."
+        "Correct the value of the element."
 }
 
 /// The maximum length of a reason in a header or a log line, in bytes.
@@ -160,9 +385,10 @@ pub const REASON_BYTES_MAX: usize = 1000;
 const VALUE_CHARACTERS_MAX: usize = 64;
 
 impl ReasonKind {
-    /// Returns the kind that a code alone tells, or `None` if the code has several causes.
+    /// Returns the kind that a code alone tells, or `None` if the code has several causes. A kind whose first code is
+    /// another one does not count: where it has this code, its reason is always given.
     pub fn of_code(code: ErrorCode) -> Option<Self> {
-        let mut kinds = Self::ALL.iter().filter(|kind| kind.codes().contains(&code));
+        let mut kinds = Self::ALL.iter().filter(|kind| kind.codes().first() == Some(&code));
         kinds.next().copied().filter(|_| kinds.next().is_none())
     }
 
@@ -174,10 +400,36 @@ impl ReasonKind {
         )
     }
 
-    /// Returns true if the request alone shows the mistake, together with the time of the server. Only such reasons are
-    /// sent to clients that have not proved who they are.
+    /// Returns true if the request alone shows the mistake, together with the clock and the options of the server.
+    /// Only such reasons are sent to clients that have not proved who they are, so they must not depend on accounts,
+    /// keys, policies, or on the result of checking a signature.
+    ///
+    /// The refusals of web pages follow a valid signature. Their status and code, which nothing else has, tell as much.
     pub fn is_of_request_alone(self) -> bool {
         matches!(self, Self::RequestHead)
+        matches!(
+            self,
+            Self::AuthorizationMalformed
+                | Self::AuthorizationScheme
+                | Self::CredentialMissing
+                | Self::DateMissing
+                | Self::DateMalformed
+                | Self::DateSkewed
+                | Self::AccountNotInUrl
+                | Self::AccountDiffers
+                | Self::SignatureMalformed
+                | Self::BearerOverHttp
+                | Self::SasIncomplete
+                | Self::SasField
+                | Self::SasExpired
+                | Self::SasNotYetValid
+                | Self::HostNotLocal
+                | Self::PageNotAllowed
+                | Self::HostMissing
+                | Self::HostInvalid
+                | Self::TransferEncoding
+                | Self::CorsHeaderMissing
+        )
     }
 
     /// Creates a reason of this kind. The detail is a sentence that says what is wrong with this request; it must not
@@ -251,6 +503,17 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line(false))
+    }
+}
+
+/// Returns a duration in the largest unit of which it has at least two, for people to read.
+pub fn rough_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} minutes", seconds / 60),
+        7200..172_800 => format!("{} hours", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 

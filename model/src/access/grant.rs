@@ -166,17 +166,33 @@ impl<'a> Action<'a> {
         };
         Self::Entities { table, access, key: Some(mutation.key()) }
     }
+
+    /// Returns the letter of the resource type that an account SAS needs for the action, and the permissions of which it
+    /// needs one; `None` if no account SAS allows the action. A SAS for a table needs the same permissions on entities.
+    pub fn required_letters(self) -> Option<(char, &'static [Permissions])> {
+        Some(match self {
+            Self::GetServiceProperties | Self::GetServiceStats => ('s', &[Permissions::READ]),
+            Self::SetServiceProperties => ('s', &[Permissions::WRITE]),
+            Self::QueryTables => ('c', &[Permissions::LIST]),
+            Self::CreateTable => ('c', &[Permissions::CREATE, Permissions::WRITE]),
+            Self::DeleteTable { .. } => ('c', &[Permissions::DELETE]),
+            Self::Entities { access, .. } => ('o', access.required_permissions()),
+            Self::GetPolicies { .. } | Self::SetPolicies { .. } | Self::GetUserDelegationKey | Self::GetClusterLoad => {
+                return None;
+            }
+        })
+    }
 }
 
 impl EntityAccess {
-    /// Returns the permissions that the access requires. All of them are required (08 §3).
-    fn required_permissions(self) -> Permissions {
+    /// Returns the sets of permissions of which the access requires one (08 §3).
+    fn required_permissions(self) -> &'static [Permissions] {
         match self {
-            Self::Read => Permissions::READ,
-            Self::Insert => Permissions::ADD,
-            Self::Update => Permissions::UPDATE,
-            Self::Upsert => Permissions::ADD.union(Permissions::UPDATE),
-            Self::Delete => Permissions::DELETE,
+            Self::Read => &[Permissions::READ],
+            Self::Insert => &[Permissions::ADD],
+            Self::Update => &[Permissions::UPDATE],
+            Self::Upsert => const { &[Permissions::ADD.union(Permissions::UPDATE)] },
+            Self::Delete => &[Permissions::DELETE],
         }
     }
 }
@@ -240,7 +256,7 @@ impl Grant {
 
 fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Action<'_>) -> Result<(), Denial> {
     let Action::Entities { table, access, key } = action else { return Err(Denial::Operation) };
-    if !permissions.contains(access.required_permissions()) {
+    if !access.required_permissions().iter().any(|required| permissions.contains(*required)) {
         return Err(Denial::Permission);
     }
     if !table.eq_ignore_ascii_case(own) {
@@ -254,29 +270,19 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
 
 /// The matrix of 08 §3.
 fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
-    let ResourceTypes { service, container, object } = resources;
-    let (covers, permits) = match action {
-        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.contains(Permissions::READ)),
-        Action::SetServiceProperties => (service, permissions.contains(Permissions::WRITE)),
-        Action::QueryTables => (container, permissions.contains(Permissions::LIST)),
-        Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
-        Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
-        Action::GetPolicies { .. }
-        | Action::SetPolicies { .. }
-        | Action::GetUserDelegationKey
-        | Action::GetClusterLoad => return Err(Denial::Operation),
-        Action::Entities { access, .. } => (object, permissions.contains(access.required_permissions())),
+    let (resource, alternatives) = action.required_letters().ok_or(Denial::Operation)?;
+    let covers = match resource {
+        's' => resources.service,
+        'c' => resources.container,
+        _ => resources.object,
     };
-    match (covers, permits) {
+    match (covers, alternatives.iter().any(|required| permissions.contains(*required))) {
         (false, _) => Err(Denial::ResourceType),
         (true, false) => Err(Denial::Permission),
         (true, true) => Ok(()),
     }
 }
 
-/// Checks whether the roles allow an action (09 §5). UNVERIFIED (09 §5): a role on one table allows neither listing nor
-/// creating that table. Listing and creating are both refused, as is listing all tables. Stored access policies require
-/// separate actions, which only the owner's role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (required, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),

@@ -73,11 +73,6 @@ impl Permissions {
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
-
-    /// Returns whether this set contains any permission of the other set.
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
 }
 
 impl fmt::Display for Permissions {

@@ -13,8 +13,9 @@ use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::time::{Duration, SystemTime};
-use wire::ErrorCode;
+use wire::reason::{ReasonKind, rough_duration};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
+use wire::{ErrorCode, ServiceError};
 
 /// Checks the credential of a request and returns its grant. Sets in the context the credential kind, whether or not
 /// the credential is valid, and the principal that requests a user delegation key.
@@ -61,21 +62,40 @@ pub(crate) async fn authenticate(
 }
 
 fn shared_key(accounts: &Accounts, incoming: &IncomingRequest<'_>, header: &HeaderValue) -> Result<Grant, Failure> {
-    let authorization = header
-        .to_str()
-        .ok()
-        .and_then(Authorization::parse)
-        .ok_or_else(|| Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo))?;
+    let authorization = header.to_str().ok().and_then(Authorization::parse).ok_or_else(|| malformed(header))?;
     let account = incoming.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let date = request_date(incoming)?;
-    if !is_signed(&authorization, keys, date, incoming) {
-        return Err(Failure::authentication(mismatch(&authorization, date, incoming)));
-    }
-    match account {
-        Some(account) if account.as_str() == authorization.account => Ok(Grant::owner(account.clone())),
-        _ => Err(Failure::authentication("the Authorization header names a different account than the URL")),
-    }
+    let is_signed = is_signed(&authorization, keys, date, incoming);
+    // What the request itself shows is told first, so that it does not depend on whether the signature is right.
+    let reason = match account {
+        None => ReasonKind::AccountNotInUrl.because(
+            "The host does not name an account, and the first segment of the path is not the name of an account.",
+        ),
+        Some(account) if account.as_str() != authorization.account => {
+            let detail = format!("The Authorization header does not name '{account}', as the URL does.");
+            ReasonKind::AccountDiffers.because(detail).quoting(authorization.account)
+        }
+        Some(_) if authorization.signature.is_none() => ReasonKind::SignatureMalformed.because(""),
+        Some(account) if is_signed => return Ok(Grant::owner(account.clone())),
+        Some(_) => ReasonKind::SignatureMismatch.because(""),
+    };
+    let failure = Failure::authentication(reason);
+    Err(if is_signed { failure } else { failure.with_cause(mismatch(&authorization, date, incoming)) })
+}
+
+fn malformed(header: &HeaderValue) -> Failure {
+    let scheme = header.to_str().ok().and_then(|text| text.split_whitespace().next()).unwrap_or_default();
+    let is = |known: &str| scheme.eq_ignore_ascii_case(known);
+    let reason = if is("SharedKey") || is("SharedKeyLite") {
+        ReasonKind::AuthorizationMalformed
+            .because("After the scheme, the Authorization header must have the account, a colon and the signature.")
+    } else if is("Bearer") {
+        ReasonKind::AuthorizationScheme.because("This server accepts no bearer tokens.")
+    } else {
+        ReasonKind::AuthorizationScheme.because("")
+    };
+    Failure::at(Layer::Authentication, ServiceError::from(ErrorCode::InvalidAuthenticationInfo).because(reason))
 }
 
 /// Returns true if one of the account's keys made the signature. The check takes as long for an unknown account as for
@@ -111,20 +131,22 @@ fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -
 ///
 /// UNVERIFIED (07 §5): that a date in the future is rejected like one in the past.
 fn request_date<'a>(incoming: &IncomingRequest<'a>) -> Result<&'a str, Failure> {
-    let text = text(incoming.head.x_ms_date)
-        .filter(|text| !text.is_empty())
+    let x_ms_date = text(incoming.head.x_ms_date).filter(|text| !text.is_empty());
+    let text = x_ms_date
         .or_else(|| text(incoming.head.date))
-        .ok_or_else(|| Failure::authentication("the request has no date"))?;
-    let date = parse_date(text)
-        .ok_or_else(|| Failure::authentication(format!("The Date header in the request is incorrect: '{text}'")))?;
-    let is_near = |now: SystemTime| {
-        let apart = now.duration_since(date).unwrap_or_else(|error| error.duration());
-        apart <= Duration::from_secs(CLOCK_SKEW_SECONDS_MAX)
-    };
+        .ok_or_else(|| Failure::authentication(ReasonKind::DateMissing.because("")))?;
+    let name = if x_ms_date.is_some() { "x-ms-date" } else { "Date" };
+    let date = parse_date(text).ok_or_else(|| {
+        let detail = format!("The {name} header is not a date in a form of HTTP.");
+        Failure::authentication(ReasonKind::DateMalformed.because(detail).quoting(text))
+    })?;
+    let apart = |now: SystemTime| now.duration_since(date).unwrap_or_else(|error| error.duration());
+    let is_near = |now: SystemTime| apart(now) <= Duration::from_secs(CLOCK_SKEW_SECONDS_MAX);
     if !is_near(incoming.now) && !incoming.now_of_clients.is_some_and(is_near) {
-        return Err(Failure::authentication(format!(
-            "Request date header too old or too far in the future: '{text}'; compare the clocks of client and server"
-        )));
+        let direction = if date < incoming.now { "behind" } else { "ahead of" };
+        let apart = rough_duration(apart(incoming.now));
+        let detail = format!("The {name} header is {apart} {direction} the server's clock; 15 minutes are allowed.");
+        return Err(Failure::authentication(ReasonKind::DateSkewed.because(detail).quoting(text)));
     }
     Ok(text)
 }
@@ -133,11 +155,11 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Returns the reason for the log. It contains the string that the server signed, which helps to debug a client, but no
+/// Returns the cause for the log. It contains the string that the server signed, which helps to debug a client, but no
 /// secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
-    format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")
+    format!("Server used following string to sign: {text:?}")
 }
 
 #[cfg(test)]
@@ -171,7 +193,7 @@ mod tests {
         }
     }
 
-    fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
+    fn attempt(attempt: &Attempt) -> Result<Grant, Failure> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);
         let mut signature = AccountKey::parse(KEY).unwrap().sign(&text);
@@ -194,7 +216,6 @@ mod tests {
         let connection = ConnectionInfo::direct((Ipv4Addr::LOCALHOST, 1024).into(), false);
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), now), &[]);
         shared_key(&accounts, &incoming, &authorization)
-            .map_err(|failure| failure.source.map(|source| source.to_string()))
     }
 
     #[test]
@@ -211,14 +232,27 @@ mod tests {
 
     #[test]
     fn whatever_is_wrong_is_refused() {
-        for wrong in [
-            Attempt { tamper: true, ..Attempt::default() },
-            Attempt { path: "/otheracct/Tables", ..Attempt::default() },
-            Attempt { header_account: "otheracct", ..Attempt::default() },
-            Attempt { header_account: "orchardacct-secondary", ..Attempt::default() },
-            Attempt { x_ms_date: "yesterday", ..Attempt::default() },
+        for (wrong, reason) in [
+            (Attempt { tamper: true, ..Attempt::default() }, "signature-mismatch: "),
+            (Attempt { path: "/otheracct/Tables", ..Attempt::default() }, "account-differs: "),
+            (Attempt { path: "/Tables", ..Attempt::default() }, "account-not-in-url: "),
+            (Attempt { header_account: "otheracct", ..Attempt::default() }, "account-differs: "),
+            // What the request shows does not depend on whether the signature is right.
+            (Attempt { header_account: "otheracct", tamper: true, ..Attempt::default() }, "account-differs: "),
+            (Attempt { header_account: "orchardacct-secondary", ..Attempt::default() }, "account-differs: "),
+            (Attempt { x_ms_date: "yesterday", ..Attempt::default() }, "date-malformed: The x-ms-date header "),
+            (Attempt { x_ms_date: "", ..Attempt::default() }, "date-missing: "),
+            (
+                Attempt { seconds_later: 7300, ..Attempt::default() },
+                "date-skewed: The x-ms-date header is 2 hours behind the server's clock",
+            ),
+            (
+                Attempt { seconds_later: -1200, ..Attempt::default() },
+                "date-skewed: The x-ms-date header is 20 minutes ahead of the server's clock",
+            ),
         ] {
-            assert!(attempt(&wrong).is_err());
+            let told = attempt(&wrong).unwrap_err().error.reason().unwrap().line(true);
+            assert!(told.starts_with(reason), "{told}, expected {reason}");
         }
     }
 
@@ -232,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_log_gets_the_string_to_sign_and_no_signature() {
-        let reason = attempt(&Attempt { tamper: true, ..Attempt::default() }).unwrap_err().unwrap();
-        assert!(reason.contains("/orchardacct/orchardacct/Tables"), "{reason}");
+        let cause = attempt(&Attempt { tamper: true, ..Attempt::default() }).unwrap_err().source.unwrap().to_string();
+        assert!(cause.contains("/orchardacct/orchardacct/Tables"), "{cause}");
     }
 }

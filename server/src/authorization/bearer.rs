@@ -10,7 +10,8 @@ use http::HeaderValue;
 use model::roles::RoleScope;
 use model::{AccountName, Grant, Scope};
 use tracing::debug;
-use wire::{ErrorCode, Version};
+use wire::reason::ReasonKind;
+use wire::{ErrorCode, ServiceError, Version};
 
 /// Returns the part of the header after the scheme Bearer, which may be empty, or `None` for a different scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
@@ -88,7 +89,7 @@ pub(crate) async fn authenticate(
     let accepted = verifier.verify(credential, incoming).await?;
     // Checked after the token, so that only the owner of a valid token learns whether an account exists.
     let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
-    let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
+    let account = account.ok_or_else(|| Failure::authentication(ReasonKind::AccountUnknown.because("")))?;
     verifier.check_operation(incoming)?;
     let roles = verifier.roles(&accepted, account);
     debug!("a token was accepted for {account}: {}", roles.caller);
@@ -103,7 +104,7 @@ pub(crate) async fn verify(
 ) -> Result<AcceptedToken, Failure> {
     let token = token(credential).ok_or_else(malformed)?;
     if !incoming.connection.is_tls && !oauth.allows_plain_http() {
-        return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
+        return Err(Failure::authentication(ReasonKind::BearerOverHttp.because("")));
     }
     let addressed = incoming.target.account.as_ref().map_or("", AccountName::as_str);
     oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))
@@ -115,7 +116,6 @@ pub(crate) async fn verify(
 /// UNVERIFIED (07 §9): that without an issuer no version gets the challenge; that requests on anything but batches get
 /// the error "not found", and since which version.
 pub(crate) fn anonymous(verifier: Option<&TokenVerifier>, context: &mut RequestContext<'_>) -> Failure {
-    const REASON: &str = "the request is anonymous";
     let version = context.incoming.version().ok().flatten();
     let code = match version {
         Some(version) if version < Version::TABLE_SAS => None,
@@ -123,9 +123,10 @@ pub(crate) fn anonymous(verifier: Option<&TokenVerifier>, context: &mut RequestC
         Some(_) => verifier.map(|_| ErrorCode::NoAuthenticationInformation),
         None => None,
     };
-    let Some(code) = code else { return Failure::authentication(REASON) };
+    let reason = ReasonKind::CredentialMissing.because("");
+    let Some(code) = code else { return Failure::authentication(reason) };
     context.version = version;
-    Failure::at(Layer::MissingCredential, code).with_reason(REASON)
+    Failure::at(Layer::MissingCredential, ServiceError::from(code).because(reason))
 }
 
 fn token(credential: &str) -> Option<&str> {
@@ -135,23 +136,21 @@ fn token(credential: &str) -> Option<&str> {
 
 /// UNVERIFIED (09 §9): the error code for a scheme without a token.
 fn malformed() -> Failure {
-    Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
+    let reason = ReasonKind::AuthorizationMalformed.because("One token must follow the scheme Bearer.");
+    Failure::at(Layer::Authentication, ServiceError::from(ErrorCode::InvalidAuthenticationInfo).because(reason))
 }
 
 fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
     if error == TokenError::KeysUnavailable {
         return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
     }
-    challenge_failure(incoming, error.to_string())
-}
-
-/// Returns a 401 in versions that have the challenge, and a 403 in earlier ones (09 §3, recorded).
-fn challenge_failure(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
-    let failure = Failure::authentication(reason);
-    match incoming.version().ok().flatten() {
-        Some(version) if version >= Version::CHALLENGE => Failure { error: ErrorCode::TokenRefused.into(), ..failure },
-        _ => failure,
-    }
+    // 401 in versions that have the challenge, and 403 in earlier ones (09 §3, recorded).
+    let code = match incoming.version().ok().flatten() {
+        Some(version) if version >= Version::CHALLENGE => ErrorCode::TokenRefused,
+        _ => ErrorCode::AuthenticationFailed,
+    };
+    let refused = ServiceError::from(code).because(ReasonKind::TokenRefused.because(""));
+    Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, refused) }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::request::IncomingRequest;
 use model::AccountName;
 use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
+use wire::reason::ReasonKind;
 use wire::sas::Delegation;
 use wire::sas::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
 use wire::signing::AccountKey;
@@ -87,14 +88,18 @@ pub(crate) async fn check_user(
         return Ok(());
     }
     let credential = incoming.head.authorization.and_then(bearer::credential);
-    let credential = credential.ok_or_else(|| {
-        Failure::authentication("the signature is bound to a user, but the request has no token of that user")
-    })?;
+    let credential =
+        credential.ok_or_else(|| {
+            Failure::authentication(ReasonKind::SasUser.because(
+                "The signature is bound to a user (sduoid), but the request has no bearer token of that user.",
+            ))
+        })?;
     let token = bearer::verify(oauth, credential, incoming).await?;
     if token.subject().is_some_and(|subject| is_bound_user(oauth, signer, delegation, subject)) {
         return Ok(());
     }
-    Err(Failure::authentication("the token does not belong to the user to whom the signature is bound"))
+    let detail = "The bearer token does not belong to the user to whom the signature is bound (sduoid).";
+    Err(Failure::authentication(ReasonKind::SasUser.because(detail)))
 }
 
 /// A user of a different issuer is accepted only if the configuration lists that issuer's tenants, because any issuer

@@ -34,7 +34,7 @@ pub(crate) fn authorize(
 ) -> Result<VirtualTable, Failure> {
     check(grant, kind, resource, offered).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
-        denial => denied(grant, kind, denial),
+        denial => denied(grant, kind, resource, denial),
     })
 }
 
@@ -112,11 +112,13 @@ fn check_changes(grant: &Grant, kind: OperationKind, changes: &ChangesTable) -> 
     grant.check(Action::Entities { table, access: EntityAccess::Read, key: None })
 }
 
-fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
-    let failure = Failure::denied(denial);
+fn denied(grant: &Grant, kind: OperationKind, resource: &Resource<'_>, denial: Denial) -> Failure {
+    let table = table_of(resource).map_or("", |table| table.as_ref());
+    let read = Action::Entities { table, access: EntityAccess::Read, key: None };
+    let failure = Failure::denied(grant, (kind.info().action)(table).unwrap_or(read), denial);
     match &grant.scope {
         Scope::Roles(roles) | Scope::Delegated { roles, .. } => {
-            failure.with_reason(format!("{} on {} is denied to {}", kind.name(), grant.account, roles.caller))
+            failure.with_cause(format!("{} on {} is denied to {}", kind.name(), grant.account, roles.caller))
         }
         Scope::Owner | Scope::Table { .. } | Scope::Account { .. } | Scope::Nothing(_) => failure,
     }

@@ -4,12 +4,13 @@ use super::delegation;
 use super::oauth::OAuth;
 use crate::accounts::{Accounts, placeholder_keys};
 use crate::failure::Failure;
-use crate::request::RequestContext;
+use crate::request::{IncomingRequest, RequestContext};
 use crate::telemetry::traces::step;
 use engine::{Engine, ReadError, TableKey};
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
 use std::pin::pin;
-use wire::sas::{SasContext, verify_delegated};
+use wire::reason::ReasonKind;
+use wire::sas::{self, SasContext, SasError, verify_delegated};
 use wire::signing::AccountKey;
 
 /// Until the signature is verified, nothing depends on whether an account, a table or a policy exists.
@@ -26,10 +27,11 @@ pub(crate) async fn authenticate(
     let tried: &[AccountKey] = keys.unwrap_or(placeholder_keys());
     let sas = verify_delegated(incoming.raw_query, name, tried, |terms| delegation::keys(oauth, name, tried, terms));
     let (Ok(sas), Some(account), Some(keys)) = (&sas, account, keys) else {
-        return Err(Failure::authentication(match sas {
-            Err(error) => error.to_string(),
-            Ok(_) => "there is no such account".to_owned(),
-        }));
+        return Err(match (sas, account) {
+            (_, None) => Failure::authentication(ReasonKind::AccountNotInUrl.because("")),
+            (Err(error), Some(_)) => refusal(error, incoming),
+            (Ok(_), Some(_)) => Failure::authentication(ReasonKind::AccountUnknown.because("")),
+        });
     };
     let policies = match sas.policy_table() {
         Some(table) => policies(engine, account, table).await?,
@@ -40,10 +42,13 @@ pub(crate) async fn authenticate(
         source: incoming.connection.client,
         is_https: incoming.connection.is_tls,
     };
-    let mut scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
+    let mut scope = sas.clone().scope(&policies, used).map_err(|error| refusal(error, incoming))?;
     if let Some((oauth, delegation)) = oauth.zip(sas.delegation()) {
         let signer = delegation::signer(oauth, keys, delegation);
-        let signer = signer.ok_or_else(|| Failure::authentication("the signature has no principal"))?;
+        let signer = signer.ok_or_else(|| {
+            let detail = "No configured issuer has the tenant of the signature's principal (sktid).";
+            Failure::authentication(ReasonKind::SasUser.because(detail))
+        })?;
         delegation::check_user(oauth, signer, delegation, incoming).await?;
         if let Scope::Delegated { roles, .. } = &mut scope {
             *roles = oauth.roles_by_id(signer, account);
@@ -51,6 +56,14 @@ pub(crate) async fn authenticate(
     }
     context.expires = sas.expiry(&policies).map(DateTime::to_system_time);
     Ok(Grant { account: account.clone(), scope })
+}
+
+/// The client gets only the mistake that the token itself shows. Otherwise, what it gets would depend on whether the
+/// signature is right.
+fn refusal(error: SasError, incoming: &IncomingRequest<'_>) -> Failure {
+    let defect = sas::defect(incoming.raw_query, DateTime::from_system_time(incoming.now));
+    let reason = defect.unwrap_or_else(|| error.reason());
+    Failure { source: Some(Box::new(error)), ..Failure::authentication(reason) }
 }
 
 async fn policies(engine: &dyn Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
@@ -66,7 +79,7 @@ async fn policies(engine: &dyn Engine, account: &AccountName, table: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{ConnectionInfo, IncomingRequest};
+    use crate::request::ConnectionInfo;
     use engine::Memory;
     use model::StoredAccessPolicy;
     use model::clock::SystemClock;
@@ -97,7 +110,7 @@ mod tests {
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
         let mut context = RequestContext::new(&incoming);
         let grant = authenticate(engine, &accounts, None, &mut context).await;
-        grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
+        grant.map(|grant| grant.scope).map_err(|failure| failure.error.reason().unwrap().line(false))
     }
 
     #[tokio::test]
@@ -115,15 +128,17 @@ mod tests {
         let engine = Memory::new(SystemClock);
         let (key, account) = (AccountKey::parse(KEY).unwrap(), AccountName::new("orchardacct").unwrap());
         let table = TableKey { account, name: TableName::new("harvest").unwrap() };
-        let unknown = "the table has no stored access policy with the identifier in the signature";
-        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()), "there is no table");
+        let unknown = ReasonKind::SasPolicy
+            .because("The table has no stored access policy with the identifier in the signature (si).")
+            .line(false);
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.clone()), "there is no table");
         engine.create_table(&table).await.unwrap();
-        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.clone()));
         let mut policy = StoredAccessPolicy::new("pol").unwrap();
         (policy.permissions, policy.expiry) = (Some(model::Permissions::READ), parse_time("9999-12-31"));
         engine.set_policies(&table, StoredAccessPolicies::new(vec![policy]).unwrap()).await.unwrap();
         assert!(matches!(scope(&engine, "orchardacct", &key, "pol").await, Ok(Scope::Table { .. })));
         engine.delete_table(&table).await.unwrap();
-        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown));
     }
 }

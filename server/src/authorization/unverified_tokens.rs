@@ -18,6 +18,7 @@ use model::roles::{DataActions, RoleScope};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 const ISSUERS: [&str; 4] = [
@@ -29,12 +30,12 @@ const ISSUERS: [&str; 4] = [
 
 pub(super) fn verify(token: &str, incoming: &IncomingRequest<'_>) -> Result<AcceptedToken, Failure> {
     if !incoming.connection.is_tls {
-        return Err(refusal("Authentication scheme Bearer is not allowed with HTTP."));
+        return Err(refusal(ReasonKind::BearerOverHttp, "Authentication scheme Bearer is not allowed with HTTP."));
     }
     let addressed = incoming.target.account.as_ref().map_or("", AccountName::as_str);
     match claims_without_signature(token, addressed, incoming.now) {
         Ok(claims) => Ok(AcceptedToken::new(0, claims)),
-        Err(error) => Err(refusal(detail(&error))),
+        Err(error) => Err(refusal(ReasonKind::TokenRefused, detail(&error))),
     }
 }
 
@@ -42,7 +43,10 @@ pub(super) fn verify(token: &str, incoming: &IncomingRequest<'_>) -> Result<Acce
 /// names the permission.
 pub(super) fn check_operation(incoming: &IncomingRequest<'_>) -> Result<(), Failure> {
     if incoming.options.comp.as_deref() == Some("acl") {
-        return Err(Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure));
+        let reason = ReasonKind::OperationDenied
+            .because("With unverified tokens, as with the emulator, only the account's key gives access to policies.");
+        let error = ServiceError::from(ErrorCode::AuthorizationFailure).because(reason);
+        return Err(Failure::at(Layer::Authentication, error));
     }
     Ok(())
 }
@@ -56,10 +60,10 @@ pub(super) fn roles(token: &AcceptedToken) -> RoleScope {
 }
 
 /// Returns a 403 whose message contains the reason, as the emulator sends it. Its credentials protect nothing.
-fn refusal(reason: &str) -> Failure {
-    let failure = Failure::authentication(reason);
-    let message = format!("{} {reason}", failure.error.message);
-    Failure { error: ServiceError::new(ErrorCode::AuthenticationFailed, message), ..failure }
+fn refusal(kind: ReasonKind, detail: &'static str) -> Failure {
+    let message = format!("{} {detail}", ErrorCode::AuthenticationFailed.message());
+    let error = ServiceError::new(ErrorCode::AuthenticationFailed, message);
+    Failure::at(Layer::Authentication, error.because(kind.because(detail)))
 }
 
 /// Returns what the emulator tells a client about its token, in the emulator's words.

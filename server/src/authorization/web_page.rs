@@ -18,6 +18,7 @@ use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use std::net::IpAddr;
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -44,12 +45,8 @@ pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> 
     }
     let message = "The Host header does not name this machine. A server with the development account's key responds only to \
                    127.0.0.1, localhost and its configured domains.";
-    let failure = Failure::at(Layer::Authentication, ServiceError::new(ErrorCode::AuthorizationFailure, message));
-    Err(failure.with_reason(format!(
-        "a request signed with the development account's key names the host {host:?}: a web page could have made its own \
-         name resolve to this machine. Address the server as 127.0.0.1 or localhost, name the host's domain with --domain, \
-         or, if no browser runs here, add --allow-development-key-on-network"
-    )))
+    let error = ServiceError::new(ErrorCode::AuthorizationFailure, message);
+    Err(Failure::at(Layer::Authentication, error.because(ReasonKind::HostNotLocal.because("").quoting(host))))
 }
 
 /// Rejects a write that a web page may have made without a preflight request (a "simple request"): its credential is
@@ -65,12 +62,10 @@ pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRu
     if !is_of_other_page(incoming, origin) || allowing_rule(rules, origin, method).is_some() {
         return Ok(());
     }
-    let failure = Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure);
-    Err(failure.with_reason(format!(
-        "a web page with the origin {:?} tried to write with the development account's key: to permit this, allow the origin and \
-         the method {method} with a CORS rule of the account",
-        origin.unwrap_or(&HeaderValue::from_static(""))
-    )))
+    let detail = format!("A web page of another origin tried to write ({method}) with the development account's key.");
+    let origin = String::from_utf8_lossy(origin.map(HeaderValue::as_bytes).unwrap_or_default());
+    let reason = ReasonKind::PageNotAllowed.because(detail).quoting(&origin);
+    Err(Failure::at(Layer::Authentication, ServiceError::from(ErrorCode::AuthorizationFailure).because(reason)))
 }
 
 /// Returns true if, according to the browser, a page with a different origin made the request. A browser that does not
@@ -155,8 +150,8 @@ mod tests {
         ] {
             let failure = check_host(host, &domains).unwrap_err();
             assert_eq!(failure.error.code, ErrorCode::AuthorizationFailure, "{host}");
-            let reason = failure.source.unwrap().to_string();
-            assert!(reason.contains("--domain") && reason.contains(&format!("{host:?}")), "{reason}");
+            let reason = failure.error.reason().unwrap().line(true);
+            assert!(reason.contains("--domain") && reason.contains(&format!("'{host}'")), "{reason}");
         }
     }
 

@@ -69,7 +69,7 @@ impl Admission {
             return Ok(permit);
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::service(ErrorCode::ServerBusy).with_reason(
+        Err(Failure::service(ErrorCode::ServerBusy).with_cause(
             "too many requests are in flight (--max-requests), or too many queries and batches of the account (half of that limit)",
         ))
     }

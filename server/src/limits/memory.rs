@@ -137,7 +137,7 @@ impl BodyMemory {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::service(ErrorCode::ServerBusy).with_reason(
+        Err(Failure::service(ErrorCode::ServerBusy).with_cause(
             "all memory for bodies (--body-mib) is in use, or the share that one account or one credential can hold",
         ))
     }

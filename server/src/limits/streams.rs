@@ -71,7 +71,7 @@ impl StreamRegistry {
             self.refused.fetch_add(1, Ordering::Relaxed);
             let reason = "the maximum number of streams of changes is open (--max-change-streams), or the share that \
                           one account or one credential can hold";
-            return Err(Failure::service(ErrorCode::ServerBusy).with_reason(reason));
+            return Err(Failure::service(ErrorCode::ServerBusy).with_cause(reason));
         }
         let position = Arc::new(AtomicU64::new(0));
         let slot = Some(Stream { position: Arc::clone(&position), account: account.clone(), credential });

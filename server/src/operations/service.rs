@@ -90,7 +90,7 @@ pub(super) async fn get_cluster_load(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let report = context.load.and_then(LoadMonitor::latest).ok_or_else(|| {
-        Failure::service(ErrorCode::ServerBusy).with_reason("the load of the cluster has not been read recently")
+        Failure::service(ErrorCode::ServerBusy).with_cause("the load of the cluster has not been read recently")
     })?;
     let json = serde_json::to_vec(&report.visible_to(context.account()));
     let json = json.expect("the report has no maps, whose keys could be invalid");

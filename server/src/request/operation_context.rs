@@ -75,7 +75,7 @@ impl<'a> OperationContext<'a> {
     }
 
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
-        self.grant.check(action).map_err(Failure::denied)
+        self.grant.check(action).map_err(|denial| Failure::denied(self.grant, action, denial))
     }
 
     /// Records the first table that the body names, for log, metrics and analytics.

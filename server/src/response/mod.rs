@@ -84,8 +84,8 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    let is_of_service =
-        !is_of_authentication(layer) && !matches!(form, ErrorBodyFormat::PrefixedXml | ErrorBodyFormat::FirstODataXml);
+    let is_of_service = !failure.is_of_authentication()
+        && !matches!(form, ErrorBodyFormat::PrefixedXml | ErrorBodyFormat::FirstODataXml);
     if is_of_service {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
@@ -113,7 +113,7 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
         respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
     // In these cases the front end of the service repeats its message (06 §1), even if it rejects a signature (08 §9)
     // or a body.
-    let repeats_message = is_of_authentication(layer)
+    let repeats_message = failure.is_of_authentication()
         || layer == Layer::FrontEnd
         || matches!(
             failure.error.code,
@@ -131,10 +131,6 @@ pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: Date
 /// Adds a header that tells why the request is refused.
 pub(crate) fn add_reason(response: &mut Response<Segments>, reason: &str) {
     insert_bytes(response.headers_mut(), X_MS_ROWHOUSE_REASON, reason.as_bytes());
-}
-
-fn is_of_authentication(layer: Layer) -> bool {
-    matches!(layer, Layer::Authentication | Layer::MissingCredential)
 }
 
 /// Returns the form of an error body and its media type, if the response names it (03 §5.5, §6, 06 §1).

@@ -275,7 +275,7 @@ impl AccountTables<'_> {
     ) -> Result<Option<Candidate>, Failure> {
         if reads == DELETION_READS_MAX {
             let reason = "a deletion ended early because an entity changes as often as it is read";
-            return Err(Failure::service(ErrorCode::ServerBusy).with_reason(reason));
+            return Err(Failure::service(ErrorCode::ServerBusy).with_cause(reason));
         }
         let Some(record) = step("get entity", pin!(self.engine.get(table, &key))).await? else { return Ok(None) };
         self.count_read(1, 0);

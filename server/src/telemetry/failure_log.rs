@@ -35,12 +35,17 @@ struct Rate {
 }
 
 impl FailureLog {
-    /// Writes a failure, with the reason to log if there is one. The cause of a failure takes precedence over it.
+    /// Writes a failure: the reason to log, if there is one, and the cause, if there is one.
     pub(crate) fn write(self: &Arc<Self>, failure: &Failure, reason: Option<String>, context: &RequestContext<'_>) {
         let (code, id) = (failure.error.code.as_str(), context.id.as_str());
-        let cause: &dyn Display = match (&failure.source, &reason) {
-            (Some(source), _) => source,
-            (None, Some(reason)) => reason,
+        let reason_and_cause;
+        let cause: &dyn Display = match (&reason, &failure.source) {
+            (Some(reason), Some(source)) => {
+                reason_and_cause = format!("{reason} Cause: {source}");
+                &reason_and_cause
+            }
+            (None, Some(source)) => source,
+            (Some(reason), None) => reason,
             (None, None) => {
                 debug!(code, request_id = id, "{}", failure.error.message);
                 return;

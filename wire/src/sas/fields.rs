@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns all fields with their names, in the order in which a token is written.
-    fn named(&mut self) -> [(&'static str, &mut Cow<'a, str>); 24] {
+    pub(super) fn named(&mut self) -> [(&'static str, &mut Cow<'a, str>); 24] {
         [
             ("st", &mut self.start),
             ("se", &mut self.expiry),

@@ -9,6 +9,7 @@
 //! 4. A string to sign belongs to exactly one token: no field contains a control character, so no field can extend into
 //!    the next line.
 
+mod defect;
 mod error;
 mod fields;
 mod terms;
@@ -17,6 +18,7 @@ mod tests;
 mod time;
 pub mod user_delegation;
 
+pub use defect::defect;
 pub use error::SasError;
 pub use fields::{Fields, Kind};
 pub use terms::{Delegation, Sas, SasContext};

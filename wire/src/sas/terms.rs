@@ -129,6 +129,20 @@ impl<'a> Sas<'a> {
         [self.terms.expiry, policy, key].into_iter().flatten().min()
     }
 
+    /// Returns what is wrong with the token's own fields at this time, whatever its policy contains.
+    pub(super) fn own_defect(&self, now: DateTime) -> Option<SasError> {
+        let Terms { start, expiry, permissions, .. } = self.terms;
+        if self.policy_table().is_none() {
+            match (expiry, permissions) {
+                (None, _) => return Some(SasError::Missing("se")),
+                (_, None) => return Some(SasError::Missing("sp")),
+                _ => {}
+            }
+        }
+        let key = self.delegation().map_or(Ok(()), |delegation| check_key_time(&delegation.key, now));
+        check_time(start, expiry.unwrap_or(DateTime::MAX), now).and(key).err()
+    }
+
     /// Returns the delegation if the token is a user delegation SAS.
     pub fn delegation(&self) -> Option<&Delegation<'a>> {
         match &self.coverage {

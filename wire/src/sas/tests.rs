@@ -257,6 +257,61 @@ fn tokens_that_are_signed_and_wrong() {
     }
 }
 
+/// A token tells what is wrong with it, whether or not its signature is right.
+#[test]
+fn defects_depend_on_the_fields_alone() {
+    let signature = keys()[0].sign("another text").replace('+', "%2B");
+    let signature = format!("&sig={signature}");
+    for (fields, expected) in [
+        ("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01", None),
+        ("sv=2019-02-02&tn=t1t&si=pol", None),
+        ("tn=t1t&sp=r&se=2032-01-01", Some("sas-incomplete: The field sv is missing")),
+        ("sv=2019-02-02&sp=r&se=2032-01-01", Some("sas-incomplete: The shared access signature has neither tn")),
+        ("sv=2019-02-02&ss=t&sp=r&se=2032-01-01", Some("sas-incomplete: The shared access signature has ss, but srt")),
+        ("sv=2013-01-01&tn=t1t&sp=r&se=2032-01-01", Some("sas-field: The field sv ")),
+        ("sv=2019-02-02&tn=t1t&sp=r", Some("sas-field: The field se is missing")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01", Some("sas-field: The field sp is missing")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=rl", Some("sas-field: The field sp ")),
+        (
+            "sv=2019-02-02&tn=t1t&tn=t1t&se=2032-01-01&sp=r",
+            Some("sas-field: The field tn of the shared access signature is given twice"),
+        ),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&srk=secret", Some("sas-field: The field srk ")),
+        (
+            "sv=2019-02-02&tn=t1t&se=2031-02-26&sp=r",
+            Some("sas-expired: The shared access signature expired 3 days ago"),
+        ),
+        (
+            "sv=2019-02-02&tn=t1t&st=2031-03-01T00:30Z&se=2032-01-01&sp=r",
+            Some("sas-not-yet-valid: The shared access signature becomes valid in 30 minutes (st="),
+        ),
+        ("sv=2019-02-02&tn=t1t&st=2032-03-01&se=2032-01-01&sp=r", Some("sas-not-yet-valid: ")),
+        ("sv=2019-02-02&tn=t1t&st=2031-02-28&se=2031-02-28&sp=r", Some("sas-expired: ")),
+        (
+            "sv=2025-07-05&tn=t1t&sp=r&se=2032-01-01&skoid=o&skt=2031-01-01&ske=2031-02-01",
+            Some("sas-expired: The shared access signature expired 28 days ago (ske="),
+        ),
+    ] {
+        let found = defect(&format!("{fields}{signature}"), parse_time("2031-03-01").unwrap());
+        let line = found.map(|reason| {
+            assert!(reason.kind.is_of_request_alone(), "{fields}");
+            reason.line(true)
+        });
+        let is_expected = match (&line, expected) {
+            (Some(line), Some(expected)) => line.starts_with(expected) && !line.contains("secret"),
+            (line, expected) => line.is_none() && expected.is_none(),
+        };
+        assert!(is_expected, "{fields}: {line:?}");
+    }
+    for (end, expected) in [("", "sas-incomplete"), ("&sig=x", "signature-malformed")] {
+        let query = format!("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01{end}");
+        assert_eq!(defect(&query, parse_time("2031-03-01").unwrap()).unwrap().kind.name(), expected);
+    }
+    for error in [SasError::UnknownPolicy, SasError::PolicyClash("se"), SasError::Missing("se"), SasError::Kind] {
+        assert!(!error.reason().kind.is_of_request_alone(), "{error:?}");
+    }
+}
+
 #[test]
 fn a_new_account_sas_may_be_signed_in_either_form() {
     let fields = "sv=2021-12-02&ss=t&srt=o&sp=r&se=2032-01-01";

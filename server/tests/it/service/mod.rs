@@ -12,6 +12,7 @@ mod order;
 mod proxies;
 mod query_cost;
 mod quotas;
+mod reasons;
 mod refused_heads;
 mod rehearsal;
 mod response_heads;
