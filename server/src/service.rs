@@ -391,7 +391,7 @@ impl Service {
         let accept = if wants_events { Some(EVENT_FORMAT) } else { accept };
         let headers = operation_headers(head, accept).map_err(front_end)?;
         let preferences = headers.preferences(version, options.format.as_deref());
-        let preferences = preferences.map_err(|code| front_end(code.into()))?;
+        let preferences = preferences.map_err(front_end)?;
         // Errors about the URL take precedence over errors about the requested format, but are written in the requested
         // format if it is valid.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
@@ -529,7 +529,10 @@ impl Service {
         let body = body?;
         context.request_bytes = body.len();
         if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
+            let detail = format!("The XML body has {} bytes; the limit is {XML_BODY_BYTES_MAX}.", body.len());
+            let reason = ReasonKind::BodyTooLarge.because(detail);
+            let error = ServiceError::from(ErrorCode::RequestBodyTooLarge).because(reason);
+            return Err(Failure::at(Layer::FrontEnd, error).into());
         }
         if info.request == PayloadKind::Negotiated {
             check_body_charset(content_type, &body)?;
@@ -576,16 +579,20 @@ impl Service {
     fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {
-            return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
+            let reason = ReasonKind::SecondaryReadOnly.because("");
+            return Err(Failure::service(
+                ServiceError::from(ErrorCode::InsufficientAccountPermissions).because(reason),
+            ));
         }
         let is_path_style = !target.base_path.is_empty();
         if is_stats && !target.secondary && !(self.settings.stats_on_primary && is_path_style) {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+            let error = ServiceError::from(ErrorCode::InvalidQueryParameterValue);
+            return Err(Failure::at(Layer::FrontEnd, error.because(ReasonKind::StatsOnPrimary.because(""))));
         }
         if (target.secondary || is_stats) && self.settings.secondary == Secondary::Off {
             let message = "Read operations are currently disabled.";
             let error = ServiceError::new(ErrorCode::InsufficientAccountPermissions, message);
-            return Err(Failure::at(Layer::FrontEnd, error));
+            return Err(Failure::at(Layer::FrontEnd, error.because(ReasonKind::SecondaryOff.because(""))));
         }
         Ok(())
     }

@@ -279,8 +279,8 @@ reasons! {
         "The x-ms-client-request-id is longer than 1,024 characters or contains characters other than visible ASCII."
         "Send a shorter ID, such as a UUID."
     DataServiceVersion "data-service-version" [InvalidHeaderValue]
-        "DataServiceVersion or MaxDataServiceVersion is not a version of OData that the service knows."
-        "Send 3.0, 2.0 or 1.0, or omit the header."
+        "The service does not know the version of OData in the headers."
+        "Send 3.0, 2.0 or 1.0 in DataServiceVersion and MaxDataServiceVersion, or omit both."
     LastEventId "last-event-id" [InvalidHeaderValue]
         "The Last-Event-ID header is not a position in the change feed."
         "Send the ID of the last event that was received."
@@ -406,10 +406,10 @@ impl ReasonKind {
     ///
     /// The refusals of web pages follow a valid signature. Their status and code, which nothing else has, tell as much.
     pub fn is_of_request_alone(self) -> bool {
-        matches!(self, Self::RequestHead)
         matches!(
             self,
-            Self::AuthorizationMalformed
+            Self::RequestHead
+                | Self::AuthorizationMalformed
                 | Self::AuthorizationScheme
                 | Self::CredentialMissing
                 | Self::DateMissing

@@ -24,10 +24,10 @@ use crate::tables::AccountTables;
 use model::transaction::ContentBound;
 use model::{Action, Mutation, MutationResult, Transaction};
 use std::pin::pin;
-use wire::ErrorCode;
 use wire::defect::size_defect;
-use wire::reason::Reason;
+use wire::reason::{Reason, ReasonKind};
 use wire::target::Resource;
+use wire::{ErrorCode, ServiceError};
 use written_entity::WrittenEntity;
 
 macro_rules! define_dispatch {
@@ -42,7 +42,12 @@ macro_rules! define_dispatch {
             }
             let is_nested = matches!(context.resource, Resource::Nested(_) | Resource::NestedEntity(_));
             if is_nested && context.kind != OperationKind::InsertEntity {
-                let failure = Failure::service(ErrorCode::NotImplemented);
+                let path = context.request.incoming.parts.uri.path();
+                let reason = match path.ends_with("/$count") || path.ends_with("/%24count") {
+                    true => ReasonKind::ExtensionsOff.because("Counting the entities of a table is an extension."),
+                    false => ReasonKind::PathBelowTable.because(""),
+                };
+                let failure = Failure::service(ServiceError::from(ErrorCode::NotImplemented).because(reason));
                 return Err(Box::pin(refuse_address(tables, context, failure)).await);
             }
             if let Some(table) = context.virtual_table.changes() {

@@ -28,6 +28,7 @@ use tokio::time::sleep_until;
 use tracing::warn;
 use wire::error::write_error_body;
 use wire::payload::{EncoderCache, write_entity_in_set};
+use wire::reason::ReasonKind;
 use wire::{ErrorBodyFormat, ErrorCode, ServiceError};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -109,7 +110,9 @@ fn bounds(context: &OperationContext<'_>, filter: Option<&Filter>) -> Result<Cha
     let bounds = selection::change_bounds(context, filter)?;
     let Some(last) = context.request.incoming.parts.headers.get(LAST_EVENT_ID) else { return Ok(bounds) };
     let last = last.to_str().ok().and_then(|text| ChangePosition::parse(text.trim()));
-    let last = last.ok_or_else(|| Failure::query(ErrorCode::InvalidHeaderValue))?;
+    let last = last.ok_or_else(|| {
+        Failure::query(ServiceError::from(ErrorCode::InvalidHeaderValue).because(ReasonKind::LastEventId.because("")))
+    })?;
     Ok(ChangeBounds { position: Some(last.next()), minute: None, has_lower: true, ..bounds })
 }
 

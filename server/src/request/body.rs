@@ -14,6 +14,7 @@ use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 /// The timeout for sending a body. If a client is slower, its connection is closed without a response.
@@ -104,7 +105,9 @@ impl<'m> BodyBuffer<'m> {
     async fn add(&mut self, data: &[u8]) {
         self.received = self.received.saturating_add(data.len());
         if self.refused.is_none() && self.received > REQUEST_BODY_BYTES_MAX {
-            self.refused = Some(Failure::service(ErrorCode::RequestBodyTooLarge));
+            let detail = format!("The body has more than {REQUEST_BODY_BYTES_MAX} bytes (4 MiB).");
+            let reason = ReasonKind::BodyTooLarge.because(detail);
+            self.refused = Some(Failure::service(ServiceError::from(ErrorCode::RequestBodyTooLarge).because(reason)));
         }
         if self.refused.is_some() {
             return;
@@ -139,7 +142,8 @@ fn malformed_body(error: &hyper::Error) -> BodyFailure {
     let kind = error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
     match kind {
         Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
-            BodyFailure::FailedAndClose(Failure::query(ServiceError::malformed_body()))
+            let error = ServiceError::malformed_body().because(ReasonKind::BodyBroken.because(""));
+            BodyFailure::FailedAndClose(Failure::query(error))
         }
         _ => BodyFailure::Aborted,
     }

@@ -3,8 +3,9 @@
 //! The steps of the request path fill in the context, so it is complete no matter how the request ends. The response
 //! headers, the log, metrics, analytics and traces are derived from it.
 
+use super::incoming::invalid_header;
 use super::{CredentialKind, IncomingRequest, OperationKind, RequestId};
-use crate::failure::{Failure, Layer};
+use crate::failure::Failure;
 use http::HeaderValue;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{ServiceProperties, TableName};
@@ -12,9 +13,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use wire::negotiation::Preference;
+use wire::reason::ReasonKind;
 use wire::sas::user_delegation::Delegator;
 use wire::target::Resource;
-use wire::{ErrorCode, Format, Version};
+use wire::{Format, Version};
 
 #[derive(Debug)]
 pub(crate) struct RequestContext<'r> {
@@ -96,7 +98,7 @@ impl<'r> RequestContext<'r> {
     /// Rejects a client request ID that cannot be echoed (06 §5).
     pub(crate) fn check_client_request_id(&self) -> Result<(), Failure> {
         if self.incoming.head.client_request_id.is_some() && self.client_request_id.is_none() {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
+            return Err(invalid_header(ReasonKind::ClientRequestId.because("")));
         }
         Ok(())
     }

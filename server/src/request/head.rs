@@ -6,6 +6,7 @@
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, Headers, ServiceError};
 
 /// The headers that every request may have. For a header in several lines, this is the first line.
@@ -74,23 +75,28 @@ impl<'r> Head<'r> {
 
 /// Reads the headers on which the operation depends. `accept` is the result of [`joined_accept`].
 pub(crate) fn operation_headers<'r>(head: &Head<'r>, accept: Option<&'r str>) -> Result<Headers<'r>, ServiceError> {
-    let text = |value: Option<&'r HeaderValue>| {
-        value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
+    let text = |value: Option<&'r HeaderValue>, name: &str| {
+        value.map(HeaderValue::to_str).transpose().map_err(|_| not_ascii(name))
     };
     Ok(Headers {
         accept,
-        content_type: text(head.content_type)?,
-        if_match: text(head.if_match)?,
-        if_none_match: text(head.if_none_match)?,
-        prefer: text(head.prefer)?,
-        data_service_version: text(head.data_service_version)?,
-        max_data_service_version: text(head.max_data_service_version)?,
+        content_type: text(head.content_type, "Content-Type")?,
+        if_match: text(head.if_match, "If-Match")?,
+        if_none_match: text(head.if_none_match, "If-None-Match")?,
+        prefer: text(head.prefer, "Prefer")?,
+        data_service_version: text(head.data_service_version, "DataServiceVersion")?,
+        max_data_service_version: text(head.max_data_service_version, "MaxDataServiceVersion")?,
         explain: head.explain.is_some_and(|value| value == "1"),
     })
 }
 
+fn not_ascii(name: &str) -> ServiceError {
+    let detail = format!("The header {name} contains characters other than visible ASCII.");
+    ServiceError::from(ErrorCode::InvalidHeaderValue).because(ReasonKind::HeaderText.because(detail))
+}
+
 pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
-    let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
+    let text = |line: &'r HeaderValue| line.to_str().map_err(|_| not_ascii("Accept"));
     let Some(first) = head.accept else { return Ok(None) };
     let mut joined = Cow::Borrowed(text(first)?);
     if head.is_accept_repeated {

@@ -9,8 +9,9 @@ use model::limits::HOST_BYTES_MAX;
 use model::{Grant, Scope};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Instant, SystemTime};
+use wire::reason::{Reason, ReasonKind};
 use wire::target::Target;
-use wire::{ErrorCode, QueryOptions, Version};
+use wire::{ErrorCode, QueryOptions, ServiceError, Version};
 
 #[derive(Debug)]
 pub(crate) struct IncomingRequest<'r> {
@@ -61,7 +62,15 @@ impl<'r> IncomingRequest<'r> {
         if is_host && is_framed && !head.is_host_repeated {
             return Ok(());
         }
-        Err(BodyFailure::FailedAndClose(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
+        let reason = if !is_framed {
+            ReasonKind::TransferEncoding.because("")
+        } else if head.is_host_repeated {
+            ReasonKind::HostInvalid.because("The Host header is given twice.")
+        } else {
+            let detail = "The Host header contains characters that no host has, or is too long.";
+            ReasonKind::HostInvalid.because(detail).quoting(self.host)
+        };
+        Err(BodyFailure::FailedAndClose(invalid_header(reason)))
     }
 
     /// Returns the version that the request names.
@@ -74,14 +83,17 @@ impl<'r> IncomingRequest<'r> {
         let is_signed = options.signature.is_some() && (head.authorization.is_none() || self.is_bound_to_user());
         if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
             let version = Version::parse(text).map(Some);
-            return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+            return version.ok_or_else(|| {
+                let error = ServiceError::from(ErrorCode::InvalidQueryParameterValue);
+                Failure::at(Layer::FrontEnd, error.because(Version::unknown(text)))
+            });
         }
         if is_signed && head.version.is_none() {
             return Ok(options.signed_version.as_deref().and_then(Version::parse));
         }
         let Some(value) = head.version else { return Ok(None) };
-        let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
-        version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
+        let text = value.to_str().unwrap_or_default().trim();
+        Version::parse(text).map(Some).ok_or_else(|| invalid_header(Version::unknown(text)))
     }
 
     /// Returns true if the URL has a signature that is bound to a user. In that case, the signature authorizes the
@@ -110,6 +122,11 @@ impl<'r> IncomingRequest<'r> {
         let accept = self.head.accept.map(HeaderValue::as_bytes).unwrap_or_default();
         accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
     }
+}
+
+/// Returns the failure for a header that the front end refuses.
+pub(super) fn invalid_header(reason: Reason) -> Failure {
+    Failure::at(Layer::FrontEnd, ServiceError::from(ErrorCode::InvalidHeaderValue).because(reason))
 }
 
 /// Returns the host that the client addressed: the host of an absolute target, or else the value of the `Host` header.

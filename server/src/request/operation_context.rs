@@ -126,18 +126,35 @@ impl<'a> OperationContext<'a> {
         match (self.headers.if_match, self.headers.if_none_match) {
             (Some(_), Some(_)) => Err(ServiceError::invalid_input(
                 "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
-            )),
+            )
+            .because(ReasonKind::IfNoneMatch.because("The request has both If-Match and If-None-Match."))),
             (None, Some(_)) => Err(ServiceError::invalid_input(format!(
                 "The `If-None-Match` HTTP header cannot be specified for {method} operations."
-            ))),
+            ))
+            .because(ReasonKind::IfNoneMatch.because(""))),
             (None, None) => Ok(None),
             (Some(value), None) => Condition::parse(value).map(Some).map_err(|error| match error {
                 ConditionError::Malformed => ServiceError::invalid_input(format!(
                     "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
-                )),
-                ConditionError::Foreign => ErrorCode::ConditionNotMet.into(),
+                ))
+                .because(ReasonKind::EtagMalformed.because(etag_mistake(value)).quoting(value)),
+                ConditionError::Foreign => {
+                    let reason = ReasonKind::EtagForeign.because("").quoting(value);
+                    ServiceError::from(ErrorCode::ConditionNotMet).because(reason)
+                }
             }),
         }
+    }
+}
+
+/// Returns what is wrong with the value of `If-Match`; empty if it is nothing that happens often.
+fn etag_mistake(value: &str) -> &'static str {
+    match value.trim() {
+        "" => "If-Match is empty.",
+        value if value.contains(',') => "If-Match contains several ETags, and the service accepts one.",
+        value if value.starts_with('"') => "The ETag in If-Match has no W/ in front of its quotes.",
+        value if value.starts_with("W/") && !value.contains('"') => "The ETag in If-Match has no quotes after W/.",
+        _ => "",
     }
 }
 
@@ -169,9 +186,14 @@ pub(crate) fn check_key_count(
         Resource::Partition { table, .. } if kind != OperationKind::QueryEntities => table,
         _ => return Ok(()),
     };
-    Err(Failure::query(ServiceError::invalid_input(format!(
+    let error = ServiceError::invalid_input(format!(
         "The number of keys specified in the URI does not match number of key properties for the resource '{account}.{table}'."
-    ))))
+    ));
+    let detail = match resource {
+        Resource::Partition { .. } => "The URL has PartitionKey, but RowKey is missing.",
+        _ => "",
+    };
+    Err(Failure::query(error.because(ReasonKind::UrlKeys.because(detail))))
 }
 
 pub(crate) fn resolved<T>(format: Result<T, ErrorCode>) -> Result<T, Failure> {

@@ -4,6 +4,7 @@
 use super::operation::{Address, OperationKind};
 use super::virtual_table::Offered;
 use http::Method;
+use wire::reason::{Reason, ReasonKind};
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
@@ -14,17 +15,18 @@ pub(crate) fn effective_method<'h>(
 ) -> Result<Method, ServiceError> {
     let mut overrides = overrides.peekable();
     let Some(value) = overrides.next() else { return Ok(method.clone()) };
+    let refused = |code, detail| because(code, ReasonKind::TunnelledMethod.because(detail));
     if overrides.peek().is_some() {
-        return Err(ErrorCode::XMethodIncorrectCount.into());
+        return Err(refused(ErrorCode::XMethodIncorrectCount, "X-HTTP-Method is given more than once."));
     }
     if method != Method::POST {
-        return Err(ErrorCode::XMethodNotUsingPost.into());
+        return Err(refused(ErrorCode::XMethodNotUsingPost, "X-HTTP-Method is given in a request other than POST."));
     }
-    match value {
-        b"MERGE" | b"PUT" | b"DELETE" | b"PATCH" => {
-            Method::from_bytes(value).map_err(|_| ErrorCode::XMethodIncorrectValue.into())
-        }
-        _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+    let tunnelled = [Method::PUT, Method::DELETE, Method::PATCH];
+    match tunnelled.into_iter().find(|known| known.as_str().as_bytes() == value) {
+        Some(method) => Ok(method),
+        None if value == b"MERGE" => Method::from_bytes(value).map_err(|_| ErrorCode::XMethodIncorrectValue.into()),
+        None => Err(refused(ErrorCode::XMethodIncorrectValue, "X-HTTP-Method is not MERGE, PUT, PATCH or DELETE.")),
     }
 }
 
@@ -38,7 +40,10 @@ pub(crate) fn route(
     offered: Offered,
 ) -> Result<OperationKind, ServiceError> {
     if !METHODS.contains(&method.as_str()) {
-        return Err(ErrorCode::InvalidHttpVerb.into());
+        return Err(because(
+            ErrorCode::InvalidHttpVerb,
+            ReasonKind::MethodUnknown.because("").quoting(method.as_str()),
+        ));
     }
     let address = match address(resource, restype, comp, offered)? {
         Address::Entities if matches!(resource, Resource::Partition { .. }) && method != Method::GET => Address::Entity,
@@ -51,8 +56,30 @@ pub(crate) fn route(
     OperationKind::find(method, address, has_if_match, extensions).ok_or_else(|| {
         let is_xml = OperationKind::find_all(address).any(|kind| kind.info().is_xml());
         let code = if is_xml { ErrorCode::UnsupportedHttpVerb } else { ErrorCode::MethodNotAllowed };
-        code.into()
+        let extension = OperationKind::find(method, address, has_if_match, is_extensible);
+        match extension.filter(|_| code == ErrorCode::MethodNotAllowed) {
+            Some(OperationKind::DeleteEntities) => because(
+                code,
+                ReasonKind::ExtensionsOff.because(
+                    "Deleting the entities of a table is an extension. A table is deleted with DELETE /Tables('name').",
+                ),
+            ),
+            Some(_) => because(code, ReasonKind::ExtensionsOff.because("")),
+            None => {
+                let kinds = OperationKind::find_all(address).filter(|kind| extensions || !kind.is_extension());
+                let mut methods: Vec<_> = kinds.filter_map(|kind| Some(kind.info().route?.methods)).flatten().collect();
+                methods.sort_unstable();
+                methods.dedup();
+                let methods = methods.into_iter().copied().collect::<Vec<_>>().join(", ");
+                let detail = format!("The resource in the URL does not have the method {method}; it has {methods}.");
+                because(code, ReasonKind::MethodNotAllowed.because(detail))
+            }
+        }
     })
+}
+
+fn because(code: ErrorCode, reason: Reason) -> ServiceError {
+    ServiceError::from(code).because(reason)
 }
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DELETE"];
@@ -65,22 +92,36 @@ fn address(
     restype: Option<&str>,
     comp: Option<&str>,
     offered: Offered,
-) -> Result<Address, ErrorCode> {
+) -> Result<Address, ServiceError> {
+    let incomplete =
+        |detail| because(ErrorCode::MissingRequiredQueryParameter, ReasonKind::CompIncomplete.because(detail));
+    let unknown = |comp: &str| {
+        let (kind, detail) = match comp {
+            "retention" | "indexes" if !offered.extensions => (ReasonKind::ExtensionsOff, ""),
+            "balance" => (ReasonKind::ExtensionsOff, "Only a server of a cluster with --extensions has comp=balance."),
+            _ => (ReasonKind::CompUnknown, ""),
+        };
+        because(ErrorCode::InvalidQueryParameterValue, kind.because(detail).quoting(comp))
+    };
+    let document = || because(ErrorCode::NotImplemented, ReasonKind::DocumentMissing.because(""));
     match (resource, restype, comp) {
-        (Resource::Service, Some("service"), Some(comp)) => {
-            service_address(comp, offered).ok_or(ErrorCode::InvalidQueryParameterValue)
-        }
+        (Resource::Service, Some("service"), Some(comp)) => service_address(comp, offered).ok_or_else(|| unknown(comp)),
         // The OData service document.
-        (Resource::Service, None, None) => Err(ErrorCode::NotImplemented),
-        (Resource::Service, Some("service"), None) => Err(ErrorCode::MissingRequiredQueryParameter),
+        (Resource::Service, None, None) => Err(document()),
+        (Resource::Service, Some("service"), None) => Err(incomplete("The query option comp is missing.")),
         (Resource::Service, None, Some(comp)) if service_address(comp, offered).is_some() => {
-            Err(ErrorCode::MissingRequiredQueryParameter)
+            Err(incomplete("The query option restype=service is missing."))
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
         (Resource::Entities(_), _, Some("retention")) if offered.extensions => Ok(Address::TableRetention),
         (Resource::Entities(_), _, Some("indexes")) if offered.extensions => Ok(Address::TableIndexes),
-        (Resource::Service, ..) | (_, _, Some(_)) => Err(ErrorCode::InvalidQueryParameterValue),
-        (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
+        (Resource::Service, restype, None) => {
+            let reason = ReasonKind::CompUnknown.because("The query option restype must be 'service'.");
+            let reason = reason.quoting(restype.unwrap_or_default());
+            Err(because(ErrorCode::InvalidQueryParameterValue, reason))
+        }
+        (_, _, Some(comp)) => Err(unknown(comp)),
+        (Resource::Metadata, ..) => Err(document()),
         (Resource::Tables, ..) => Ok(Address::Tables),
         (Resource::Table(_), ..) => Ok(Address::Table),
         (Resource::Entities(_) | Resource::Partition { .. }, ..) => Ok(Address::Entities),

@@ -15,6 +15,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use wire::header_names::spelled;
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -24,7 +25,8 @@ const TRUE: HeaderValue = HeaderValue::from_static("true");
 pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<OperationResponse, Failure> {
     let (Some(origin), Some(method)) = (request.get(ORIGIN), request.get(ACCESS_CONTROL_REQUEST_METHOD)) else {
         let message = "A required CORS header is not present.";
-        return Err(Failure::at(Layer::FrontEnd, ServiceError::new(ErrorCode::InvalidHeaderValue, message)));
+        let error = ServiceError::new(ErrorCode::InvalidHeaderValue, message);
+        return Err(Failure::at(Layer::FrontEnd, error.because(ReasonKind::CorsHeaderMissing.because(""))));
     };
     let wanted = request.get(ACCESS_CONTROL_REQUEST_HEADERS);
     let rule = find(rules, origin, method, wanted)

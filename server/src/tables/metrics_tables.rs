@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, Stage};
 use model::{MetricsTable, Mutation, TableName};
-use wire::ErrorCode;
+use wire::reason::ReasonKind;
+use wire::{ErrorCode, ServiceError};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricsTables {
@@ -27,5 +28,6 @@ pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), Failure> {
 
 /// UNVERIFIED (10 §8): the error code.
 pub(super) fn read_only_failure() -> Failure {
-    Failure::service(ErrorCode::AuthorizationFailure)
+    let reason = ReasonKind::AnalyticsTable.because("");
+    Failure::service(ServiceError::from(ErrorCode::AuthorizationFailure).because(reason))
 }

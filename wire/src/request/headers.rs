@@ -1,7 +1,8 @@
 //! The headers on which an operation depends. They come from a request or from a part of a batch.
 
-use crate::error::ErrorCode;
+use crate::error::ServiceError;
 use crate::negotiation::{DataServiceVersion, FormatPreferences};
+use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
 
 /// The headers on which an operation depends.
@@ -27,9 +28,16 @@ pub struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     /// Returns what the headers and the `$format` option specify about formats.
-    pub fn preferences(&self, version: Version, format: Option<&'a str>) -> Result<FormatPreferences<'a>, ErrorCode> {
+    pub fn preferences(
+        &self,
+        version: Version,
+        format: Option<&'a str>,
+    ) -> Result<FormatPreferences<'a>, ServiceError> {
         let (named, max) = (self.data_service_version, self.max_data_service_version);
-        let data_service_version = DataServiceVersion::effective(version, named, max)?;
+        let data_service_version = DataServiceVersion::effective(version, named, max).map_err(|code| {
+            let reason = ReasonKind::DataServiceVersion.because("");
+            ServiceError::from(code).because(max.or(named).into_iter().fold(reason, Reason::quoting))
+        })?;
         Ok(FormatPreferences { version, data_service_version, accept: self.accept, format })
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::error::ServiceError;
 use crate::filter::lex::{Lexer, LiteralKind, Token, TokenKind, string};
+use crate::reason::ReasonKind;
 use crate::signing::DEVELOPMENT_ACCOUNT;
 use crate::uri::percent_decode;
 use model::AccountName;
@@ -155,7 +156,7 @@ enum ResourceParts<'a> {
 impl<'a> Resource<'a> {
     /// Parses a percent-encoded path after the endpoint, without the separating slash.
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
-        let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
+        let decoded = percent_decode(path).ok_or_else(|| malformed("The path is not percent-encoded UTF-8."))?;
         match decoded {
             Cow::Borrowed(text) => parse_path(text).map(Self::from_parts),
             Cow::Owned(text) => parse_path(&text).map(|r| Resource::from_parts(r).into_owned()),
@@ -216,33 +217,48 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
         return parse_segment(name, arguments);
     }
     if matches!(name, "" | "Tables" | "$batch" | "$metadata") {
-        return Err(ServiceError::malformed_address());
+        return Err(malformed("The path continues after Tables, $batch or $metadata."));
     }
     match parse_segment(below, arguments)? {
         ResourceParts::Keyed(_) => Ok(ResourceParts::WrongKeyCount(name)),
         ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => Ok(ResourceParts::Nested(name)),
         ResourceParts::Entity(..) if !below.contains('/') => Ok(ResourceParts::NestedEntity(name)),
-        _ => Err(ServiceError::malformed_address()),
+        _ => Err(malformed(
+            "The path has too many segments: a table name or keys contain a slash, or the endpoint has more than the account.",
+        )),
     }
+}
+
+fn malformed(detail: &'static str) -> ServiceError {
+    ServiceError::malformed_address().because(ReasonKind::UrlMalformed.because(detail))
 }
 
 /// Parses `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` or `name(PartitionKey='p',RowKey='r')`. The caller
 /// has split the segment before the parenthesis.
 fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
     let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Name(name)) };
-    let keys = Keys::parse(arguments.strip_suffix(')').ok_or_else(ServiceError::malformed_address)?)?;
+    let keys = Keys::parse(
+        arguments
+            .strip_suffix(')')
+            .ok_or_else(|| malformed("The path does not end with the closing parenthesis of its keys."))?,
+    )?;
     let parts = match (name, keys.first, keys.second, keys.count) {
         (_, None, ..) => ResourceParts::Set(name),
         ("Tables", Some(Key { name: None | Some("TableName"), value }), None, _) => ResourceParts::Keyed(value?),
-        ("Tables", ..) => return Err(ServiceError::malformed_address()),
+        ("Tables", ..) => return Err(malformed("A table in the list is written Tables('name').")),
         (_, Some(Key { name: Some("PartitionKey"), value: Ok(value) }), None, _) => {
             ResourceParts::Partition(name, value)
         }
         (_, Some(first), Some(second), 2) => match (first.name, second.name) {
             (Some("PartitionKey"), Some("RowKey")) => ResourceParts::Entity(name, first.value?, second.value?),
             (Some("RowKey"), Some("PartitionKey")) => ResourceParts::Entity(name, second.value?, first.value?),
-            (None, None) => return Err(ServiceError::invalid_input(KEYS_MUST_BE_NAMED)),
-            _ => return Err(ServiceError::malformed_address()),
+            (None, None) => {
+                let reason = ReasonKind::UrlKeys.because("The keys in the URL have no names.");
+                return Err(ServiceError::invalid_input(KEYS_MUST_BE_NAMED).because(reason));
+            }
+            _ => {
+                return Err(malformed("The keys in the URL are not PartitionKey and RowKey; names are case-sensitive."));
+            }
         },
         _ => ResourceParts::WrongKeyCount(name),
     };
@@ -275,12 +291,16 @@ impl<'a> Keys<'a> {
     fn parse(text: &'a str) -> Result<Self, ServiceError> {
         // No keys are that long, and messages contain the text.
         if text.len() > FILTER_TEXT_BYTES_MAX {
-            return Err(ServiceError::malformed_address());
+            return Err(malformed("The keys in the URL are too long."));
         }
         let mut lexer = Lexer::new(text);
         let mut next = || {
             lexer.next().map_err(|error| {
-                if text.contains(['/', '\\']) { ServiceError::malformed_address() } else { error.into() }
+                if text.contains(['/', '\\']) {
+                    return malformed("A key in the URL contains a slash, or its quotes are wrong.");
+                }
+                let detail = "The quotes of a key in the URL are missing or wrong; a single quote in a key is doubled.";
+                ServiceError::invalid_input(error.message).because(ReasonKind::UrlMalformed.because(detail))
             })
         };
         let mut keys = Self::default();
@@ -290,7 +310,7 @@ impl<'a> Keys<'a> {
             if token.kind == TokenKind::Identifier {
                 name = Some(token.text);
                 if keys.first.as_ref().is_some_and(|first| first.name.is_none()) || next()?.kind != TokenKind::Equal {
-                    return Err(ServiceError::malformed_address());
+                    return Err(malformed("A key in the URL has no '=' and no quotes: PartitionKey='p',RowKey='r'."));
                 }
                 token = next()?;
             }
@@ -299,7 +319,7 @@ impl<'a> Keys<'a> {
             if token.kind == TokenKind::Comma {
                 token = next()?;
                 if token.kind == TokenKind::End {
-                    return Err(ServiceError::malformed_address());
+                    return Err(malformed("A comma follows the last key in the URL."));
                 }
             }
         }
@@ -309,12 +329,14 @@ impl<'a> Keys<'a> {
     fn push(&mut self, name: Option<&'a str>, token: Token<'a>) -> Result<(), ServiceError> {
         let value = match token.kind {
             TokenKind::Literal(LiteralKind::String) => Ok(string(token.text)),
-            TokenKind::Literal(kind) if kind != LiteralKind::Null => Err(ServiceError::malformed_address()),
-            _ => return Err(ServiceError::malformed_address()),
+            TokenKind::Literal(kind) if kind != LiteralKind::Null => {
+                Err(malformed("A key in the URL is not a string in single quotes."))
+            }
+            _ => return Err(malformed("A key in the URL has no single quotes.")),
         };
         let fits = |key: &Key<'_>| key.name.is_some() == name.is_some() && (name.is_none() || key.name != name);
         if !self.first.iter().chain(&self.second).all(fits) {
-            return Err(ServiceError::malformed_address());
+            return Err(malformed("Only one key in the URL has a name, or both have the same."));
         }
         let slot = if self.count == 0 { &mut self.first } else { &mut self.second };
         slot.get_or_insert(Key { name, value });

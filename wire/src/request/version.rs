@@ -2,6 +2,7 @@
 //!
 //! This module must not depend on what an operation does with a version.
 
+use crate::reason::{Reason, ReasonKind};
 use std::fmt;
 
 /// A service version: a date such as 2019-02-02.
@@ -56,6 +57,18 @@ impl Version {
         let version = Self::parse_date(text)?;
         let newest = KNOWN.last()?;
         (version > *newest || KNOWN.contains(&version)).then_some(version)
+    }
+
+    /// Returns why [`Self::parse`] accepts no such version.
+    pub fn unknown(text: &str) -> Reason {
+        let detail = match Self::parse_date(text) {
+            None => "A version is a date such as 2019-02-02.".to_owned(),
+            Some(version) => match KNOWN.iter().rev().find(|known| **known < version) {
+                None => format!("The oldest version is {}.", Self::OLDEST),
+                Some(before) => format!("The service has no version of this date; the one before it is {before}."),
+            },
+        };
+        ReasonKind::VersionUnknown.because(detail).quoting(text)
     }
 
     fn parse_date(text: &str) -> Option<Self> {
@@ -179,6 +192,14 @@ mod tests {
             "２０３０-01-01",
         ] {
             assert_eq!(Version::parse(text), None, "{text}");
+            let detail = match text {
+                "2008-01-01" => "The oldest version is 2009-04-14.",
+                "2019-02-03" => "The service has no version of this date; the one before it is 2019-02-02.",
+                "2023-05-04" | "2026-10-07" => "The service has no version of this date; ",
+                _ => "A version is a date such as 2019-02-02.",
+            };
+            let line = Version::unknown(text).line(false);
+            assert!(line.starts_with(&format!("version-unknown: {detail}")), "{text}: {line}");
         }
         assert!(KNOWN.is_sorted());
     }
