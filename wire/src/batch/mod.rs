@@ -3,7 +3,8 @@
 //! Invariants:
 //!
 //! 1. Parsing copies nothing: every string and body is a slice of the request.
-//! 2. Parsing takes time linear in the size of the body and stops after the 100th operation.
+//! 2. Parsing takes time linear in the size of the body and counts the operations after the 100th without
+//!    reading them.
 //! 3. Each line may end with CRLF or LF; responses use CRLF.
 //!
 //! This module must not depend on the operations: here, methods, targets and headers are uninterpreted strings.

@@ -2,6 +2,7 @@
 //!
 //! This module must not depend on what the parts of a batch are for.
 
+use crate::reason::{Reason, ReasonKind};
 use memchr::{memchr, memmem};
 use model::limits::{BATCH_BOUNDARY_CHARS_MAX, BATCH_PART_HEADER_BYTES_MAX};
 
@@ -201,8 +202,20 @@ pub enum BatchError {
     ContentType,
     /// The body is not a batch; the message states the reason for the log.
     Malformed(&'static str),
-    /// The body contains a malformed changeset.
-    MalformedChangeset(&'static str),
+    /// The body contains a malformed changeset; the number of operations that were read before the error follows.
+    MalformedChangeset(&'static str, usize),
+}
+
+impl BatchError {
+    /// Returns the reason for the client.
+    pub fn reason(self) -> Reason {
+        let malformed = |why: &str| ReasonKind::BatchMalformed.because(format!("The batch is malformed: {why}."));
+        match self {
+            Self::ContentType => ReasonKind::BatchContentType.because(""),
+            Self::Malformed(why) => malformed(why),
+            Self::MalformedChangeset(why, index) => malformed(why).at_index(index),
+        }
+    }
 }
 
 #[cfg(test)]

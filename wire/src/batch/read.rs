@@ -23,10 +23,17 @@ pub enum Batch<'a> {
 pub struct Changeset<'a> {
     /// At most the first 100 operations; may be empty.
     pub operations: Vec<PartRequest<'a>>,
-    /// True if there are more than 100.
-    pub is_too_long: bool,
+    /// The number of operations in the body.
+    pub operations_sent: usize,
     /// True if another changeset follows, which was not parsed.
     pub is_followed: bool,
+}
+
+impl Changeset<'_> {
+    /// Returns true if there are more operations than a changeset can have.
+    pub fn is_too_long(&self) -> bool {
+        self.operations_sent > TRANSACTION_OPERATIONS_MAX
+    }
 }
 
 /// An operation of a batch as sent by the client: the HTTP request in a part, with its relevant headers.
@@ -62,11 +69,12 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
                     PartContent::Operation(_) => return Ok(Batch::Mixed),
                 }
             }
-            let (operations, is_too_long) = read_changeset(boundary, body).map_err(|error| match error {
-                BatchError::Malformed(why) => BatchError::MalformedChangeset(why),
+            let mut operations = Vec::new();
+            let operations_sent = read_changeset(boundary, body, &mut operations).map_err(|error| match error {
+                BatchError::Malformed(why) => BatchError::MalformedChangeset(why, operations.len()),
                 error => error,
             })?;
-            Ok(Batch::Changeset(Changeset { operations, is_too_long, is_followed }))
+            Ok(Batch::Changeset(Changeset { operations, operations_sent, is_followed }))
         }
         PartContent::Operation(_) if parts.next().is_some() => Ok(Batch::Mixed),
         PartContent::Operation(content) => {
@@ -76,13 +84,17 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
     }
 }
 
-fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest<'a>>, bool), BatchError> {
+/// Reads at most the first 100 operations, and returns the number of all.
+fn read_changeset<'a>(
+    boundary: &str,
+    body: &'a [u8],
+    operations: &mut Vec<PartRequest<'a>>,
+) -> Result<usize, BatchError> {
     let mut parts = Parts::new(boundary, body)?;
-    let mut operations = Vec::new();
     let mut before: Option<Head<'a>> = None;
-    for part in parts.by_ref() {
+    while let Some(part) = parts.next() {
         if operations.len() == TRANSACTION_OPERATIONS_MAX {
-            return Ok((operations, true));
+            return Ok(operations.len() + 1 + parts.count());
         }
         let head = match before.take().filter(|head| head.is_complete && part.starts_with(head.bytes)) {
             Some(head) => head,
@@ -99,7 +111,7 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
     if !parts.is_closed() {
         return Err(BatchError::Malformed("a changeset has no closing delimiter"));
     }
-    Ok((operations, false))
+    Ok(operations.len())
 }
 
 pub(super) enum PartContent<'a> {

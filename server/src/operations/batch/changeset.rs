@@ -1,5 +1,6 @@
 //! Changesets. Each is executed as one transaction.
 
+use super::mixed;
 use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
@@ -15,6 +16,7 @@ use tracing::debug;
 use wire::batch::Changeset;
 use wire::defect::size_defect;
 use wire::error::TOO_MANY_CHANGES;
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError, Version};
 
 /// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
@@ -37,11 +39,12 @@ pub(super) async fn run<'a>(
     response: &mut BatchResponse<'_>,
 ) -> Result<(), Failure> {
     if batch.request.incoming.target.secondary {
-        return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
+        let error = ServiceError::from(ErrorCode::InsufficientAccountPermissions);
+        return Err(Failure::service(error.because(ReasonKind::SecondaryReadOnly.because(""))));
     }
     response.start_changeset(changeset.operations.len());
     let parts: Vec<Part<'_>> = changeset.operations.iter().map(|request| Part::new(batch, request)).collect();
-    if let Err(failure) = batch.in_time(execute(tables, batch, &parts, changeset.is_too_long, response)).await {
+    if let Err(failure) = batch.in_time(execute(tables, batch, &parts, changeset.operations_sent, response)).await {
         match failure.refused {
             Some(refused) => respond_refused(batch, &parts, failure, refused, response),
             None if is_fault(&failure) => {
@@ -89,11 +92,13 @@ async fn execute<'a>(
     tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     parts: &'a [Part<'a>],
-    is_too_long: bool,
+    operations_sent: usize,
     response: &mut BatchResponse<'_>,
 ) -> Result<(), Failure> {
-    if is_too_long {
-        let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
+    if operations_sent > TRANSACTION_OPERATIONS_MAX {
+        let detail =
+            format!("The changeset has {operations_sent} operations; the limit is {TRANSACTION_OPERATIONS_MAX}.");
+        let error = ServiceError::invalid_input(TOO_MANY_CHANGES).because(ReasonKind::BatchTooLong.because(detail));
         return Err(in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
     if let Some(first) = parts.first() {
@@ -138,16 +143,21 @@ async fn execute<'a>(
 
 /// UNVERIFIED (05 §5.2): the first version with the code for duplicates. It is one between two recorded versions.
 fn broken_rule(error: TransactionError, version: Version) -> Failure {
+    let because = |code, reason| ServiceError::from(code).because(reason);
     match error {
         TransactionError::Empty => in_transaction(0, ErrorCode::InvalidInput),
         TransactionError::TooMany => in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
         TransactionError::DifferentPartition(index) => {
-            in_transaction(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+            let reason =
+                ReasonKind::BatchPartitions.because("The PartitionKey differs from the one of the operations before.");
+            in_transaction(index, because(ErrorCode::CommandsInBatchActOnDifferentPartitions, reason))
         }
-        TransactionError::DuplicateEntity(index) if version < Version::SPECIFIC_ERRORS => {
-            in_transaction(index, ErrorCode::InvalidInput)
+        TransactionError::DuplicateEntity(index) => {
+            let is_specific = version >= Version::SPECIFIC_ERRORS;
+            let code = if is_specific { ErrorCode::InvalidDuplicateRow } else { ErrorCode::InvalidInput };
+            let reason = ReasonKind::BatchDuplicate.because("An operation before it is on the same entity.");
+            in_transaction(index, because(code, reason))
         }
-        TransactionError::DuplicateEntity(index) => in_transaction(index, ErrorCode::InvalidDuplicateRow),
     }
 }
 
@@ -197,8 +207,9 @@ fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> Decode
                 let table =
                     decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());
                 if !operation.context.table().eq_ignore_ascii_case(table) {
-                    let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-                    decoded.refused = Some(in_transaction(index, code));
+                    let error = ServiceError::from(ErrorCode::CommandsInBatchActOnDifferentPartitions);
+                    let reason = ReasonKind::BatchTables.because("The table differs from the one of operation 0.");
+                    decoded.refused = Some(in_transaction(index, error.because(reason)));
                     break;
                 }
                 decoded.operations.push(operation);
@@ -225,7 +236,7 @@ fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutati
         | OperationKind::InsertOrMergeEntity => update_entity::decode(&context)?,
         OperationKind::DeleteEntity => (update_entity::decode_deletion(&context)?, None),
         // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
-        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
+        _ => return Err(mixed("A query is in a changeset.")),
     };
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     Ok((DecodedOperation { context, entity }, mutation))

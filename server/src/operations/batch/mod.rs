@@ -16,9 +16,9 @@ use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use part::Part;
 use response::{BatchResponse, FailureForm, is_fault};
-use tracing::debug;
 use wire::batch::{Batch, BatchError, PartRequest, read};
 use wire::negotiation::DataServiceVersion;
+use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError};
 
 /// The response is 202 even if operations of the batch fail.
@@ -38,21 +38,22 @@ async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> 
         Ok(Batch::Changeset(changeset)) => {
             changeset::run(tables, context, &changeset, &mut response).await?;
             if changeset.is_followed {
-                refuse(context, &mut response);
+                refuse(context, &mut response, "The batch has a second changeset, which was not executed.");
             }
         }
         Ok(Batch::Single(request)) => {
             run_query(tables, context, &request, &mut response).await;
             return Ok(response.finish());
         }
-        Ok(Batch::Mixed) => refuse(context, &mut response),
-        Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
-        Err(error @ (BatchError::Malformed(why) | BatchError::MalformedChangeset(why))) => {
-            debug!(target: "rowhouse::batch", why, "the batch is malformed");
-            if matches!(error, BatchError::MalformedChangeset(_)) {
-                response.start_changeset(1);
+        Ok(Batch::Mixed) => refuse(context, &mut response, "The batch combines a query with other parts."),
+        Err(error) => {
+            let refused = ServiceError::malformed_body().because(error.reason());
+            match error {
+                BatchError::ContentType => return Err(Failure::service(refused)),
+                BatchError::Malformed(_) => {}
+                BatchError::MalformedChangeset(..) => response.start_changeset(1),
             }
-            response.unreadable();
+            response.unreadable(refused);
         }
     }
     Ok(response.finish())
@@ -61,9 +62,14 @@ async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> 
 /// Refuses parts that a batch must not combine with others; they are not executed.
 ///
 /// UNVERIFIED (05 §5.2): the error code and the form of the response, and that the first of two changesets is executed.
-fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
+fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>, detail: &'static str) {
     let form = FailureForm { format: Some(context.response.format), ..FailureForm::default() };
-    response.failure(Failure::query(ErrorCode::InvalidInput), Some(0), form);
+    response.failure(mixed(detail), Some(0), form);
+}
+
+/// Returns the failure of an operation that is not allowed in its place.
+fn mixed(detail: &'static str) -> Failure {
+    Failure::query(ServiceError::from(ErrorCode::InvalidInput).because(ReasonKind::BatchMixed.because(detail)))
 }
 
 /// Executes a query that is a part of the batch, outside any changeset (05 §4.1).
@@ -102,7 +108,7 @@ async fn query<'a>(
         (OperationKind::QueryEntity, None) => get_entity::run(tables, &operation).await?,
         (OperationKind::QueryEntities, None) => query_entities::run(tables, &operation).await?,
         // UNVERIFIED (05 §1): the error code for a write outside a changeset.
-        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
+        _ => return Err(mixed("A write is outside a changeset.")),
     };
     Ok((operation.data_service_version, response))
 }

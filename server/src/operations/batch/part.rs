@@ -12,8 +12,13 @@ use http::Method;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::negotiation::{FormatPreferences, Preference};
 use wire::payload::ResponseContext;
+use wire::reason::ReasonKind;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Headers, QueryOptions, ServiceError};
+
+fn refused(code: ErrorCode, detail: &'static str) -> Failure {
+    Failure::query(ServiceError::from(code).because(ReasonKind::BatchOperation.because(detail)))
+}
 
 /// A part of a batch, with its headers and the parts of its target.
 pub(super) struct Part<'a> {
@@ -93,18 +98,21 @@ impl<'a> Part<'a> {
     /// POST to the root of the service (recorded).
     fn operation(&self) -> Result<(OperationKind, Resource<'a>), Failure> {
         let (request, options) = (self.request, &self.options);
-        let Ok(target) = &self.target else { return Err(Failure::query(ServiceError::malformed_address())) };
+        let Ok(target) = &self.target else {
+            let reason = ReasonKind::BatchPartUrl.because("");
+            return Err(Failure::query(ServiceError::malformed_address().because(reason)));
+        };
         options.check().map_err(Failure::query)?;
         let resource = Resource::parse(target.path).map_err(Failure::query)?;
         if resource == Resource::Service && options.comp.is_none() && options.restype.is_none() {
-            return Err(Failure::query(ErrorCode::MethodNotAllowed));
+            return Err(refused(ErrorCode::MethodNotAllowed, "The URL of the operation has no table."));
         }
         let is_of_entities = matches!(
             resource,
             Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. } | Resource::WrongKeyCount(_)
         );
         if !is_of_entities || options.comp.is_some() {
-            return Err(Failure::query(ErrorCode::InvalidInput));
+            return Err(refused(ErrorCode::InvalidInput, "The operation is not one on the entities of a table."));
         }
         let method =
             Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;

@@ -119,12 +119,11 @@ impl<'a> BatchResponse<'a> {
             ..PartHead::default()
         };
         self.error(&error, format, head);
-        self.failed_by.get_or_insert_with(|| Box::new(failure));
+        self.failed_by.get_or_insert_with(|| Box::new(Failure { error, ..failure }));
     }
 
     /// Writes the part for a batch that cannot be read (05 §5.3).
-    pub(super) fn unreadable(&mut self) {
-        let error = ServiceError::malformed_body();
+    pub(super) fn unreadable(&mut self, error: ServiceError) {
         let head = PartHead { status: error.code.status(), data_service_version: "1.0", ..PartHead::default() };
         self.error(&error, Format::Atom, head);
         self.failed_by.get_or_insert_with(|| Box::new(Failure::query(error)));

@@ -1,10 +1,10 @@
 //! The header that tells why a request is refused: one case for each family of reasons, and what clients without a valid
 //! credential get. The rules are tested where they are implemented.
 
-use crate::case::{check, get, post, put, signature};
+use crate::case::{Case, check, delete, get, post, put, signature};
 use crate::server::Server;
 use rowhouse_server::{ReasonAudience, ReasonSettings};
-use test_support::{ACCOUNT, Response};
+use test_support::{ACCOUNT, Response, transact};
 
 const REASON: &str = "x-ms-rowhouse-reason";
 const DATE: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
@@ -64,6 +64,102 @@ fn refused_credentials() {
         ],
     );
     server.wait_for_log("sas-expired: The shared access signature expired 32 hours ago");
+}
+
+#[test]
+fn refused_headers_methods_and_urls() {
+    let server = Server::with_tables(&["cars"]);
+    let entity = "/cars(PartitionKey='a',RowKey='b')";
+    check(
+        &server,
+        [
+            get("/Tables")
+                .version("2019-02-03")
+                .answers(400, "InvalidHeaderValue")
+                .because("version-unknown: The service has"),
+            get("/Tables")
+                .with("MaxDataServiceVersion", "4.0")
+                .answers(400, "InvalidHeaderValue")
+                .because("data-service-version: "),
+            get("/Tables")
+                .with("x-ms-client-request-id", "x".repeat(1025))
+                .answers(400, "InvalidHeaderValue")
+                .because("client-request-id: "),
+            put(entity, "{}")
+                .with("If-Match", "\"x\"")
+                .answers(400, "InvalidInput")
+                .because("etag-malformed: The ETag in"),
+            put(entity, "{}").with("If-Match", "W/\"x\"").answers(412, "ConditionNotMet").because("etag-foreign: "),
+            delete(entity).answers(400, "MissingRequiredHeader").because("if-match-missing: "),
+            post("/Tables", "{}")
+                .with("Content-MD5", "x")
+                .answers(400, "InvalidMd5")
+                .because("content-md5-malformed: "),
+            put("/Tables", "{}")
+                .with("X-HTTP-Method", "MERGE")
+                .answers(400, "XMethodNotUsingPost")
+                .because("tunnelled-method: X-HTTP-Method is given in a request other than POST."),
+            post(entity, "{}").answers(405, "MethodNotAllowed").because(
+                "method-not-allowed: The resource in the URL does not have the method POST; it has DELETE, GET, MERGE",
+            ),
+            delete("/cars")
+                .answers(405, "MethodNotAllowed")
+                .because("extensions-off: Deleting the entities of a table"),
+            get("/cars?comp=retention").answers(400, "InvalidQueryParameterValue").because("extensions-off: "),
+            get("/cars?comp=x").answers(400, "InvalidQueryParameterValue").because("comp-unknown: "),
+            get("/?comp=properties").answers(400, "MissingRequiredQueryParameter").because("comp-incomplete: "),
+            get("/").answers(501, "NotImplemented").because("document-missing: "),
+            get("/cars/$count").answers(501, "NotImplemented").because("extensions-off: Counting"),
+            get("/cars(PartitionKey=a,RowKey='b')")
+                .answers(400, "InvalidInput")
+                .because("url-malformed: A key in the URL has no"),
+            get("/Tables(cars)").answers(400, "InvalidInput").because("url-malformed: "),
+            delete("/cars(PartitionKey='a')")
+                .with("If-Match", "*")
+                .answers(400, "InvalidInput")
+                .because("url-keys: The URL has PartitionKey, but RowKey is missing."),
+            get("/?restype=service&comp=stats")
+                .answers(400, "InvalidQueryParameterValue")
+                .because("stats-on-primary: "),
+            Case::new("OPTIONS", "/Tables", "").answers(400, "InvalidHeaderValue").because("cors-header-missing: "),
+        ],
+    );
+    let twice = send(&server, "/devstoreaccount1/Tables", &[("Host", "x")]);
+    assert!(twice.header(REASON).unwrap().starts_with("host-invalid: The Host header is given twice."), "{twice:?}");
+}
+
+#[test]
+fn refused_batches() {
+    let server = Server::with_tables(&["cars", "bikes"]);
+    let mut client = server.client();
+    let insert = |table: &str, partition: &str, row: usize| {
+        let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+        format!("POST /{table} HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{body}")
+    };
+    let many: Vec<_> = (0..103).map(|row| insert("cars", "p", row)).collect();
+    let query = "GET /cars(PartitionKey='p',RowKey='r') HTTP/1.1\r\n".to_owned();
+    for (operations, reason) in [
+        (many, "batch-too-long: operation 99 of the batch: The changeset has 103 operations; the limit is 100."),
+        (vec![insert("cars", "p", 0), insert("cars", "q", 1)], "batch-partitions: operation 1 of the batch: "),
+        (vec![insert("cars", "p", 0), insert("bikes", "p", 1)], "batch-tables: operation 1 of the batch: "),
+        (vec![insert("cars", "p", 0), insert("cars", "p", 0)], "batch-duplicate: operation 1 of the batch: "),
+        (vec![insert("cars", "p", 0), query], "batch-mixed: operation 1 of the batch: A query is in a changeset."),
+        (
+            vec![insert("cars", "p", 0), "hello".to_owned()],
+            "batch-malformed: operation 1 of the batch: The batch is malformed",
+        ),
+        (vec![insert("Tables", "p", 0)], "batch-operation: operation 0 of the batch: "),
+        (
+            vec![insert("cars", "p", 0).replace("/cars", "http://other.table.example/cars")],
+            "batch-part-url: operation 0 of the batch: ",
+        ),
+    ] {
+        let response = transact(&mut client, &operations).unwrap();
+        let told = response.header(REASON).unwrap_or_default();
+        assert!(response.status == 202 && told.starts_with(reason), "{told}, expected {reason}");
+    }
+    let batch = post("/$batch", "").with("Content-Type", "multipart/mixed");
+    check(&server, [batch.answers(400, "InvalidInput").because("batch-content-type: ")]);
 }
 
 /// Whoever has no valid credential must not learn from a reason whether an account, a key or a policy exists.

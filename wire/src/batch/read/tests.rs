@@ -123,7 +123,7 @@ fn bodies_as_clients_send_them() {
     for body in &spellings {
         let changeset = changeset(body);
         assert_eq!(changeset.operations, expected(), "{body:?}");
-        assert!(!changeset.is_too_long && !changeset.is_followed);
+        assert!(!changeset.is_too_long() && !changeset.is_followed);
     }
     // A body without a length includes the blank lines after it, which every format ignores.
     let blank_lines = exact.replace("\r\n--changeset_77", "\r\n\r\n\r\n--changeset_77");
@@ -153,7 +153,7 @@ fn content_length_may_be_short_but_not_longer_than_with_the_line_break_of_the_de
     }
     for length in ["10", "100000", "99999999999999999999999", "-1", "abc", ""] {
         assert!(
-            matches!(read(CONTENT_TYPE, body(length).as_bytes()), Err(BatchError::MalformedChangeset(_))),
+            matches!(read(CONTENT_TYPE, body(length).as_bytes()), Err(BatchError::MalformedChangeset(..))),
             "{length}"
         );
     }
@@ -175,11 +175,14 @@ fn counting_stops_after_a_hundred() {
     for (count, kept, is_too_long) in [(0, 0, false), (1, 1, false), (100, 100, false), (101, 100, true)] {
         let body = inserts(count);
         let changeset = changeset(&body);
-        assert_eq!((changeset.operations.len(), changeset.is_too_long), (kept, is_too_long));
+        assert_eq!(
+            (changeset.operations.len(), changeset.is_too_long(), changeset.operations_sent),
+            (kept, is_too_long, count)
+        );
     }
     // Nothing is read after the hundredth operation.
     let body = inserts(5000).replacen("{}\n--c--", "\0", 1);
-    assert!(changeset(&body).is_too_long);
+    assert!(changeset(&body).is_too_long());
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn what_is_no_batch() {
         exact.replace("/cars(", &format!("/{}(", "x".repeat(70_000))),
     ] {
         let result = read(CONTENT_TYPE, malformed.as_bytes());
-        let is_malformed = matches!(result, Err(BatchError::Malformed(_) | BatchError::MalformedChangeset(_)));
+        let is_malformed = matches!(result, Err(BatchError::Malformed(_) | BatchError::MalformedChangeset(..)));
         assert!(is_malformed, "{result:?} for {malformed:.300}");
     }
 }
@@ -316,7 +319,7 @@ fn a_head_that_is_that_of_the_part_before_reads_as_it_does_alone() {
     let short = batch_of(&[&[head, sized, "{   }"].concat(), &[head, sized, "{"].concat()]);
     assert_eq!(
         read(CONTENT_TYPE, short.as_bytes()),
-        Err(BatchError::MalformedChangeset("a Content-Length reaches beyond its part"))
+        Err(BatchError::MalformedChangeset("a Content-Length reaches beyond its part", 1))
     );
 }
 
