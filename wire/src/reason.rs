@@ -157,7 +157,7 @@ reasons! {
     // Credentials, URLs, headers, batches and XML.
     AuthorizationMalformed "authorization-malformed" [InvalidAuthenticationInfo]
         "The Authorization header is malformed."
-        "Send 'SharedKey <account>:<signature>', or let a client library write the header."
+        "Send 'SharedKey ACCOUNT:SIGNATURE', or let a client library write the header."
     AuthorizationScheme "authorization-scheme" [InvalidAuthenticationInfo]
         "The Authorization header has a scheme that this server does not accept."
         "Sign with SharedKey or SharedKeyLite and the account's key, or put a shared access signature in the URL. Bearer tokens need a server with a section [oauth] in its configuration file."
@@ -178,7 +178,7 @@ reasons! {
         "Begin the path with the account, as in http://127.0.0.1:10002/devstoreaccount1/Tables, or use a host such as account.table.localhost."
     AccountDiffers "account-differs" [AuthenticationFailed]
         "The Authorization header names a different account than the URL."
-        "Use the account's name in both; the URL begins with /<account>/ unless the host names the account."
+        "Use the account's name in both; the path begins with the account unless the host names the account."
     SignatureMalformed "signature-malformed" [AuthenticationFailed]
         "The signature is not the Base64 form of 32 bytes."
         "Sign with HMAC-SHA256, encode the result in Base64, and encode '+', '/' and '=' in a URL as %2B, %2F and %3D."

@@ -8,10 +8,11 @@ use crate::tables::AccountTables;
 use bytes::Bytes;
 use engine::LoadMonitor;
 use model::cors::CorsError;
+use wire::reason::ReasonKind;
 use wire::sas::user_delegation::KeyInfo;
 use wire::service_properties::{self, ServicePropertiesError};
 use wire::service_stats::{self, GeoReplication};
-use wire::{ErrorCode, Version};
+use wire::{ErrorCode, ServiceError, Version};
 
 /// Get Table Service Properties (specification 10 §1).
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
@@ -45,7 +46,16 @@ fn refusal(refusal: ServicePropertiesError) -> Failure {
         ) => ErrorCode::InvalidXmlNodeValue,
         _ => ErrorCode::InvalidXmlDocument,
     };
-    Failure { source: Some(Box::new(refusal)), ..Failure::service(code) }
+    let kind = match refusal {
+        ServicePropertiesError::Malformed => ReasonKind::XmlMalformed,
+        ServicePropertiesError::Empty
+        | ServicePropertiesError::Unexpected(_)
+        | ServicePropertiesError::Missing(_)
+        | ServicePropertiesError::DaysWithoutRetention => ReasonKind::XmlElement,
+        ServicePropertiesError::Value(_) | ServicePropertiesError::Cors(_) => ReasonKind::XmlValue,
+    };
+    let reason = kind.because(format!("The service properties are refused: {refusal}."));
+    Failure { source: Some(Box::new(refusal)), ..Failure::service(ServiceError::from(code).because(reason)) }
 }
 
 /// Get Table Service Stats (specification 10 §6).
@@ -73,7 +83,9 @@ pub(super) async fn get_user_delegation_key(
 ) -> Result<OperationResponse, Failure> {
     // UNVERIFIED (08 §11.1): the error code, which is the same as for an operation that no version has.
     if context.response.version < Version::USER_DELEGATION {
-        return Err(Failure::query(ErrorCode::InvalidQueryParameterValue));
+        let detail = format!("comp=userdelegationkey exists since version {}.", Version::USER_DELEGATION);
+        let error = ServiceError::from(ErrorCode::InvalidQueryParameterValue);
+        return Err(Failure::query(error.because(ReasonKind::CompUnknown.because(detail))));
     }
     let info = KeyInfo::read(context.body, context.response.now).map_err(Failure::service)?;
     // `authorize` admits only requests with a token.

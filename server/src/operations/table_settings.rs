@@ -6,8 +6,9 @@ use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use engine::IndexState;
+use wire::reason::Reason;
 use wire::table_indexes::{self, TableIndex};
-use wire::{ErrorCode, acl, table_retention};
+use wire::{ErrorCode, ServiceError, acl, table_retention};
 
 /// Get Table ACL (specification 02 §4.5, 10 §7).
 pub(super) async fn get_acl(
@@ -23,9 +24,13 @@ pub(super) async fn set_acl(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let policies = acl::read(context.body).map_err(|_| Failure::service(ErrorCode::InvalidXmlDocument))?;
+    let policies = acl::read(context.body).map_err(invalid)?;
     tables.set_policies(context.table(), policies).await?;
     Ok(OperationResponse::no_content())
+}
+
+fn invalid(reason: Reason) -> Failure {
+    Failure::service(ServiceError::from(ErrorCode::InvalidXmlDocument).because(reason))
 }
 
 /// Get Table Retention, an extension: how long the entities of a table exist.
@@ -43,7 +48,7 @@ pub(super) async fn set_retention(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let retention = table_retention::read(context.body);
-    let retention = retention.map_err(|_| Failure::service(ErrorCode::InvalidXmlDocument))?;
+    let retention = retention.map_err(invalid)?;
     tables.set_retention(context.table(), retention).await?;
     Ok(OperationResponse::no_content())
 }

@@ -7,6 +7,7 @@
 //!
 //! This module must not depend on what a document means.
 
+use crate::reason::{Reason, ReasonKind};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -36,10 +37,17 @@ pub struct Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedXml;
 
+impl From<MalformedXml> for Reason {
+    fn from(_: MalformedXml) -> Self {
+        ReasonKind::XmlMalformed.because("")
+    }
+}
+
 /// The element is not allowed in its position.
-impl From<&Element> for MalformedXml {
-    fn from(_: &Element) -> Self {
-        Self
+impl From<&Element> for Reason {
+    fn from(element: &Element) -> Self {
+        let detail = "The body contains an XML element that is not allowed there, or that occurs twice.";
+        ReasonKind::XmlElement.because(detail).quoting(&element.name)
     }
 }
 
@@ -89,6 +97,20 @@ impl Element {
             }
         }
         Self::root(open)
+    }
+
+    /// Checks the name of the element, and that it contains no text between its children.
+    pub fn check_list(&self, name: &str) -> Result<(), Reason> {
+        if &*self.name == name && self.text.trim().is_empty() {
+            return Ok(());
+        }
+        let detail = format!("An XML element {name} with nothing but elements inside is expected.");
+        Err(ReasonKind::XmlElement.because(detail).quoting(&self.name))
+    }
+
+    /// Returns the text of an element without children.
+    pub fn plain_text(&self) -> Result<&str, Reason> {
+        self.children.first().map_or(Ok(self.text.trim()), |child| Err(child.into()))
     }
 
     /// Returns the children by name, in any order. The error is the first child that is a duplicate or has a name that

@@ -257,7 +257,9 @@ fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<
                 return Err(ServiceError::invalid_input(KEYS_MUST_BE_NAMED).because(reason));
             }
             _ => {
-                return Err(malformed("The keys in the URL are not PartitionKey and RowKey; names are case-sensitive."));
+                return Err(malformed(
+                    "The keys in the URL are not PartitionKey and RowKey; names are case-sensitive.",
+                ));
             }
         },
         _ => ResourceParts::WrongKeyCount(name),

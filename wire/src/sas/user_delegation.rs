@@ -13,7 +13,8 @@
 //! This module must not depend on tokens, roles or accounts.
 
 use super::time::parse_time;
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, ServiceError};
+use crate::reason::{Reason, ReasonKind};
 use crate::signing::AccountKey;
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
@@ -127,21 +128,25 @@ impl SubjectClaim {
 impl KeyInfo {
     /// Parses the request body. `now` is the time of the request. UNVERIFIED (08 §11.1): all error codes except the one
     /// for an expiry too far in the future, and that an unknown element is rejected.
-    pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
-        let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
-        if &*root.name != "KeyInfo" || !root.text.trim().is_empty() {
-            return Err(ErrorCode::InvalidXmlDocument);
-        }
+    pub fn read(document: &[u8], now: DateTime) -> Result<Self, ServiceError> {
+        let root = Element::parse(document).map_err(|error| malformed(error.into()))?;
+        root.check_list("KeyInfo").map_err(malformed)?;
         let fields = root.children_by_name(["Start", "Expiry", "DelegatedUserTid"]);
-        let [start, expiry, tenant] = fields.map_err(|_| ErrorCode::InvalidXmlDocument)?.map(text);
-        let start = start?.map_or(Ok(now), time)?;
-        let expiry = expiry?.map_or(Err(ErrorCode::MissingRequiredXmlNode), time)?;
+        let [start, expiry, tenant] = fields.map_err(|child| malformed(child.into()))?.map(text);
+        let start = start?.map_or(Ok(now), |text| time("Start", text))?;
+        let expiry = expiry?.map_or_else(
+            || {
+                let reason = ReasonKind::XmlElement.because("The element Expiry is missing.");
+                Err(ServiceError::from(ErrorCode::MissingRequiredXmlNode).because(reason))
+            },
+            |text| time("Expiry", text),
+        )?;
         let delegated_tenant = tenant?.unwrap_or_default().to_owned();
         if delegated_tenant.contains(char::is_control) || delegated_tenant.len() > USER_DELEGATION_FIELD_BYTES_MAX {
-            return Err(ErrorCode::InvalidXmlNodeValue);
+            return Err(invalid("The value of DelegatedUserTid is too long or contains control characters."));
         }
         let info = Self { start: whole_seconds(start), expiry: whole_seconds(expiry), delegated_tenant };
-        if info.is_within_limits(now) { Ok(info) } else { Err(ErrorCode::InvalidXmlNodeValue) }
+        if info.is_within_limits(now) { Ok(info) } else { Err(invalid(LIMITS)) }
     }
 
     /// UNVERIFIED (08 §11.1): a start more than 7 days ago is rejected. Recorded: an expiry more than 7 days in the
@@ -156,16 +161,25 @@ impl KeyInfo {
 }
 
 /// Returns `None` if the element is absent. The element must not have children.
-fn text(element: Option<&Element>) -> Result<Option<&str>, ErrorCode> {
-    let Some(element) = element else { return Ok(None) };
-    if !element.children.is_empty() {
-        return Err(ErrorCode::InvalidXmlDocument);
-    }
-    Ok(Some(element.text.trim()).filter(|text| !text.is_empty()))
+fn text(element: Option<&Element>) -> Result<Option<&str>, ServiceError> {
+    let text = element.map(Element::plain_text).transpose().map_err(malformed)?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
-fn time(text: &str) -> Result<DateTime, ErrorCode> {
-    parse_time(text).ok_or(ErrorCode::InvalidXmlNodeValue)
+fn time(name: &str, text: &str) -> Result<DateTime, ServiceError> {
+    let detail = || format!("The value of {name} must be a time in UTC, such as 2031-03-14T08:15:30Z.");
+    parse_time(text).ok_or_else(|| invalid(detail()))
+}
+
+const LIMITS: &str =
+    "Start must be before Expiry and at most 7 days ago; Expiry must be in the future, by at most 7 days.";
+
+fn malformed(reason: Reason) -> ServiceError {
+    ServiceError::from(ErrorCode::InvalidXmlDocument).because(reason)
+}
+
+fn invalid(detail: impl Into<Cow<'static, str>>) -> ServiceError {
+    ServiceError::from(ErrorCode::InvalidXmlNodeValue).because(ReasonKind::XmlValue.because(detail))
 }
 
 /// Truncates a time to whole seconds, because clients parse the times of a key and write them again in whole seconds.
@@ -229,7 +243,10 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<KeyInfo, ErrorCode> {
-        KeyInfo::read(body.as_bytes(), at("2031-03-01T06:30:00.5Z"))
+        KeyInfo::read(body.as_bytes(), at("2031-03-01T06:30:00.5Z")).map_err(|error| {
+            assert!(error.reason().unwrap().line(false).starts_with("xml-"), "{body}");
+            error.code
+        })
     }
 
     fn terms() -> KeyTerms<'static> {

@@ -2,47 +2,60 @@
 //!
 //! This module must not depend on what a policy is used for.
 
+use crate::reason::{Reason, ReasonKind};
 use crate::sas::parse_time;
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
 /// Parses the policies that a client sets. An empty body removes all policies. UNVERIFIED (10 §7): every error in a
 /// policy causes the same response as malformed XML.
-pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
+pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, Reason> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());
     }
     let root = Element::parse(body)?;
-    if &*root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
-        return Err(MalformedXml);
-    }
+    root.check_list("SignedIdentifiers")?;
     let policies: Result<Vec<_>, _> = root.children.iter().map(read_identifier).collect();
-    StoredAccessPolicies::new(policies?).ok_or(MalformedXml)
+    StoredAccessPolicies::new(policies?).ok_or_else(|| {
+        ReasonKind::XmlElement.because("There are more than 5 policies (SignedIdentifier), or two have the same Id.")
+    })
 }
 
-fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, MalformedXml> {
+fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Reason> {
     if &*identifier.name != "SignedIdentifier" {
-        return Err(MalformedXml);
+        return Err(identifier.into());
     }
     let [id, content] = identifier.children_by_name(["Id", "AccessPolicy"])?;
-    let id = id.filter(|id| id.children.is_empty()).ok_or(MalformedXml)?;
-    let mut policy = StoredAccessPolicy::new(&id.text).ok_or(MalformedXml)?;
+    let id = id.ok_or_else(|| ReasonKind::XmlElement.because("A SignedIdentifier has no element Id."))?;
+    id.plain_text()?;
+    let mut policy = StoredAccessPolicy::new(&id.text).ok_or_else(|| {
+        ReasonKind::XmlValue.because("The Id of a policy must have 1 to 64 characters.").quoting(&id.text)
+    })?;
     let Some(content) = content else { return Ok(policy) };
     let [start, expiry, permission] = content.children_by_name(["Start", "Expiry", "Permission"])?;
-    policy.start = read_value(start, parse_time)?;
-    policy.expiry = read_value(expiry, parse_time)?;
-    policy.permissions = read_value(permission, Permissions::parse_table)?;
+    policy.start = read_value(start, TIME, parse_time)?;
+    policy.expiry = read_value(expiry, TIME, parse_time)?;
+    policy.permissions = read_value(permission, "letters of r, a, u and d", Permissions::parse_table)?;
     Ok(policy)
 }
 
-/// Returns `None` if the element is absent or empty.
-fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, MalformedXml> {
+const TIME: &str = "a time in UTC, such as 2031-03-14T08:15:30Z";
+
+/// Returns `None` if the element is absent or empty. `expected` describes the values that can be read.
+fn read_value<T>(
+    element: Option<&Element>,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Reason> {
     let Some(element) = element else { return Ok(None) };
-    if !element.children.is_empty() {
-        return Err(MalformedXml);
+    let text = element.plain_text()?;
+    if text.is_empty() {
+        return Ok(None);
     }
-    let text = element.text.trim();
-    if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(MalformedXml) }
+    read(text).map(Some).ok_or_else(|| {
+        let detail = format!("The value of {} must be {expected}.", element.name);
+        ReasonKind::XmlValue.because(detail).quoting(text)
+    })
 }
 
 /// Writes the policies as the service does, in the order in which they were set.
@@ -85,7 +98,7 @@ fn seven_digits(time: DateTime) -> String {
 mod tests {
     use super::*;
 
-    fn round_trip(body: &str) -> Result<String, MalformedXml> {
+    fn round_trip(body: &str) -> Result<String, Reason> {
         let policies = read(body.as_bytes())?;
         let text = String::from_utf8(write(&policies)).unwrap();
         Ok(text.strip_prefix("\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>").unwrap().to_owned())
@@ -110,7 +123,7 @@ mod tests {
                 "<SignedIdentifiers><SignedIdentifier><Id>x</Id></SignedIdentifier></SignedIdentifiers>",
             ),
         ] {
-            assert_eq!(round_trip(body).as_deref(), Ok(expected), "{body}");
+            assert_eq!(round_trip(body).unwrap(), expected, "{body}");
         }
     }
 
@@ -122,24 +135,31 @@ mod tests {
         let one = |i: usize| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>");
         let six = (0..6).map(one).collect::<Vec<_>>().concat();
         let long = "x".repeat(65);
-        for body in [
-            " ".to_owned(),
-            "<Other/>".to_owned(),
-            format!("<SignedIdentifiers>{six}</SignedIdentifiers>"),
-            "<SignedIdentifiers><Other/></SignedIdentifiers>".to_owned(),
-            policy(""),
-            policy("<Id/>"),
-            policy("<Id>a<b/></Id>"),
-            policy("<Id>a</Id><Id>b</Id>"),
-            policy(&format!("<Id>{long}</Id>")),
-            policy("<Id>a</Id><Other/>"),
-            policy("<Id>a</Id></SignedIdentifier><SignedIdentifier><Id>a</Id>"),
-            policy("<Id>a</Id><AccessPolicy><Permission>rl</Permission></AccessPolicy>"),
-            policy("<Id>a</Id><AccessPolicy><Start>tomorrow</Start></AccessPolicy>"),
-            policy("<Id>a</Id><AccessPolicy><Expiry>2031-03-01T09:30:00</Expiry></AccessPolicy>"),
-            policy("<Id>a</Id><AccessPolicy><Start><b/></Start></AccessPolicy>"),
+        for (body, expected) in [
+            (" ".to_owned(), "xml-malformed: "),
+            ("<Other/>".to_owned(), "xml-element: An XML element SignedIdentifiers "),
+            (format!("<SignedIdentifiers>{six}</SignedIdentifiers>"), "xml-element: There are more than 5 policies"),
+            ("<SignedIdentifiers><Other/></SignedIdentifiers>".to_owned(), "xml-element: "),
+            (policy(""), "xml-element: A SignedIdentifier has no element Id."),
+            (policy("<Id/>"), "xml-value: The Id of a policy"),
+            (policy("<Id>a<b/></Id>"), "xml-element: "),
+            (policy("<Id>a</Id><Id>b</Id>"), "xml-element: "),
+            (policy(&format!("<Id>{long}</Id>")), "xml-value: The Id of a policy"),
+            (policy("<Id>a</Id><Other/>"), "xml-element: "),
+            (policy("<Id>a</Id></SignedIdentifier><SignedIdentifier><Id>a</Id>"), "xml-element: There are more than 5"),
+            (
+                policy("<Id>a</Id><AccessPolicy><Permission>rl</Permission></AccessPolicy>"),
+                "xml-value: The value of Permission must be letters of r, a, u and d. Given: 'rl'.",
+            ),
+            (
+                policy("<Id>a</Id><AccessPolicy><Start>tomorrow</Start></AccessPolicy>"),
+                "xml-value: The value of Start ",
+            ),
+            (policy("<Id>a</Id><AccessPolicy><Expiry>2031-03-01T09:30:00</Expiry></AccessPolicy>"), "xml-value: "),
+            (policy("<Id>a</Id><AccessPolicy><Start><b/></Start></AccessPolicy>"), "xml-element: "),
         ] {
-            assert_eq!(read(body.as_bytes()), Err(MalformedXml), "{body}");
+            let line = read(body.as_bytes()).unwrap_err().line(true);
+            assert!(line.starts_with(expected), "{body}: {line}");
         }
     }
 }

@@ -3,7 +3,8 @@
 //! This module must not depend on how an index is built or read.
 
 use crate::error::{ErrorCode, ServiceError};
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
+use crate::reason::{Reason, ReasonKind};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
 use model::IndexedProperty;
 use model::limits::TABLE_INDEXES_MAX;
 
@@ -24,42 +25,38 @@ const BUILDING: &str = "building";
 
 /// Parses a list of indexes. Unlike the list of policies, it must not be an empty body.
 pub fn read(body: &[u8]) -> Result<Vec<TableIndex>, ServiceError> {
-    let malformed = |_| ServiceError::from(ErrorCode::InvalidXmlDocument);
+    let malformed = |reason| ServiceError::from(ErrorCode::InvalidXmlDocument).because(reason);
+    let invalid = |message| ServiceError::invalid_input(message).because(ReasonKind::XmlValue.because(message));
     let names = read_names(body).map_err(malformed)?;
     if names.len() > TABLE_INDEXES_MAX {
-        return Err(ServiceError::invalid_input(format!("A table can have at most {TABLE_INDEXES_MAX} indexes.")));
+        let message = format!("A table can have at most {TABLE_INDEXES_MAX} indexes.");
+        let reason = ReasonKind::XmlValue.because(message.clone());
+        return Err(ServiceError::invalid_input(message).because(reason));
     }
     let mut indexes: Vec<TableIndex> = Vec::with_capacity(names.len());
     for (name, is_ready) in names {
-        let property = IndexedProperty::new(&name).ok_or_else(|| ServiceError::invalid_input(NOT_CUSTOM))?;
+        let property = IndexedProperty::new(&name).ok_or_else(|| invalid(NOT_CUSTOM))?;
         if indexes.iter().any(|index| index.property == property) {
-            return Err(ServiceError::invalid_input("The list of indexes contains a property twice."));
+            return Err(invalid("The list of indexes contains a property twice."));
         }
         indexes.push(TableIndex { property, is_ready });
     }
     Ok(indexes)
 }
 
-fn read_names(body: &[u8]) -> Result<Vec<(String, bool)>, MalformedXml> {
+fn read_names(body: &[u8]) -> Result<Vec<(String, bool)>, Reason> {
     let root = Element::parse(body)?;
-    if &*root.name != "TableIndexes" || !root.text.trim().is_empty() {
-        return Err(MalformedXml);
-    }
+    root.check_list("TableIndexes")?;
     root.children.into_iter().map(|index| read_name(&index)).collect()
 }
 
-fn read_name(index: &Element) -> Result<(String, bool), MalformedXml> {
-    if &*index.name != "TableIndex" || !index.text.trim().is_empty() {
-        return Err(MalformedXml);
-    }
+fn read_name(index: &Element) -> Result<(String, bool), Reason> {
+    index.check_list("TableIndex")?;
     let [property, state] = index.children_by_name(["Property", "State"])?;
-    let property = text(property.ok_or(MalformedXml)?)?.to_owned();
-    let is_ready = state.map(text).transpose()? == Some(READY);
+    let property = property.ok_or_else(|| ReasonKind::XmlElement.because("A TableIndex has no element Property."))?;
+    let property = property.plain_text()?.to_owned();
+    let is_ready = state.map(Element::plain_text).transpose()? == Some(READY);
     Ok((property, is_ready))
-}
-
-fn text(element: &Element) -> Result<&str, MalformedXml> {
-    if element.children.is_empty() { Ok(element.text.trim()) } else { Err(MalformedXml) }
 }
 
 /// Writes a list of indexes.

@@ -6,33 +6,35 @@
 //!
 //! Without `Property`, the time counts from the Timestamp. An empty element means that the table has no retention.
 
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
+use crate::reason::{Reason, ReasonKind};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
 use model::Retention;
 
 /// Parses the retention that a client sets, or `None` if entities are to be kept until they are deleted.
-pub fn read(body: &[u8]) -> Result<Option<Retention>, MalformedXml> {
+pub fn read(body: &[u8]) -> Result<Option<Retention>, Reason> {
     let root = Element::parse(body)?;
-    if &*root.name != "TableRetention" || !root.text.trim().is_empty() {
-        return Err(MalformedXml);
-    }
+    root.check_list("TableRetention")?;
     if root.children.is_empty() {
         return Ok(None);
     }
     let [property, seconds] = root.children_by_name(["Property", "Seconds"])?;
-    let seconds = text(seconds.ok_or(MalformedXml)?)?;
+    let seconds = seconds.ok_or_else(|| ReasonKind::XmlElement.because("The element Seconds is missing."))?;
+    let seconds = seconds.plain_text()?;
+    let invalid = |text: &str| ReasonKind::XmlValue.because(VALUES).quoting(text);
     // `parse` also accepts a plus sign.
-    let seconds = seconds.parse().ok().filter(|_| seconds.bytes().all(|byte| byte.is_ascii_digit()));
-    let seconds = seconds.ok_or(MalformedXml)?;
-    let retention = match property {
-        None => Retention::by_age(seconds),
-        Some(property) => Retention::by_property(text(property)?, seconds),
-    };
-    retention.map(Some).ok_or(MalformedXml)
+    let number = seconds.parse().ok().filter(|_| seconds.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.ok_or_else(|| invalid(seconds))?;
+    match property {
+        None => Retention::by_age(number).map(Some).ok_or_else(|| invalid(seconds)),
+        Some(property) => {
+            let property = property.plain_text()?;
+            Retention::by_property(property, number).map(Some).ok_or_else(|| invalid(property))
+        }
+    }
 }
 
-fn text(element: &Element) -> Result<&str, MalformedXml> {
-    if element.children.is_empty() { Ok(element.text.trim()) } else { Err(MalformedXml) }
-}
+const VALUES: &str = "Seconds must be a whole number up to 3,153,600,000, and at least 1 without Property; Property must be \
+                      the name of a custom property.";
 
 /// Writes a retention.
 pub fn write(retention: Option<&Retention>) -> Vec<u8> {
@@ -92,7 +94,8 @@ mod tests {
             of("<Seconds>5</Seconds><Property>Timestamp</Property>"),
             of("<Seconds>5</Seconds><Other/>"),
         ] {
-            assert_eq!(read(body.as_bytes()), Err(MalformedXml), "{body}");
+            let line = read(body.as_bytes()).unwrap_err().line(true);
+            assert!(line.starts_with("xml-"), "{body}: {line}");
         }
     }
 }

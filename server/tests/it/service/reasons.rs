@@ -38,7 +38,7 @@ fn refused_credentials() {
             authorized("Bearer x")
                 .answers(400, "InvalidAuthenticationInfo")
                 .because("authorization-scheme: This server"),
-            authorized("").answers(403, "AuthenticationFailed").because("credential-missing: "),
+            authorized("").answers(404, "ResourceNotFound").because("credential-missing: "),
             get("/Tables").without("x-ms-date").answers(403, "AuthenticationFailed").because("date-missing: "),
             get("/Tables")
                 .with("x-ms-date", "Fri, 14 Mar 2031 07:15:30 GMT")
@@ -160,6 +160,31 @@ fn refused_batches() {
     }
     let batch = post("/$batch", "").with("Content-Type", "multipart/mixed");
     check(&server, [batch.answers(400, "InvalidInput").because("batch-content-type: ")]);
+}
+
+#[test]
+fn refused_xml() {
+    let server = Server::with(|settings| settings.extensions = true);
+    server.create(&["cars"]);
+    let properties = "/?restype=service&comp=properties";
+    check(
+        &server,
+        [
+            put("/cars?comp=acl", "<SignedIdentifiers><x/></SignedIdentifiers>")
+                .answers(400, "InvalidXmlDocument")
+                .because("xml-element: The body contains an XML element that is not allowed there, or that occurs twice. Given: 'x'."),
+            put("/cars?comp=acl", "x").answers(400, "InvalidXmlDocument").because("xml-malformed: "),
+            put("/cars?comp=retention", "<TableRetention><Seconds>x</Seconds></TableRetention>")
+                .answers(400, "InvalidXmlDocument")
+                .because("xml-value: Seconds must be"),
+            put("/cars?comp=indexes", "<TableIndexes><TableIndex/></TableIndexes>")
+                .answers(400, "InvalidXmlDocument")
+                .because("xml-element: A TableIndex has no element Property."),
+            put(properties, "<StorageServiceProperties><Logging/></StorageServiceProperties>")
+                .answers(400, "InvalidXmlDocument")
+                .because("xml-element: The service properties are refused: the element 'Version' is missing."),
+        ],
+    );
 }
 
 /// Whoever has no valid credential must not learn from a reason whether an account, a key or a policy exists.
