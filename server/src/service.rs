@@ -258,23 +258,23 @@ impl Service {
         response: &mut Response<Segments>,
     ) {
         let account = context.incoming.target.account.as_ref();
-        let is_told = |audience| match audience {
+        // Without an account in the URL, the request may have been meant for the development account.
+        let is_development = account.is_none_or(|account| accounts.has_well_known_key(account));
+        let is_told = |audience, is_development| match audience {
             ReasonAudience::Everyone => true,
             ReasonAudience::Nobody => false,
-            // Without an account in the URL, the request may have been meant for it.
-            ReasonAudience::Development => {
-                accounts.have_development_account()
-                    && account.is_none_or(|account| accounts.has_well_known_key(account))
-            }
+            ReasonAudience::Development => accounts.have_development_account() && is_development,
         };
         let ReasonSettings { log, log_values, header } = self.settings.reasons;
         let reason = failure.error.reason();
         // Always logged: the operator must be able to see who is turned away, and the values are not parts of entities.
         let is_denial = failure.is_of_authentication();
-        let logged = reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log));
+        let logged =
+            reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log, is_development));
         self.failure_log.write(failure, logged.map(|reason| reason.line(log_values || is_denial)), context);
         if let Some(reason) = reason
-            && is_told(header)
+            // To a client without a valid credential, all accounts look alike, even those that do not exist.
+            && is_told(header, is_development || !context.is_authenticated)
             && (context.is_authenticated || reason.kind.is_of_request_alone())
         {
             response::add_reason(response, &reason.line(true));

@@ -266,7 +266,7 @@ fn who_gets_a_key() {
     let by_key = shared_key_request(&key_info(""));
     let answer = send_text(&world.server, &by_key);
     assert_eq!(outcome(&answer), failed());
-    world.server.wait_for_log("Only authentication scheme Bearer is supported");
+    world.server.wait_for_log("Only a principal can request a user delegation key");
 }
 
 /// Returns a request for a user delegation key that is signed with an account key.

@@ -184,6 +184,8 @@ fn an_account_with_rules_looks_like_one_without_and_like_none() {
         ("OPTIONS", preflight_of_method.as_str()),
     ] {
         let request = |account: &str| {
+            // A credential for another account than the one in the URL is told so.
+            let headers = headers.replace(ACCOUNT, account);
             format!("{method} /{account}/tab HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
         };
         let none = without_ids(&with_rules, &request("nosuchaccount"));
