@@ -235,7 +235,7 @@ fn unreadable(refusal: &Refusal<'_>) -> Failure {
         RefusalKind::Tls | RefusalKind::Http2 | RefusalKind::Version | RefusalKind::Other => ErrorCode::InvalidInput,
     };
     let reason = ReasonKind::RequestHead.because(format!("{refusal}."));
-    Failure::at(Layer::FrontEnd, ServiceError::from(code).because(reason)).with_reason(refusal.to_string())
+    Failure::at(Layer::FrontEnd, ServiceError::from(code).because(reason)).with_cause(refusal.to_string())
 }
 
 impl Service {
@@ -271,7 +271,8 @@ impl Service {
         let is_denial = failure.is_of_authentication();
         let logged =
             reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log, is_development));
-        self.failure_log.write(failure, logged.map(|reason| reason.line(log_values || is_denial)), context);
+        let logged = logged.map(|reason| reason.line(log_values || is_denial));
+        self.failure_log.write(failure, logged.as_deref(), context);
         if let Some(reason) = reason
             // To a client without a valid credential, all accounts look alike, even those that do not exist.
             && is_told(header, is_development || !context.is_authenticated)

@@ -36,7 +36,7 @@ struct Rate {
 
 impl FailureLog {
     /// Writes a failure: the reason to log, if there is one, and the cause, if there is one.
-    pub(crate) fn write(self: &Arc<Self>, failure: &Failure, reason: Option<String>, context: &RequestContext<'_>) {
+    pub(crate) fn write(self: &Arc<Self>, failure: &Failure, reason: Option<&str>, context: &RequestContext<'_>) {
         let (code, id) = (failure.error.code.as_str(), context.id.as_str());
         let reason_and_cause;
         let cause: &dyn Display = match (&reason, &failure.source) {
