@@ -65,7 +65,7 @@ impl Version {
             None => "A version is a date such as 2019-02-02.".to_owned(),
             Some(version) => match KNOWN.iter().rev().find(|known| **known < version) {
                 None => format!("The oldest version is {}.", Self::OLDEST),
-                Some(before) => format!("The service has no version of this date; the one before it is {before}."),
+                Some(before) => format!("The service has no version of this date; the previous version is {before}."),
             },
         };
         ReasonKind::VersionUnknown.because(detail).quoting(text)
@@ -194,7 +194,7 @@ mod tests {
             assert_eq!(Version::parse(text), None, "{text}");
             let detail = match text {
                 "2008-01-01" => "The oldest version is 2009-04-14.",
-                "2019-02-03" => "The service has no version of this date; the one before it is 2019-02-02.",
+                "2019-02-03" => "The service has no version of this date; the previous version is 2019-02-02.",
                 "2023-05-04" | "2026-10-07" => "The service has no version of this date; ",
                 _ => "A version is a date such as 2019-02-02.",
             };

@@ -1,7 +1,7 @@
 //! The reasons for rejecting a token, in the words of its author.
 //!
-//! Invariant: [`defect`] depends on nothing but the query string and the time, so that a client whose token has no valid
-//! signature does not learn more from it than it knows.
+//! Invariant: [`defect`] depends on nothing but the query string and the time, so that a client whose token has no
+//! valid signature does not learn more from it than it knows.
 
 use super::error::SasError;
 use super::fields::Fields;

@@ -67,7 +67,7 @@ fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>, deta
     response.failure(mixed(detail), Some(0), form);
 }
 
-/// Returns the failure of an operation that is not allowed in its place.
+/// Returns the failure of an operation that the batch must not contain at this position.
 fn mixed(detail: &'static str) -> Failure {
     Failure::query(ServiceError::from(ErrorCode::InvalidInput).because(ReasonKind::BatchMixed.because(detail)))
 }

@@ -1,5 +1,5 @@
-//! The header that tells why a request is refused: one case for each family of reasons, and what clients without a valid
-//! credential get. The rules are tested where they are implemented.
+//! The header that tells why a request is refused: one case for each family of reasons, and what clients without a
+//! valid credential get. The rules are tested where they are implemented.
 
 use crate::case::{Case, check, delete, get, post, put, signature};
 use crate::server::Server;
