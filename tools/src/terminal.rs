@@ -51,7 +51,7 @@ pub fn report_error(error: &anyhow::Error) {
     to_standard_error(&format!("{}\n", lines.join("\n")));
 }
 
-/// Asks a question on standard error. Returns `None` without asking if nobody can answer, because standard input or
+/// Asks a question on standard error. Returns `None` without asking if no one can answer, because standard input or
 /// standard error is not a terminal.
 pub(crate) fn ask(question: impl Display) -> anyhow::Result<Option<bool>> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {

@@ -18,6 +18,7 @@ mod parse;
 mod print;
 mod select_terms;
 mod syntax;
+mod syntax_kind;
 
 use crate::filter::parse::Parser;
 use crate::reason::ReasonKind;

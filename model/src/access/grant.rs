@@ -168,7 +168,8 @@ impl<'a> Action<'a> {
     }
 
     /// Returns the letter of the resource type that an account SAS needs for the action, and the permissions of which
-    /// it needs one; `None` if no account SAS allows the action. A SAS for a table needs the same permissions on entities.
+    /// it needs one; `None` if no account SAS allows the action. A SAS for a table needs the same permissions on
+    /// entities.
     pub fn required_letters(self) -> Option<(char, &'static [Permissions])> {
         Some(match self {
             Self::GetServiceProperties | Self::GetServiceStats => ('s', &[Permissions::READ]),

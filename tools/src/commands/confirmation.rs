@@ -25,7 +25,7 @@ impl ConfirmationArgs {
         self.confirm_by(|question| ask(question), connection, service, effect)
     }
 
-    /// `ask` returns `None` if nobody can answer.
+    /// `ask` returns `None` if no one can answer.
     fn confirm_by(
         &self,
         ask: impl FnOnce(&str) -> anyhow::Result<Option<bool>>,

@@ -286,12 +286,7 @@ async fn count(service: &TableService, table: &str, filter: Option<&str>, parall
 }
 
 /// Returns the number of matching entities, and shows the progress.
-pub(super) async fn matches(
-    service: &TableService,
-    table: &str,
-    filter: Option<&str>,
-    parallel: usize,
-) -> anyhow::Result<u64> {
+async fn matches(service: &TableService, table: &str, filter: Option<&str>, parallel: usize) -> anyhow::Result<u64> {
     let progress = Progress::new("counting", 1);
     let query = service.table(table).query::<PropertyBag>();
     let query = filter.into_iter().fold(query, client::Query::filter_text);
@@ -307,8 +302,13 @@ async fn delete(service: &TableService, connection: &ConnectionArgs, args: &Dele
             "--filter is empty: to delete all entities of the table, pass --filter true"
         );
         if args.dry_run {
-            count(service, table.as_str(), Some(filter), usize::from(PARALLEL_RANGES)).await?;
-            return other_types::report_matches(service, &table, filter, usize::from(PARALLEL_RANGES)).await;
+            let parallel = usize::from(PARALLEL_RANGES);
+            count(service, table.as_str(), Some(filter), parallel).await?;
+            if let Some(dependence) = other_types::dependence(filter) {
+                let filter = wire::filter::print(&dependence.filter);
+                other_types::report(matches(service, table.as_str(), Some(&filter), parallel).await?, &dependence);
+            }
+            return Ok(());
         }
         let effect = format!("deletes all entities of the table '{table}' that match the filter {filter}");
         args.confirmation.confirm(connection, service, &effect)?;

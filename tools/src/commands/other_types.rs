@@ -1,12 +1,12 @@
-//! Properties whose values have different types in different entities: a filter matches some of them although nobody
-//! would expect it (specification 04 §3.2).
+//! Properties whose values have different types in different entities, so that a filter matches entities that its
+//! author does not expect (specification 04 §3.2).
 
-use crate::commands::entity::matches;
 use crate::formats::push_value;
 use crate::terminal::{HumanCount, notice};
-use client::{Error, PropertyBag, Table, TableService};
-use model::{EdmType, RecordBuilder, TableName};
-use wire::filter::{Grammar, parse, print};
+use client::{Error, PropertyBag, Table};
+use model::filter::TypeDependence;
+use model::{EdmType, RecordBuilder};
+use wire::filter::{Grammar, parse};
 
 /// The number of entities that are read to determine which types a property has. It bounds the cost of a write.
 const SAMPLE: u64 = 100;
@@ -62,27 +62,23 @@ fn other_type(sample: &[PropertyBag], name: &str, text: &str) -> Option<EdmType>
     types.into_iter().find(|edm_type| *edm_type != EdmType::String && is_valid(*edm_type, text))
 }
 
-/// Prints on standard error how many entities match the filter only because a value has another type than in the
-/// filter.
-pub(super) async fn report_matches(
-    service: &TableService,
-    table: &TableName,
-    filter: &str,
-    parallel: usize,
-) -> anyhow::Result<()> {
-    // The service has accepted the filter. If it is not understood here, nothing is known about it.
-    let dependence = parse(filter, Grammar::Extended).ok().and_then(|filter| filter.type_dependence());
-    let Some(dependence) = dependence else { return Ok(()) };
-    let count = matches(service, table.as_str(), Some(&print(&dependence.filter)), parallel).await?;
+/// Returns which entities a filter matches only because a value has another type than in the filter; `None` if there
+/// are none, or if the filter, which the service has accepted, is not understood here.
+pub(super) fn dependence(filter: &str) -> Option<TypeDependence> {
+    parse(filter, Grammar::Extended).ok().and_then(|filter| filter.type_dependence())
+}
+
+/// Prints on standard error how many entities a filter matches only because of types.
+pub(super) fn report(count: u64, dependence: &TypeDependence) {
     if count == 0 {
-        return Ok(());
+        return;
     }
     let properties: Vec<_> = dependence.properties.iter().map(|name| format!("'{name}'")).collect();
     notice(format_args!(
-        "{} of them match only because {} has a different type than in the filter: such a value counts as less than any value of the \
+        "{} of them {} only because {} has a different type than in the filter: such a value counts as less than any value of the \
          filter's type",
         HumanCount(count),
+        if count == 1 { "matches" } else { "match" },
         properties.join(" or ")
     ));
-    Ok(())
 }

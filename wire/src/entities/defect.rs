@@ -241,7 +241,11 @@ mod tests {
         let text = "x".repeat(32_769);
         for (value, count, expected) in [
             (EdmValue::String(&text), 1, "value-too-large: The string n0 has 32769 characters; the limit is 32768."),
-            (EdmValue::Binary(&[0; 65_537]), 1, "value-too-large: The binary n0 has 65537 bytes; the limit is 65536."),
+            (
+                EdmValue::Binary(&vec![0; 65_537]),
+                1,
+                "value-too-large: The binary n0 has 65537 bytes; the limit is 65536.",
+            ),
             (EdmValue::Int32(1), 253, "properties-too-many: The request has 253 properties; the limit is 252."),
             (EdmValue::String(&text), 20, "entity-too-large: The entity has 1311108 bytes; the limit is 1048576."),
             (EdmValue::Int32(1), 252, ""),

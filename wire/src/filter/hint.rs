@@ -5,7 +5,7 @@
 //!
 //! This module must not depend on the grammar: it looks only at the text around a mistake.
 
-use super::syntax::SyntaxErrorKind;
+use super::syntax_kind::SyntaxErrorKind;
 use model::EdmType;
 use model::name::utf16_units;
 

@@ -5,26 +5,9 @@
 //! This module must not depend on tokens or on a grammar: its callers determine what is wrong, and where.
 
 use super::hint;
+pub(crate) use super::syntax_kind::SyntaxErrorKind;
 use crate::error::ServiceError;
 use model::name::utf16_units;
-
-/// The kind of an error of syntax.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SyntaxErrorKind {
-    /// A token that cannot follow the complete expression before it.
-    UnexpectedToken,
-    ExpressionExpected,
-    IdentifierExpected,
-    /// Neither an operator nor the end of the parentheses follows an operand.
-    OperatorExpected,
-    /// Neither another argument nor the end of a call follows an argument.
-    ArgumentExpected,
-    DigitExpected,
-    InvalidCharacter(char),
-    UnterminatedString,
-    /// A literal with a prefix, such as `guid'…`.
-    UnterminatedLiteral,
-}
 
 /// An error of syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +23,8 @@ pub(crate) struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// Creates the error for the text from `start` to `end`, in bytes. Messages count positions in UTF-16 code units, and
-    /// name the start or the end, depending on the kind.
+    /// Creates the error for the text from `start` to `end`, in bytes. Messages count positions in UTF-16 code units,
+    /// and name the start or the end, depending on the kind.
     ///
     /// UNVERIFIED (04 §7): all messages except those for a token that cannot follow, an unterminated string and an
     /// invalid character. They are the messages of the OData library whose other messages the service sends. Also

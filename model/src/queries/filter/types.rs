@@ -68,7 +68,7 @@ fn holds_for_others(operator: Operator) -> bool {
 
 /// Returns a filter that is true if the property exists and cannot be compared with the literal: then it is less than
 /// even the least value of the literal's type. An Int64 or Double property can be less than the least Int32, but then
-/// it can be compared with the least value of its own type (04 §3.3).
+/// it can be compared with the least Int64 or Double (04 §3.3).
 fn is_of_other_type(property: &PropertyName, literal: &Literal) -> Filter {
     let compare = |operator, literal| {
         let property = property.clone();
