@@ -70,8 +70,7 @@ impl Failure {
         Self::at(Layer::Authentication, ServiceError::from(ErrorCode::AuthenticationFailed).because(reason))
     }
 
-    /// Creates the failure for a credential without a principal, in an operation that only principals can request. The
-    /// message is the one that the service uses for blobs.
+    /// Creates the failure for a credential without a principal, in an operation that only principals can request.
     ///
     /// UNVERIFIED (08 §11.1): that signatures in the URL cause this error, as account keys do.
     pub(crate) fn needs_bearer() -> Self {

@@ -235,7 +235,7 @@ fn unreadable(refusal: &Refusal<'_>) -> Failure {
         RefusalKind::Tls | RefusalKind::Http2 | RefusalKind::Version | RefusalKind::Other => ErrorCode::InvalidInput,
     };
     let reason = ReasonKind::RequestHead.because(format!("{refusal}."));
-    Failure::at(Layer::FrontEnd, ServiceError::from(code).because(reason)).with_cause(refusal.to_string())
+    Failure::at(Layer::FrontEnd, ServiceError::from(code).because(reason))
 }
 
 impl Service {
@@ -268,7 +268,7 @@ impl Service {
         let ReasonSettings { log, log_values, header } = self.settings.reasons;
         let reason = failure.error.reason();
         // Always logged: the operator must be able to see who is turned away, and the values are not parts of entities.
-        let is_denial = failure.is_of_authentication();
+        let is_denial = !context.is_authenticated || failure.is_of_authentication();
         let logged =
             reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log, is_development));
         let logged = logged.map(|reason| reason.line(log_values || is_denial));

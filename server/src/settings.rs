@@ -27,7 +27,7 @@ pub enum Secondary {
 /// The requests whose reasons are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasonAudience {
-    /// Requests for the development account, whose key everybody knows.
+    /// Requests for the development account, whose key is public.
     Development,
     /// All requests.
     Everyone,

@@ -13,6 +13,7 @@ use std::time::Duration;
 macro_rules! reasons {
     ($($kind:ident $name:literal [$($code:ident)+] $cause:literal $remedy:literal)*) => {
         /// A kind of mistake in a request.
+        #[allow(clippy::doc_markdown, reason = "the texts are for users, who see them without markup")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ReasonKind {
             $(#[doc = $cause] $kind,)*
@@ -61,6 +62,9 @@ reasons! {
     EntityChanged "entity-changed" [UpdateConditionNotSatisfied]
         "The entity was changed after the ETag in If-Match was read."
         "Read the entity again, apply the change to it, and retry with the new ETag."
+    PositionExpired "position-expired" [PositionExpired]
+        "The log no longer contains the changes after this position, or it began again."
+        "Read the tables again, and continue with the position in x-ms-rowhouse-position (docs/change-feed.md)."
     RequestHead "request-head" [InvalidHttpVerb RequestUrlFailedToParse RequestUrlTooLong RequestHeadTooLarge InvalidHeaderValue InvalidInput]
         "The request line or a header is not valid HTTP/1.1."
         "Let a client library write requests, or encode the URL and correct the header."

@@ -623,7 +623,7 @@ pub struct StandbyArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogReasonsArg {
-    /// Those for the development account, whose key everybody knows
+    /// Those for the development account, whose key is public
     Development,
     /// All
     All,
@@ -637,7 +637,7 @@ pub enum LogReasonsArg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReasonHeaderArg {
-    /// Those for the development account, whose key everybody knows
+    /// Those for the development account, whose key is public
     Development,
     /// All
     All,

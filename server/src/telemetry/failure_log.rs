@@ -126,7 +126,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_left_out_is_counted_once() {
         let log = Arc::new(FailureLog::default());
-        *log.denials.paid_until.lock() = Some(clock::instant() + Duration::from_secs(3600));
+        *log.denials.paid_until.lock() = Some(clock::instant() + Duration::from_hours(1));
         for _ in 0..3 {
             assert!(!log.admits(&log.denials));
             assert!(log.admits(&log.mistakes), "denials do not hide mistakes");

@@ -239,6 +239,13 @@ impl Case {
         self
     }
 
+    /// Returns true if a server with the development account must tell why it refuses the request. Without a valid
+    /// credential, it tells only some reasons.
+    fn is_refusal_with_reason(&self) -> bool {
+        let is_of_client = matches!(self.status, 400 | 402..=499 | 501) && self.method != "OPTIONS";
+        is_of_client && !matches!(self.layer, Layer::Authentication | Layer::MissingCredential)
+    }
+
     fn given(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -283,6 +290,10 @@ impl Case {
         let told = response.header(REASON).unwrap_or_default();
         if self.reason.is_some_and(|reason| !told.starts_with(reason)) {
             let _ = writeln!(found, "reason: {told}, expected: {:?}", self.reason);
+        }
+        let is_denied = response.header("x-ms-error-code") == Some("AuthenticationFailed");
+        if told.is_empty() && self.is_refusal_with_reason() && !is_denied {
+            let _ = writeln!(found, "no reason");
         }
         if let Content::Any { code } = self.content {
             let actual = response.header("x-ms-error-code");

@@ -154,7 +154,7 @@ const KEYS: [&str; 9] =
 /// Returns the operations of a transaction that is almost as large as a transaction may be, 4 MiB.
 fn large_transaction() -> Vec<String> {
     let value = "a".repeat(30_000);
-    let properties: String = ["a", "b", "c", "d"].iter().map(|name| format!(",\"{name}\":\"{value}\"")).collect();
+    let properties = ["a", "b", "c", "d"].map(|name| format!(",\"{name}\":\"{value}\"")).concat();
     let insert = |number: usize| {
         let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{number}\"{properties}}}");
         let head = format!("POST /{ACCOUNT}/cars HTTP/1.1\r\nContent-Type: application/json");

@@ -4,6 +4,7 @@
 use crate::case::{Case, check, delete, get, post, put, signature};
 use crate::server::Server;
 use rowhouse_server::{ReasonAudience, ReasonSettings};
+use std::fmt::Write;
 use test_support::{ACCOUNT, Response, transact};
 
 const REASON: &str = "x-ms-rowhouse-reason";
@@ -13,7 +14,7 @@ const NO_SIGNATURE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 fn send(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
     let mut request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-version: 2019-02-02\r\n");
     for (name, value) in headers {
-        request += &format!("{name}: {value}\r\n");
+        write!(request, "{name}: {value}\r\n").unwrap();
     }
     let mut client = server.client();
     client.send((request + "\r\n").as_bytes()).unwrap();
