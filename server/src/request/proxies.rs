@@ -5,7 +5,6 @@
 
 use super::ConnectionInfo;
 use http::{HeaderMap, HeaderValue};
-use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 
 /// Names the address of the client of each proxy on the way, the nearest proxy's client last.
@@ -16,7 +15,14 @@ const X_FORWARDED_PROTO: &str = "x-forwarded-proto";
 /// The addresses of the proxies whose headers are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies {
-    networks: Vec<IpNet>,
+    networks: Vec<Network>,
+}
+
+/// The addresses of one family that begin with the same bits.
+#[derive(Debug, Clone, Copy)]
+struct Network {
+    address: IpAddr,
+    prefix_bits: u32,
 }
 
 impl TrustedProxies {
@@ -24,10 +30,7 @@ impl TrustedProxies {
     ///
     /// A network of all addresses is refused, because every client could then claim any address.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
-        let network = |text: &'t str| {
-            let address = || text.parse::<IpAddr>().ok().map(|address| IpNet::from(address.to_canonical()));
-            text.parse().ok().filter(|network: &IpNet| network.prefix_len() > 0).or_else(address).ok_or(text)
-        };
+        let network = |text: &'t str| Network::parse(text).ok_or(text);
         Ok(Self { networks: texts.into_iter().map(network).collect::<Result<_, _>>()? })
     }
 
@@ -59,8 +62,31 @@ impl TrustedProxies {
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
-        self.networks.iter().any(|network| network.contains(&address))
+        self.networks.iter().any(|network| network.contains(address))
     }
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        let Some((address, prefix)) = text.split_once('/') else {
+            let address = text.parse::<IpAddr>().ok()?.to_canonical();
+            return Some(Self { address, prefix_bits: address_bits(address) });
+        };
+        let (address, prefix_bits) = (address.parse().ok()?, prefix.parse().ok()?);
+        (1..=address_bits(address)).contains(&prefix_bits).then_some(Self { address, prefix_bits })
+    }
+
+    fn contains(self, address: IpAddr) -> bool {
+        let prefix = |address: IpAddr| match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()) >> (32 - self.prefix_bits),
+            IpAddr::V6(address) => address.to_bits() >> (128 - self.prefix_bits),
+        };
+        self.address.is_ipv4() == address.is_ipv4() && prefix(self.address) == prefix(address)
+    }
+}
+
+fn address_bits(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// Returns the comma-separated values of a header in all its lines. A line that is not text is one empty value.

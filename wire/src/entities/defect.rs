@@ -44,7 +44,7 @@ pub fn key_defect(name: &str, text: &str) -> Option<Reason> {
 /// Returns why a string cannot be the name of a table.
 pub fn table_name_defect(name: &str, error: TableNameError) -> Reason {
     let detail = match error {
-        TableNameError::Length => format!("The name has {} characters instead of 3 to 63.", utf16_units(name)),
+        TableNameError::Length => format!("The length of the name is {} instead of 3 to 63.", utf16_units(name)),
         TableNameError::Reserved => "The name 'tables' is reserved.".to_owned(),
         TableNameError::Characters => {
             let fits = |(at, c): (usize, char)| c.is_ascii_alphanumeric() && (at > 0 || c.is_ascii_alphabetic());
@@ -254,7 +254,7 @@ mod tests {
             assert!(line.starts_with(expected) && line.is_empty() == expected.is_empty(), "{line}");
         }
         for (name, expected) in [
-            ("ab", "table-name: The name has 2 characters instead of 3 to 63."),
+            ("ab", "table-name: The length of the name is 2 instead of 3 to 63."),
             ("my-table", "table-name: The name contains '-' at position 2."),
             ("1table", "table-name: The name contains '1' at position 0."),
             ("Tables", "table-name: The name 'tables' is reserved."),

@@ -417,7 +417,7 @@ impl<'t> Parser<'t> {
         let (name, literal) = (edm_type.name(), self.token.text);
         let position = model::name::utf16_units(text.get(..self.token.start).unwrap_or_default());
         let form = hint::form(edm_type);
-        let detail = format!("The literal at position {position} is no {name}, which is written {form}.");
+        let detail = format!("The literal at position {position} is no {name}. Write {form}.");
         FilterError::new(format!("Unrecognized '{name}' literal '{literal}' at '{position}' in '{text}'."))
             .because(ReasonKind::FilterLiteral.because(detail).quoting(literal))
     }

@@ -220,7 +220,7 @@ fn options_that_are_refused() {
             get("/other()").fails(404, "TableNotFound", Query).says("The table specified does not exist."),
             get("/other()?$filter=x%20eq").fails(400, "InvalidInput", Query),
             get("/a-b()").fails(400, "InvalidResourceName", Query),
-            get("/ab()").fails(400, "OutOfRangeInput", Query).because("table-name: The name has 2 characters"),
+            get("/ab()").fails(400, "OutOfRangeInput", Query).because("table-name: The length of the name is 2"),
             // The letter case of options is ignored, and options that are no options are (04 §1).
             finds("&nextpartitionkey=1!4!cQ--", &["1"]),
             finds("&$FILTER=A%20eq%209&$Top=1", &["1"]),
