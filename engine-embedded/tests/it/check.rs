@@ -19,7 +19,7 @@ const FLIPS_DEFAULT: u64 = 80;
 /// The number of entities, large enough that some of them are in sorted files with several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn try_open(folder: &Path) -> Result<Embedded, OpenError> {
     // A larger cache would be useless, because each block is read once.
@@ -91,8 +91,8 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     let random = &mut Random::new(1);
     let engine = fill_folder(&folder, random).await;
     assert!(matches!(check(&folder), Err(OpenError::Locked { .. })));
-    // A crash cannot lose what is in a sorted file. The last transaction is therefore written after the others have been
-    // flushed, which happens as soon as the engine is idle.
+    // A crash cannot lose what is in a sorted file. The last transaction is therefore written after the others have
+    // been flushed, which happens as soon as the engine is idle.
     let began = Instant::now();
     while segments(&folder).len() > 1 {
         assert!(began.elapsed() < TIMEOUT, "an idle engine does not release its log");
