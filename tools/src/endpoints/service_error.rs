@@ -84,10 +84,12 @@ impl fmt::Display for ServiceError {
             Error::Refused(refusal) | Error::PositionExpired { refusal, .. } => {
                 let Refusal { what, status, code, message, .. } = refusal.as_ref();
                 let code = escaped(code);
-                if let Some(reason) = refusal.unexpected_reason() {
-                    return write!(f, "{what} was refused: {} ({status} {code}: {message})", escaped(&reason));
+                match refusal.unexpected_reason() {
+                    Some(reason) => {
+                        write!(f, "{what} was refused: {} ({status} {code}: {message})", escaped(&reason))?;
+                    }
+                    None => write!(f, "{what} was refused: {status} {code}: {message}")?,
                 }
-                write!(f, "{what} was refused: {status} {code}: {message}")?;
             }
             other => write!(f, "{other}")?,
         }

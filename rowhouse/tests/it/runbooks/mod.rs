@@ -38,8 +38,9 @@ const EXECUTED: [&str; 17] = [
 ];
 
 /// The other pages with commands, and the reason why they are not executed here.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("azurite.md", "`scripts/test_packages.sh` and the suites of the emulator run them"),
+    ("client.md", "the test of the example `quickstart` runs it"),
     ("compatibility.md", "it runs the conformance suites"),
     ("from-one-machine-to-a-cluster.md", "`citus::guide` executes it, because it needs a cluster"),
     ("patterns.md", "the example updates its own page"),
