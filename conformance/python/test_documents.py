@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,17 @@ def lines(arguments, folder, **environment):
             os.killpg(program.pid, signal.SIGKILL)
 
 
+def wait_for_listener(port):
+    """Waits until a program accepts connections. `follow` fails at once if its receiver has not been started."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
+            return
+        time.sleep(0.02)
+    raise TimeoutError(f"no program accepts connections on port {port}")
+
+
 @needs_binary
 @pytest.mark.parametrize(("note", "body"), snippets("feed"))
 def test_reader_of_the_change_feed(orders, tmp_path, note, body):
@@ -134,6 +146,7 @@ def test_receiver_of_changes(orders, tmp_path, note, body):
     assert "7071" in body
     (tmp_path / "snippet.py").write_text(body.replace("7071", str(port)), encoding="utf-8")
     with lines([sys.executable, "snippet.py"], tmp_path) as printed:
+        wait_for_listener(port)
         follow = [BINARY, "follow", "--table", "orders", "--from", "start", "--until-end", "--webhook", f"http://127.0.0.1:{port}/"]
         environment = {**os.environ, "ROWHOUSE_ENDPOINT": f"{address}/devstoreaccount1"}
         subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=300)
