@@ -44,11 +44,15 @@ impl KeptHead {
         }
     }
 
-    /// Adds received bytes of the head, or of what follows it. Returns true if they are kept.
-    pub(super) fn receive(&mut self, received: &[u8]) -> bool {
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds received bytes of the head, or of what follows it.
+    pub(super) fn receive(&mut self, received: &[u8]) {
         self.received += received.len();
         if !matches!(self.state, State::Beginning | State::Keeping) {
-            return false;
+            return;
         }
         let is_first = mem::replace(&mut self.state, State::Keeping) == State::Beginning;
         let line_end = memchr(b'\n', received);
@@ -56,15 +60,13 @@ impl KeptHead {
             && !has_raw_character(received.get(..end).unwrap_or_default())
         {
             self.state = State::Skipping;
-            return false;
+            return;
         }
         let was_complete = self.bytes.contains(&b'\n');
         self.bytes.extend_from_slice(received);
         if !was_complete && line_end.is_some() && !has_raw_character(first_line(&self.bytes)) {
             (self.bytes, self.state) = (Vec::new(), State::Skipping);
-            return false;
         }
-        true
     }
 
     /// Returns the head that the library has dropped when it refused it. `unread` is what follows the head. Returns an
@@ -191,7 +193,8 @@ mod tests {
         for step in [1, 5, 15, 1000] {
             for (sent, is_kept) in [(usual, false), (raw, true)] {
                 let mut kept = KeptHead::default();
-                assert!(!kept.receive(b"\""), "nothing has begun");
+                kept.receive(b"\"");
+                assert_eq!(kept.kept_bytes(), 0, "nothing has begun");
                 kept.begin();
                 for piece in sent.as_bytes().chunks(step) {
                     kept.receive(piece);

@@ -96,9 +96,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
         let read = Pin::new(stream).poll_read(cx, buf);
         let received = buf.filled().get(before..).filter(|received| !received.is_empty());
         if let (true, Some(received)) = (is_waiting, received) {
-            // Bytes that are kept count twice.
-            let copies = 1 + usize::from(kept_head.receive(received));
-            if !connection.receive(copies * received.len()) {
+            let kept_before = kept_head.kept_bytes();
+            kept_head.receive(received);
+            let kept = kept_head.kept_bytes();
+            // What is kept counts twice, for as long as it is kept.
+            connection.release(kept_before.saturating_sub(kept));
+            if !connection.receive(received.len() + kept.saturating_sub(kept_before)) {
                 return Poll::Ready(Err(io::Error::other("there is no memory for the head of the request")));
             }
         }
@@ -142,6 +145,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
 mod tests {
     use super::*;
     use crate::limits::connections::ConnectionRegistry;
+    use model::limits::HEAD_BYTES_UNCOUNTED;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     async fn connection() -> (tokio::io::DuplexStream, MonitoredStream<tokio::io::DuplexStream>, Arc<SendMonitor>) {
@@ -184,6 +188,27 @@ mod tests {
             }
             assert_eq!(monitor.is_too_slow(), is_too_slow, "four bytes every {pause:?}");
             writing.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_first_line_counts_twice_only_while_it_must_be_kept() {
+        let path = "a".repeat(2 * HEAD_BYTES_UNCOUNTED);
+        for (query, is_kept) in [("?b", false), ("?\"", true)] {
+            let registry = ConnectionRegistry::new(1, None, Arc::default());
+            let place = registry.admit([127, 0, 0, 1].into()).await.unwrap();
+            let (mut client, server) = duplex(HEAD_BYTES_UNCOUNTED);
+            let (mut stream, _monitor) = MonitoredStream::new(server, place.state());
+            let mut send = async |sent: String| {
+                let mut received = vec![0; sent.len()];
+                tokio::try_join!(client.write_all(sent.as_bytes()), stream.read_exact(&mut received)).unwrap();
+                registry.counted_heads_bytes()
+            };
+            let line = format!("GET /{path}{query}");
+            assert_eq!(send(line.clone()).await, 2 * line.len(), "the line may yet contain such a character");
+            let rest = " HTTP/1.1\r\nHost: h\r\n";
+            let copies = if is_kept { 2 } else { 1 };
+            assert_eq!(send(rest.to_owned()).await, copies * (line.len() + rest.len()), "{query}");
         }
     }
 }

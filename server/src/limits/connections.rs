@@ -178,11 +178,24 @@ impl ConnectionRegistry {
         true
     }
 
+    fn uncount_head(&self, own: &ConnectionState, bytes: usize) {
+        let before = own.head_bytes.update(Ordering::Relaxed, Ordering::Relaxed, |before| before.saturating_sub(bytes));
+        let fewer = counted(before) - counted(before.saturating_sub(bytes));
+        if fewer > 0 {
+            self.head_bytes.fetch_sub(fewer, Ordering::Relaxed);
+        }
+    }
+
     fn release_head(&self, state: &ConnectionState) {
         let bytes = counted(state.head_bytes.swap(0, Ordering::Relaxed));
         if bytes > 0 {
             self.head_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn counted_heads_bytes(&self) -> usize {
+        usize::try_from(self.head_bytes.load(Ordering::Relaxed)).unwrap()
     }
 
     fn milliseconds(&self, instant: Instant) -> u64 {
@@ -232,6 +245,13 @@ impl ConnectionState {
     /// Counts received bytes. Returns false if the connection must be closed because there is no memory for the head.
     pub(crate) fn receive(&self, bytes: usize) -> bool {
         !self.is_waiting() || self.registry.count_head(self, bytes)
+    }
+
+    /// Counts bytes of the head no longer.
+    pub(crate) fn release(&self, bytes: usize) {
+        if bytes > 0 {
+            self.registry.uncount_head(self, bytes);
+        }
     }
 
     /// Begins a request whose head was received at the given instant. Returns `None` if the connection is being closed.
@@ -481,5 +501,20 @@ mod tests {
         tokio::task::yield_now().await;
         drop(one_more.begin_request(clock::instant()).unwrap());
         assert!(registry.head_bytes.load(Ordering::Relaxed) < HEADS_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn released_bytes_no_longer_count() {
+        let registry = registry(2, None);
+        let state = open(&registry).await;
+        assert!(state.receive(3 * HEAD_BYTES_UNCOUNTED));
+        state.release(HEAD_BYTES_UNCOUNTED);
+        assert_eq!(registry.counted_heads_bytes(), 2 * HEAD_BYTES_UNCOUNTED);
+        state.release(HEAD_BYTES_UNCOUNTED);
+        assert_eq!(registry.counted_heads_bytes(), 0, "the head fits into the buffer that every connection has");
+        state.release(2 * HEAD_BYTES_UNCOUNTED);
+        assert_eq!(registry.counted_heads_bytes(), 0, "more was released than counted");
+        assert!(state.receive(2 * HEAD_BYTES_UNCOUNTED));
+        assert_eq!(registry.counted_heads_bytes(), 2 * HEAD_BYTES_UNCOUNTED);
     }
 }
