@@ -25,7 +25,7 @@ use model::transaction::ContentBound;
 use model::{Action, Mutation, MutationResult, Transaction};
 use std::pin::pin;
 use wire::defect::size_defect;
-use wire::reason::{Reason, ReasonKind};
+use wire::reason::ReasonKind;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 use written_entity::WrittenEntity;
@@ -88,8 +88,31 @@ async fn refuse_address(tables: &AccountTables<'_>, context: &OperationContext<'
     tables.check_exists(context.table()).await.err().unwrap_or(failure)
 }
 
-/// Adds the reason to a refusal because of the size of what the request contains.
-fn of_size(failure: Failure, defect: Option<Reason>) -> Failure {
+/// Decodes a request that writes an entity or deletes one. Returns `None` for all other requests.
+fn decode_write(context: &OperationContext<'_>) -> Option<Result<(Mutation, Option<WrittenEntity>), Failure>> {
+    let decoded = match context.kind {
+        OperationKind::InsertEntity => {
+            insert_entity::decode(context).map(|(mutation, inserted)| (mutation, Some(inserted)))
+        }
+        OperationKind::UpdateEntity
+        | OperationKind::MergeEntity
+        | OperationKind::InsertOrReplaceEntity
+        | OperationKind::InsertOrMergeEntity => update_entity::decode(context),
+        OperationKind::DeleteEntity => update_entity::decode_deletion(context).map(|mutation| (mutation, None)),
+        _ => return None,
+    };
+    Some(decoded)
+}
+
+/// Adds the reason to a refusal because of the size of what the request contains. The request is decoded again, so that
+/// requests that are not refused need not be measured.
+fn of_size(failure: Failure, context: &OperationContext<'_>) -> Failure {
+    let is_of_size = matches!(
+        failure.error.code,
+        ErrorCode::EntityTooLarge | ErrorCode::PropertyValueTooLarge | ErrorCode::TooManyProperties
+    );
+    let written = is_of_size.then(|| decode_write(context)).flatten().and_then(Result::ok);
+    let defect = written.and_then(|(mutation, _)| size_defect(mutation.key(), mutation.properties()?));
     match defect {
         Some(defect) if defect.kind.codes().contains(&failure.error.code) => failure.because(defect),
         _ => failure,
@@ -108,10 +131,9 @@ async fn commit(
         + WrittenEntity::stored_bytes_max(needs_record);
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     context.memory.acquire(bytes_max).await?;
-    let defect = mutation.properties().and_then(|properties| size_defect(mutation.key(), properties));
     let returned = if needs_record { vec![0] } else { Vec::new() };
     let transaction = Transaction::single(mutation).returning(returned);
-    let written = tables.commit(context.table(), transaction).await.map_err(|failure| of_size(failure, defect));
+    let written = tables.commit(context.table(), transaction).await.map_err(|failure| of_size(failure, context));
     let written = written?.pop().unwrap_or(MutationResult::Deleted);
     written_entity::response(context, entity, written, &mut ContentBound::default())
 }

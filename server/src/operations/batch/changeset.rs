@@ -5,8 +5,8 @@ use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm, is_fault};
 use crate::failure::{Failure, RefusedOperation, Stage};
 use crate::operations::written_entity::{self, WrittenEntity};
-use crate::operations::{insert_entity, of_size, update_entity};
-use crate::request::{OperationContext, OperationKind};
+use crate::operations::{decode_write, of_size};
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
@@ -14,7 +14,6 @@ use model::transaction::{ContentBound, TransactionError};
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
 use wire::batch::Changeset;
-use wire::defect::size_defect;
 use wire::error::TOO_MANY_CHANGES;
 use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError, Version};
@@ -119,14 +118,12 @@ async fn execute<'a>(
     let returned: Vec<usize> = operations.iter().enumerate().filter_map(needs_record).collect();
     let response_bytes: usize = operations.iter().map(DecodedOperation::response_bytes_max).sum();
     batch.memory.acquire(response_bytes + WrittenEntity::stored_bytes_max(!returned.is_empty())).await?;
-    let defect = |mutation: &Mutation| size_defect(mutation.key(), mutation.properties()?);
-    // The engine refuses the first operation that is wrong, which need not be the first one that is too large.
-    let defect =
-        transaction.mutations().iter().enumerate().find_map(|(index, mutation)| Some((index, defect(mutation)?)));
     let written = tables.commit(first.context.table(), transaction.returning(returned)).await.map_err(|failure| {
-        let index = failure.refused.map(|refused| refused.index);
-        let of_operation = defect.filter(|(at, _)| index == Some(*at));
-        of_size(failure, of_operation.map(|(_, defect)| defect))
+        let refused = failure.refused.and_then(|refused| operations.get(refused.index));
+        match refused {
+            Some(operation) => of_size(failure, &operation.context),
+            None => failure,
+        }
     })?;
     let mut stored = ContentBound::default();
     let of_operation = |(operation, written): (DecodedOperation<'_>, MutationResult)| {
@@ -225,19 +222,8 @@ fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> Decode
 }
 
 fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutation), Failure> {
-    let (mutation, entity) = match context.kind {
-        OperationKind::InsertEntity => {
-            let (mutation, inserted) = insert_entity::decode(&context)?;
-            (mutation, Some(inserted))
-        }
-        OperationKind::UpdateEntity
-        | OperationKind::MergeEntity
-        | OperationKind::InsertOrReplaceEntity
-        | OperationKind::InsertOrMergeEntity => update_entity::decode(&context)?,
-        OperationKind::DeleteEntity => (update_entity::decode_deletion(&context)?, None),
-        // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
-        _ => return Err(mixed("A query is in a changeset.")),
-    };
+    // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
+    let (mutation, entity) = decode_write(&context).unwrap_or_else(|| Err(mixed("A query is in a changeset.")))?;
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     Ok((DecodedOperation { context, entity }, mutation))
 }
