@@ -41,6 +41,10 @@ pub(crate) enum Workload {
     Merge,
     /// Read existing entities by their keys
     Get,
+    /// Read existing entities by a filter on both keys
+    QueryKeys,
+    /// Read the first entity from a row key on in a partition ($top=1)
+    QueryTop,
     /// Read the whole table in pages of 1,000 entities
     QueryPage,
     /// Read the 1% of the table that a filter on a property matches; all examined entities are counted
@@ -56,7 +60,7 @@ pub(crate) enum Workload {
 impl Workload {
     pub(crate) fn usage(self) -> Usage {
         match self {
-            Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
+            Self::Get | Self::QueryKeys | Self::QueryTop | Self::QueryPage | Self::QueryFilter => Usage::Read,
             Self::Upsert | Self::Merge | Self::Mixed => Usage::Overwritten,
             Self::Insert | Self::Batch100 | Self::Load => Usage::Growing,
         }
@@ -183,6 +187,8 @@ impl Client {
             Workload::Insert => self.insert(number).await?,
             Workload::Upsert => self.upsert(number).await?,
             Workload::Merge => self.merge(number).await?,
+            Workload::QueryKeys => self.small_query(number, "eq", "").await?,
+            Workload::QueryTop => self.small_query(number, "ge", "&$top=1").await?,
             Workload::QueryPage => self.page().await?,
             Workload::QueryFilter => self.filtered_scan().await?,
             Workload::Batch100 => self.insert_batch(number).await?,
@@ -294,6 +300,14 @@ impl Client {
             return Err(Failure::Content(format!("the filter matched {selected} entities instead of {expected}")));
         }
         Ok(self.plan.dataset.entities)
+    }
+
+    /// Reads one entity. `operator` compares the row key.
+    async fn small_query(&mut self, number: u64, operator: &str, options: &str) -> Result<u64, Failure> {
+        let number = self.plan.within_working_set(number);
+        let (partition, row) = (self.plan.dataset.partition(number), Dataset::row(number));
+        let filter = filter_query(&format!("PartitionKey eq '{partition}' and RowKey {operator} '{row}'"));
+        one(self.query(&format!("{filter}{options}")).await?.entities)
     }
 
     async fn range(&mut self) -> Result<u64, Failure> {
