@@ -6,7 +6,9 @@
 //! blocks: while they are fast, all reads run in place; when several of them are slow, all reads are moved.
 //!
 //! A thread that loses its processor during a read makes a fast read look slow. On a busy machine, this happens to a
-//! small fraction of the reads. Therefore, no single read decides:
+//! small fraction of the reads. The time that a thread waits for a processor is therefore subtracted, where the system
+//! tells it. As that costs a system call, it is only done once a read has looked slow. Elsewhere, a processor that is
+//! taken away still looks like a disk. Therefore, no single read decides:
 //!
 //! - In place, the time that slow reads take adds up to a debt, which fast loads and time pay off. [`SLOW_READS_MAX`]
 //!   bounds the number of reads that a disk delays when it suddenly becomes slow.
@@ -84,18 +86,22 @@ impl Placement {
         matches!(self, Self::Moved { .. })
     }
 
+    /// Returns whether the following reads change the placement, even if they load nothing.
+    fn is_watched(self) -> bool {
+        !matches!(self, Self::InPlace { debt: Duration::ZERO, .. })
+    }
+
     /// Returns the placement after a read that ended at the given time. `load_time` is its duration, if it loaded a
     /// block.
     fn after(self, load_time: Option<Duration>, now: Instant) -> Self {
         match self {
             Self::InPlace { debt, paid_until, since, next_period } => {
-                let Some(time) = load_time else { return self };
                 // The time that reads wait for a slow disk pays off nothing.
-                let paid = now.saturating_duration_since(paid_until).saturating_sub(time);
+                let paid = now.saturating_duration_since(paid_until).saturating_sub(load_time.unwrap_or_default());
                 let debt = debt.saturating_sub(paid / TIME_PER_CREDIT);
-                let debt = match wait(load_time) {
-                    Duration::ZERO => debt.saturating_sub(LOAD_CREDIT),
-                    wait => debt.saturating_add(wait),
+                let debt = match (load_time, wait(load_time)) {
+                    (Some(_), Duration::ZERO) => debt.saturating_sub(LOAD_CREDIT),
+                    (_, wait) => debt.saturating_add(wait),
                 };
                 if debt > DEBT_MAX {
                     let has_lasted = now.saturating_duration_since(since) >= PERIOD_MAX;
@@ -123,8 +129,9 @@ impl Placement {
 #[derive(Debug)]
 pub(crate) struct RecentReads {
     placement: Mutex<Placement>,
-    /// A copy of the decision, so that reads which load nothing take no lock.
+    /// Copies of the decision, so that reads which load nothing take no lock.
     are_moved: AtomicBool,
+    are_watched: AtomicBool,
     pub(crate) in_place: AtomicU64,
     pub(crate) moved: AtomicU64,
     pub(crate) slow: AtomicU64,
@@ -135,6 +142,7 @@ impl RecentReads {
         Self {
             placement: Mutex::new(Placement::initial(monotonic::now())),
             are_moved: AtomicBool::new(false),
+            are_watched: AtomicBool::new(false),
             in_place: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             slow: AtomicU64::new(0),
@@ -146,6 +154,12 @@ impl RecentReads {
         self.are_moved.load(Ordering::Relaxed)
     }
 
+    /// Returns whether the next reads are timed without their waits for a processor, and are recorded even if they load
+    /// nothing: a read has looked slow recently.
+    pub(crate) fn are_watched(&self) -> bool {
+        self.are_watched.load(Ordering::Relaxed)
+    }
+
     /// Like [`Self::are_moved`], for the given number of reads that are about to begin.
     pub(crate) fn begin(&self, reads: u64) -> bool {
         let are_moved = self.are_moved();
@@ -155,11 +169,11 @@ impl RecentReads {
     }
 
     /// Records a read that has just ended, on whichever thread, and whether blocks were loaded during it.
-    pub(crate) fn end(&self, began: Instant, has_loaded: bool) {
-        // While reads are moved, those without loads count too: they tell that loads have become rare.
-        if has_loaded || self.are_moved() {
+    pub(crate) fn end(&self, timer: &ReadTimer, has_loaded: bool) {
+        // Reads without loads tell that loads have become rare.
+        if has_loaded || self.are_watched() {
             let now = monotonic::now();
-            self.record(has_loaded.then(|| now.saturating_duration_since(began)), now);
+            self.record(has_loaded.then(|| timer.read_time(now.saturating_duration_since(timer.began))), now);
         }
     }
 
@@ -171,6 +185,32 @@ impl RecentReads {
         *placement = placement.after(load_time, now);
         // Stored under the lock, so that it does not contradict the placement.
         self.are_moved.store(placement.is_moved(), Ordering::Relaxed);
+        self.are_watched.store(placement.is_watched(), Ordering::Relaxed);
+    }
+}
+
+/// The beginning of a read.
+pub(crate) struct ReadTimer {
+    began: Instant,
+    /// How long the thread had waited for a processor by then, if that is measured.
+    processor_wait: Option<Duration>,
+}
+
+impl ReadTimer {
+    pub(crate) fn start(is_watched: bool) -> Self {
+        let processor_wait = if is_watched { platform::process::processor_wait() } else { None };
+        Self { began: monotonic::now(), processor_wait }
+    }
+
+    /// Returns the time that a read took, apart from what the thread that called [`Self::start`] has waited for a
+    /// processor since.
+    pub(crate) fn read_time(&self, elapsed: Duration) -> Duration {
+        if elapsed < SLOW_READ {
+            return elapsed;
+        }
+        let now = self.processor_wait.and_then(|_| platform::process::processor_wait());
+        let waited = now.zip(self.processor_wait).map(|(now, before)| now.saturating_sub(before));
+        elapsed.saturating_sub(waited.unwrap_or_default())
     }
 }
 
@@ -275,6 +315,38 @@ mod tests {
             stalls.reads(200, Duration::ZERO, |_| FAST);
         }
         assert_eq!(stalls.moves, 0);
+    }
+
+    #[test]
+    fn reads_are_watched_until_the_debt_of_a_slow_one_is_paid_off() {
+        let mut sequence = Sequence::new();
+        sequence.reads(10, Duration::ZERO, |_| FAST);
+        assert!(!sequence.placement.is_watched());
+        sequence.read(Duration::ZERO, SLOW);
+        assert!(sequence.placement.is_watched());
+        sequence.reads(100, Duration::from_millis(1), |_| CACHED);
+        assert!(sequence.placement.is_watched());
+        sequence.reads(1000, Duration::from_millis(1), |_| CACHED);
+        assert!(!sequence.placement.is_watched(), "cached reads notice that time has paid off the debt");
+        assert!(Sequence::moved().placement.is_watched());
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_not_waiting_for_the_disk() {
+        let unknown = ReadTimer { began: monotonic::now(), processor_wait: None };
+        assert_eq!(unknown.read_time(WAIT_MAX), WAIT_MAX);
+        let timer = ReadTimer::start(true);
+        let Some(before) = timer.processor_wait else { return };
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().unwrap().get() * 2 {
+                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            }
+            while platform::process::processor_wait().unwrap() < before + WAIT_MAX {}
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(timer.read_time(WAIT_MAX), Duration::ZERO);
+        assert_eq!(timer.read_time(SLOW_READ / 2), SLOW_READ / 2, "a fast read is not measured again");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::counts::{CommitterCounts, MergeCounts};
 use super::hashed_key::KeyHashes;
-use super::recent_reads::RecentReads;
+use super::recent_reads::{ReadTimer, RecentReads};
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, StoredTable};
 use crate::disk::storage::{Recovered, Storage, storage_fault};
@@ -12,7 +12,6 @@ use crate::sync::atomic::AtomicU64;
 use crate::tree::{Snapshot, TreeError};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
-use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, ReadError, TableKey};
@@ -109,10 +108,10 @@ impl EmbeddedState {
     /// Runs a read of one entity, and records its duration if it may have waited for the disk.
     pub(crate) fn timed<T, E>(&self, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let tree = &self.storage.tree;
-        let (began, loaded) = (monotonic::now(), tree.blocks_loaded());
+        let (timer, loaded) = (ReadTimer::start(self.recent_reads.are_watched()), tree.blocks_loaded());
         let result = read();
         // A block that cannot be read is not counted as loaded.
-        self.recent_reads.end(began, result.is_err() || tree.blocks_loaded() != loaded);
+        self.recent_reads.end(&timer, result.is_err() || tree.blocks_loaded() != loaded);
         result
     }
 

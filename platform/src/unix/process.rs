@@ -4,6 +4,8 @@ use crate::access::OpenFilesLimit;
 use rustix::fs::Mode;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit, umask};
 use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -77,6 +79,19 @@ pub fn processor_time() -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
+/// Returns the total time for which the calling thread was ready to run but waited for a processor, if available. Keeps
+/// a file open for each thread that calls it.
+pub fn processor_wait() -> Option<Duration> {
+    thread_local! {
+        static SCHEDULE: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    let mut buffer = [0; 64];
+    let length = SCHEDULE.with(|file| file.as_ref()?.read_at(&mut buffer, 0).ok())?;
+    // The time on a processor, the time of waiting for one, and the number of times that the thread got one.
+    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
 /// Returns virtual and resident memory in bytes, if available.
 pub fn memory() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -95,4 +110,28 @@ pub fn written_bytes() -> Option<u64> {
 pub fn open_files() -> Option<u64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     Some((entries.count() as u64).saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    #[test]
+    fn a_thread_that_shares_its_processor_waits_for_it() {
+        let Some(before) = processor_wait() else {
+            assert!(!cfg!(target_os = "linux"), "this system does not tell how long threads wait");
+            return;
+        };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().unwrap().get() * 2 {
+                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            }
+            // Without waiting, this loop would never end.
+            while processor_wait().unwrap() <= before {}
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
 }

@@ -56,6 +56,11 @@ pub fn processor_time() -> Option<Duration> {
     None
 }
 
+/// Returns `None`: the time that a thread waits for a processor is not available.
+pub fn processor_wait() -> Option<Duration> {
+    None
+}
+
 /// Returns `None`: virtual and resident memory are not available.
 pub fn memory() -> Option<(u64, u64)> {
     None
