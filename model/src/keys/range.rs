@@ -135,6 +135,14 @@ impl KeyRange {
         self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
 
+    /// Returns whether exactly one key can lie in the range: its start.
+    pub fn is_point(&self) -> bool {
+        // The end of such a range is its only key followed by a separator, the first byte that cannot extend a complete
+        // key.
+        let end = self.end.as_deref().and_then(|end| end.split_last());
+        end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == self.start) && self.start.contains(&KEY_SEPARATOR)
+    }
+
     /// Returns the intersection of both ranges, which may be empty.
     pub fn intersect(&self, other: &Self) -> Self {
         let start = self.start.clone().max(other.start.clone());

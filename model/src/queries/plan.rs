@@ -14,7 +14,6 @@
 
 use crate::edm::compare_ordinal;
 use crate::filter::{Call, Comparison, Filter, Literal, Operator, PropertyName, StringFunction, TABLE_NAME};
-use crate::key::KEY_SEPARATOR;
 use crate::limits::PLAN_RANGES_MAX;
 use crate::prefix::successor;
 use crate::range::KeyRange;
@@ -59,7 +58,7 @@ impl PlanKind {
         match ranges {
             [] => Self::Nothing,
             [KeyRange { start, end: None }] if start.is_empty() => Self::TableScan,
-            [range] if is_point(range) => Self::Point,
+            [range] if range.is_point() => Self::Point,
             [range] if range.partition().is_some() => Self::RowRange,
             [_] => Self::PartitionRange,
             _ => Self::Ranges,
@@ -420,13 +419,6 @@ pub(super) fn disjoint(mut ranges: Vec<KeyRange>, ranges_max: usize) -> Vec<KeyR
         }
     }
     merged
-}
-
-/// The end of such a range is its only key followed by a separator, the first byte that cannot extend a complete key.
-pub(super) fn is_point(range: &KeyRange) -> bool {
-    let is_key = range.start.contains(&KEY_SEPARATOR);
-    let end = range.end.as_deref().and_then(|end| end.split_last());
-    is_key && end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == range.start)
 }
 
 #[cfg(test)]

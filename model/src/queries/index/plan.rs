@@ -11,7 +11,7 @@ use crate::edm::EdmValue;
 use crate::filter::{Call, Comparison, Filter, Literal, Operator, PropertyName, StringFunction};
 use crate::key::ordinal_byte;
 use crate::limits::{INDEX_RANGES_MAX, INDEXED_BYTES_MAX};
-use crate::plan::{disjoint, is_point};
+use crate::plan::disjoint;
 use crate::range::KeyRange;
 
 /// The entries of an index that a query reads.
@@ -67,7 +67,7 @@ pub fn plan_index<'p>(
     indexes: impl IntoIterator<Item = &'p IndexedProperty>,
 ) -> Option<IndexPlan> {
     // No index is faster than the entities themselves.
-    if key_ranges.iter().all(is_point) {
+    if key_ranges.iter().all(KeyRange::is_point) {
         return None;
     }
     // A partition may have few entities, so only a condition that few entities meet is worth a second lookup.
