@@ -62,8 +62,7 @@ use model::{
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
 use parking_lot::Mutex;
-use reading::Scans;
-use reading::{RunningPage, Step};
+use reading::{RunningPage, Scans, Step, is_small};
 use sequence::Sequence;
 use state::EmbeddedState;
 use std::io;
@@ -232,6 +231,7 @@ impl Embedded {
         }
         let state = EmbeddedState::new(folder, storage, Arc::clone(&clock), recovered.catalog, recovered.properties);
         let shared = Arc::new(state);
+        shared.storage.tree.count_tombstones();
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let (keeper, requests) = std_mpsc::channel();
@@ -450,21 +450,39 @@ impl Engine for Embedded {
         scan: Scan,
         sink: BoxedSink,
     ) -> Result<(BoxedSink, ScanEnd), ReadError> {
+        // Small pages do not wait, so yield here in case a task reads them in a loop.
+        consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
-        let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());
-        let (table, abandonment) = (table.clone(), abandoned.0.clone());
-        let begin = move |shared| RunningPage::begin(shared, &table, scan, sink, abandonment)?.run(&slot);
-        let mut step = self.on_blocking_thread(begin).await.map_err(ReadError::Fault)??;
+        let abandonment = abandoned.0.clone();
+        let is_small = is_small(&self.shared, table, &scan);
+        // A page that is paused in place has not had a slot, so it waits for one as a page that begins.
+        let mut is_in_place = is_small && !self.shared.begin_page();
+        let mut step = if is_in_place {
+            RunningPage::begin(Arc::clone(&self.shared), table, scan, sink, abandonment)?.run_first_part()?
+        } else {
+            let slot = self.scans.begin().await.map_err(ReadError::Fault)?;
+            let table = table.clone();
+            let begin = move |shared| {
+                let page = RunningPage::begin(shared, &table, scan, sink, abandonment)?;
+                match if is_small { page.run_first_part()? } else { Step::Paused(Box::new(page)) } {
+                    Step::Paused(page) => page.run(&slot),
+                    finished @ Step::Finished(..) => Ok(finished),
+                }
+            };
+            self.on_blocking_thread(begin).await.map_err(ReadError::Fault)??
+        };
         loop {
             let page = match step {
                 Step::Finished(sink, end) => return Ok((sink, end)),
                 Step::Paused(page) => page,
             };
-            slot = match self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)? {
-                Some(slot) => slot,
-                None => return page.end(),
+            let slot = if std::mem::take(&mut is_in_place) {
+                Some(self.scans.begin().await.map_err(ReadError::Fault)?)
+            } else {
+                self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)?
             };
+            let Some(slot) = slot else { return page.end() };
             step = self.on_blocking_thread(move |_| page.run(&slot)).await.map_err(ReadError::Fault)??;
         }
     }

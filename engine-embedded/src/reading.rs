@@ -4,15 +4,18 @@
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, EngineEntry, EngineEntryError, StoredTable, TableId, TableIndex};
 use crate::disk::storage::{Storage, storage_fault};
+use crate::recent_reads::{ReadTimer, SLOW_READ};
 use crate::state::{EmbeddedState, read_fault};
 use crate::tree::{Key, Range, Snapshot, TreeError, Value};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::index::{self, OrderedEntries};
 use engine::parts::monotonic;
-use engine::parts::page::{PageBuilder, ranges_to_visit};
+use engine::parts::page::{FIRST_PART_WORK_MAX, PageBuilder, has_few_entities, has_few_keys};
+use engine::parts::page::{ranges_to_visit, work_of};
 use engine::snapshot::{EntityVisitor, SnapshotContents, SnapshotError, Snapshots};
 use engine::{EntitySink, Fault, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::{DateTime, IndexedProperty, KeyRange};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +23,10 @@ use std::vec;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
+
+/// The number of tombstones in the tree above which no page counts as small, unless its keys are known. The library
+/// steps over that many in some milliseconds, and cannot be interrupted.
+pub(crate) const TOMBSTONES_MAX: u64 = 50_000;
 
 pub(crate) struct RunningPage<S> {
     page: PageBuilder<S>,
@@ -90,6 +97,16 @@ pub(crate) enum Step<S> {
     Paused(Box<RunningPage<S>>),
 }
 
+/// Returns whether the page of a scan needs few entities. If the filter refuses many, or if they are large, the page
+/// does not end in its first part.
+pub(crate) fn is_small(shared: &EmbeddedState, table: &TableKey, scan: &Scan) -> bool {
+    has_few_keys(scan)
+        || has_few_entities(scan)
+            && shared.storage.tree.tombstones() <= TOMBSTONES_MAX
+            // With an index, thousands of its entries may be read before the first entity.
+            && (scan.filter.is_none() || !shared.has_indexes(table))
+}
+
 impl<S: EntitySink> RunningPage<S> {
     pub(crate) fn begin(
         shared: Arc<EmbeddedState>,
@@ -128,18 +145,56 @@ impl<S: EntitySink> RunningPage<S> {
                 until_check = ENTITIES_BETWEEN_CHECKS;
             }
             until_check -= 1;
-            let next = match &found.record {
-                Some(record) => self.page.visit_at(found.position(), found.key(), record).map_err(ReadError::Fault)?,
-                None => self.page.pass(found.position()),
-            };
-            if next.is_break() {
+            if self.visit(&found)?.is_break() {
                 break;
             }
-            self.last_key.clear();
-            self.last_key.extend_from_slice(&found.full_key);
         }
         let (sink, end) = self.finish()?;
         Ok(Step::Finished(sink, end))
+    }
+
+    /// Reads the first part of a small page, which takes about as long as a few gets, and records how long the reads
+    /// took. May be called on a thread that also runs other tasks unless recent reads or pages are moved.
+    pub(crate) fn run_first_part(mut self) -> Result<Step<S>, ReadError> {
+        let shared = Arc::clone(&self.shared);
+        let (mut work, mut reading) = (0, Duration::ZERO);
+        let timer = ReadTimer::start(shared.recent_reads.are_watched() || shared.recent_pages.are_watched());
+        let loaded = shared.storage.tree.blocks_loaded();
+        let found = loop {
+            let began = monotonic::now();
+            let found = self.next();
+            reading += monotonic::now().saturating_duration_since(began);
+            let Ok(Some(next)) = &found else { break found };
+            // The first entity is always visited, as by a get.
+            let is_first = work == 0;
+            work += next.record.as_deref().map_or(1, work_of);
+            if !is_first && (work > FIRST_PART_WORK_MAX || reading >= SLOW_READ) {
+                break found;
+            }
+            if self.visit(next)?.is_break() {
+                break Ok(None);
+            }
+        };
+        let has_loaded = found.is_err() || shared.storage.tree.blocks_loaded() != loaded;
+        shared.record_page(timer.read_time(reading), has_loaded);
+        self.held = found?;
+        if self.held.is_some() {
+            return Ok(Step::Paused(Box::new(self)));
+        }
+        let (sink, end) = self.finish()?;
+        Ok(Step::Finished(sink, end))
+    }
+
+    fn visit(&mut self, found: &Found) -> Result<ControlFlow<()>, ReadError> {
+        let next = match &found.record {
+            Some(record) => self.page.visit_at(found.position(), found.key(), record).map_err(ReadError::Fault)?,
+            None => self.page.pass(found.position()),
+        };
+        if next.is_continue() {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(&found.full_key);
+        }
+        Ok(next)
     }
 
     /// The page ends at its deadline, however many entities it has.

@@ -21,6 +21,8 @@
 //! The number of loaded blocks is known only for all threads together. A read that loads nothing is therefore counted
 //! as a fast load if another thread loads a block at the same time. The chance is small, because such a read is short.
 //!
+//! Small pages are decided in the same way, by the time that they take to step over tombstones and old versions.
+//!
 //! This module must not depend on the storage library. The decision is a function of the observed reads and their time.
 
 use engine::parts::monotonic;
@@ -29,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The duration from which a read that loaded blocks is slow.
-const SLOW_READ: Duration = Duration::from_micros(250);
+pub(crate) const SLOW_READ: Duration = Duration::from_micros(250);
 /// The maximum by which a read adds to the debt. A thread that loses its processor may wait much longer.
 const WAIT_MAX: Duration = Duration::from_micros(1250);
 /// The number of slow reads in immediate succession after which reads are moved, if each takes at least [`WAIT_MAX`].
@@ -162,7 +164,11 @@ impl RecentReads {
 
     /// Like [`Self::are_moved`], for the given number of reads that are about to begin.
     pub(crate) fn begin(&self, reads: u64) -> bool {
-        let are_moved = self.are_moved();
+        self.count(reads, self.are_moved())
+    }
+
+    /// Counts reads that are about to begin, on threads of requests or moved. Returns whether they are moved.
+    pub(crate) fn count(&self, reads: u64, are_moved: bool) -> bool {
         let count = if are_moved { &self.moved } else { &self.in_place };
         count.fetch_add(reads, Ordering::Relaxed);
         are_moved

@@ -2,7 +2,7 @@
 
 use super::counts::{CommitterCounts, MergeCounts};
 use super::hashed_key::KeyHashes;
-use super::recent_reads::{ReadTimer, RecentReads};
+use super::recent_reads::{ReadTimer, RecentReads, SLOW_READ};
 use crate::disk::folder::Folder;
 use crate::disk::layout::{self, StoredTable};
 use crate::disk::storage::{Recovered, Storage, storage_fault};
@@ -12,16 +12,20 @@ use crate::sync::atomic::AtomicU64;
 use crate::tree::{Snapshot, TreeError};
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
+use engine::parts::monotonic;
 use engine::parts::page::damaged;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, ReadError, TableKey};
 use model::{Clock, DateTime, EntityKey, Expiry, Record, Retention, Visibility};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 pub(crate) struct EmbeddedState {
     pub(crate) storage: Storage,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) recent_reads: RecentReads,
+    /// Small pages that loaded no block.
+    pub(crate) recent_pages: RecentReads,
     /// Changed only by the committer, after the change is durable.
     pub(crate) catalog: RwLock<Catalog<StoredTable>>,
     /// Changed only by the committer, after the change is durable.
@@ -57,6 +61,7 @@ impl EmbeddedState {
             storage,
             clock,
             recent_reads: RecentReads::new(),
+            recent_pages: RecentReads::new(),
             catalog: RwLock::new(catalog),
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
@@ -113,6 +118,24 @@ impl EmbeddedState {
         // A block that cannot be read is not counted as loaded.
         self.recent_reads.end(&timer, result.is_err() || tree.blocks_loaded() != loaded);
         result
+    }
+
+    /// Returns whether the first part of a small page, which is about to begin, must not run on the thread of its
+    /// request.
+    pub(crate) fn begin_page(&self) -> bool {
+        self.recent_reads.count(1, self.recent_reads.are_moved() || self.recent_pages.are_moved())
+    }
+
+    /// Records the time that the first part of a small page took to read its entities. If it took long but loaded no
+    /// block, it stepped over many tombstones or old versions.
+    pub(crate) fn record_page(&self, time: Duration, has_loaded: bool) {
+        let (reads, pages, now) = (&self.recent_reads, &self.recent_pages, monotonic::now());
+        if has_loaded || reads.are_watched() {
+            reads.record(has_loaded.then_some(time), now);
+        }
+        if pages.are_watched() || (!has_loaded && time >= SLOW_READ) {
+            pages.record((!has_loaded).then_some(time), now);
+        }
     }
 
     /// Returns the record of an entity. While [`RecentReads::are_moved`] returns true, this method must not be called

@@ -1,6 +1,7 @@
 mod golden;
 mod indexes;
 mod scans;
+mod small_pages;
 
 use super::*;
 use crate::disk::layout::{self, TableId};

@@ -113,11 +113,11 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     let (others_are_done, second) = std_mpsc::channel();
     let long = spawn_scan(&engine, scan_all(), TwiceHaltingSink { first, second_at: 1000, second });
     begun.await.unwrap();
-    let others = [1, 2].map(|limit| spawn_scan(&engine, Scan { limit, ..scan_all() }, Count(0)));
+    let others = [101, 102].map(|limit| spawn_scan(&engine, Scan { limit, ..scan_all() }, Count(0)));
     wait_for_waiting_scans(&engine, 2).await;
     assert_eq!(engine.figures().tree.unwrap().scans_running, 1);
     drop(go_on);
-    for (limit, other) in (1..).zip(others) {
+    for (limit, other) in (101..).zip(others) {
         assert_eq!(other.await.unwrap().unwrap().0.0, limit);
     }
     assert!(entities.load(Ordering::SeqCst) <= 1000);

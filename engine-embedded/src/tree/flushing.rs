@@ -4,6 +4,7 @@ use super::error::TreeError;
 use super::library::AbstractTree;
 use super::store::{Store, Tree};
 use crate::sequence::Sequence;
+use crate::sync::atomic::Ordering;
 
 impl Tree {
     /// Seals the active memtable, so that the next flush writes it to a file. Waits until everything in it is
@@ -34,6 +35,7 @@ impl Tree {
         if result.is_ok() {
             store.sealed.lock().clear();
             store.set_persisted(last.last);
+            store.flushed_tombstones.store(last.tombstones, Ordering::Relaxed);
         }
         let waiting = store.sealed.lock().len();
         store.room.flush_ended(result.is_err(), waiting, store.library.l0_run_count());

@@ -7,6 +7,7 @@
 
 use super::error::TreeError;
 use super::store::Tree;
+use crate::sync::atomic::Ordering;
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
 use std::collections::HashSet;
@@ -212,6 +213,15 @@ impl Tree {
             })
         });
         Shape { levels: levels.collect(), memtable_entries: self.0.active_memtable_entries() }
+    }
+
+    /// Counts the tombstones in files, for [`Self::tombstones`].
+    pub(crate) fn count_tombstones(&self) {
+        let store = &*self.0;
+        // Tombstones that are flushed while they are counted are counted twice, rather than not at all.
+        let flushed = store.flushed_tombstones.load(Ordering::Relaxed);
+        let counted = store.library.tombstone_count().wrapping_sub(flushed);
+        store.counted_tombstones.store(counted, Ordering::Relaxed);
     }
 
     /// Waits for a merge that is in progress. The caller has checked that the disk has room for

@@ -55,6 +55,12 @@ pub(super) struct Store {
     /// The sealed memtables that are not in files yet, from the oldest to the newest.
     pub(super) sealed: Mutex<VecDeque<Sealed>>,
     persisted: AtomicU64,
+    /// The number of tombstones that were applied since the tree was opened.
+    tombstones: AtomicU64,
+    /// The number of tombstones in files, minus those of the applied tombstones that were in files when it was counted.
+    pub(super) counted_tombstones: AtomicU64,
+    /// The number of applied tombstones that are in files, or were merged away.
+    pub(super) flushed_tombstones: AtomicU64,
     /// Held while memtables are sealed or flushed.
     pub(super) flushing: Mutex<()>,
     /// Held while files are merged.
@@ -74,6 +80,8 @@ struct Writer {
 pub(super) struct Sealed {
     pub(super) last: Sequence,
     pub(super) bytes: u64,
+    /// The number of tombstones that were applied up to this memtable.
+    pub(super) tombstones: u64,
 }
 
 impl Tree {
@@ -123,6 +131,9 @@ impl Tree {
             room,
             sealed: Mutex::default(),
             persisted: AtomicU64::new(persisted.get()),
+            tombstones: AtomicU64::new(0),
+            counted_tombstones: AtomicU64::new(0),
+            flushed_tombstones: AtomicU64::new(0),
             flushing: Mutex::new(()),
             merging: Mutex::new(()),
         })))
@@ -137,13 +148,20 @@ impl Tree {
         writer.applied = sequence;
         let number = sequence.item_number();
         let fill_before = fill(writer.memtable.size());
+        let mut tombstones = 0;
         for (key, value) in items {
             debug_assert!(*key != *RESERVED_KEY, "the key is reserved");
             let item = match value {
                 Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
-                None => InternalValue::new_tombstone(key, number),
+                None => {
+                    tombstones += 1;
+                    InternalValue::new_tombstone(key, number)
+                }
             };
             writer.memtable.insert(item);
+        }
+        if tombstones > 0 {
+            self.0.tombstones.fetch_add(tombstones, Ordering::Relaxed);
         }
         let fill = fill(writer.memtable.size());
         if fill != fill_before {
@@ -174,6 +192,12 @@ impl Tree {
     /// Returns the highest sequence such that all transactions up to it are in files.
     pub(crate) fn persisted(&self) -> Sequence {
         Sequence::new(self.0.persisted.load(Ordering::Acquire))
+    }
+
+    /// Returns about the number of tombstones in memory and, when they were last counted, in files.
+    pub(crate) fn tombstones(&self) -> u64 {
+        let counted = self.0.counted_tombstones.load(Ordering::Relaxed);
+        self.0.tombstones.load(Ordering::Relaxed).wrapping_add(counted)
     }
 
     /// Returns the size of the memtables that are not in files yet, in bytes. Their files will be smaller.
@@ -236,7 +260,8 @@ impl Store {
             last.item_number(),
             ValueType::Value,
         ));
-        self.sealed.lock().push_back(Sealed { last, bytes: writer.memtable.size() });
+        let tombstones = self.tombstones.load(Ordering::Relaxed);
+        self.sealed.lock().push_back(Sealed { last, bytes: writer.memtable.size(), tombstones });
         writer.memtable = next;
         self.room.memtable_was_sealed();
         self.changed_memtable.notify_all();

@@ -69,6 +69,7 @@ impl Compactor {
 
     fn run_due_work(&mut self, storage: &Storage, disk: &Disk, merges: &MergeCounts) {
         let tree = &storage.tree;
+        tree.count_tombstones();
         let published = tree.published();
         if self.published != Some(published) {
             // Data present at startup does not count as a recent write.

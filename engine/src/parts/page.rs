@@ -10,7 +10,7 @@
 //!
 //! This module must not know where the entities are stored.
 
-use crate::contract::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
+use crate::contract::{EntitySink, Fault, Order, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
 use model::{DateTime, EntityView, Expiry, Filter, IndexedProperty, KeyRange, Position};
@@ -28,6 +28,30 @@ pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
         None => range.clone(),
     };
     scan.ranges.iter().map(from_position).filter(|range| !range.is_empty()).collect()
+}
+
+/// The maximum number of entities and KiB of records, added up, in the first part of a small page, which takes about as
+/// long as a few gets. The entity that exceeds the bound belongs to the rest, unless it is the first one.
+pub const FIRST_PART_WORK_MAX: usize = 64;
+/// The maximum number of entities in a small page, so that a page of entities of 1 KiB fits into its first part.
+const SMALL_PAGE_ENTITIES_MAX: usize = FIRST_PART_WORK_MAX / 2;
+/// The maximum number of keys in a small page whose keys are known. All of them may be missing.
+const SMALL_PAGE_KEYS_MAX: usize = 8;
+
+/// Returns whether a scan visits only a few known keys.
+pub fn has_few_keys(scan: &Scan) -> bool {
+    let are_few = scan.ranges.len() <= SMALL_PAGE_KEYS_MAX && scan.ranges.iter().all(KeyRange::is_point);
+    scan.order == Order::Key && are_few
+}
+
+/// Returns whether the page of a scan has few entities. Its filter may refuse many others.
+pub fn has_few_entities(scan: &Scan) -> bool {
+    scan.order == Order::Key && scan.limit <= SMALL_PAGE_ENTITIES_MAX
+}
+
+/// Returns the work of visiting an entity: 1, and the number of KiB of its record.
+pub fn work_of(record: &[u8]) -> usize {
+    1 + record.len() / 1024
 }
 
 /// Builds a page from the entities that an engine visits in the order of the scan.

@@ -51,6 +51,41 @@ fn an_open_snapshot_retains_only_what_it_needs() {
 }
 
 #[test]
+fn tombstones_are_counted_until_they_are_merged_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = Tree::create(folder.path(), SETTINGS).unwrap();
+    put(&tree, 1, "a", "value");
+    put(&tree, 2, "b", "value");
+    assert!(tree.rotate() && tree.flush().unwrap());
+    let delete = |sequence, key: &str| {
+        let sequence = Sequence::new(sequence);
+        tree.apply(sequence, [(Key::from(key), None)]);
+        tree.publish(sequence);
+    };
+    delete(3, "a");
+    assert_eq!(tree.tombstones(), 1);
+    assert!(tree.rotate());
+    delete(4, "b");
+    tree.count_tombstones();
+    assert_eq!(tree.tombstones(), 2);
+    assert!(tree.flush().unwrap());
+    assert_eq!(tree.tombstones(), 2, "not counted again yet");
+    tree.count_tombstones();
+    assert_eq!(tree.tombstones(), 2, "one in a file, one in memory");
+    tree.merge(Merge::Uppermost).unwrap();
+    tree.count_tombstones();
+    assert_eq!(tree.tombstones(), 1);
+    assert!(tree.rotate() && tree.flush().unwrap());
+    drop(tree);
+    let tree = Tree::open(folder.path(), SETTINGS).unwrap();
+    tree.count_tombstones();
+    assert_eq!(tree.tombstones(), 1, "found in a file");
+    tree.merge(Merge::Uppermost).unwrap();
+    tree.count_tombstones();
+    assert_eq!(tree.tombstones(), 0);
+}
+
+#[test]
 fn a_full_memtable_is_announced_and_a_writer_waits_for_its_flush() {
     let folder = tempfile::tempdir().unwrap();
     let tree = Tree::create(folder.path(), SETTINGS).unwrap();

@@ -158,12 +158,12 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
     let help =
         "1 while single entities are read on blocking threads, because several recent reads had to wait for the disk";
     page.gauge("entity_reads_moved", help, u64::from(figures.reads.are_moved))?;
-    let help = "Reads of single entities, for gets and for writes, by thread: request (the thread of the request) or blocking (a thread that may wait for the disk)";
+    let help = "Reads of single entities and of small pages, for gets, queries and writes, by thread: request (the thread of the request) or blocking (a thread that may wait for the disk)";
     page.counters("entity_reads", help, |family| {
         family.count(&[("thread", "request")], figures.reads.in_place)?;
         family.count(&[("thread", "blocking")], figures.reads.moved)
     })?;
-    let help = "Reads of single entities that loaded blocks and took at least 0.25 ms";
+    let help = "Reads of single entities and of small pages that loaded blocks and took at least 0.25 ms";
     page.counter("entity_reads_slow", help, figures.reads.slow)?;
     page.counter("tree_compactions", "Completed compactions", figures.compactions)?;
     page.counters("tree_compaction_seconds", "Total duration of compactions", |family| {
