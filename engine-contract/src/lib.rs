@@ -63,6 +63,7 @@ macro_rules! every_case {
                 an_entity_that_a_sink_refuses_begins_the_next_page,
                 the_filter_decides_and_the_look_ahead_obeys_it,
                 successive_pages_return_every_entity_once,
+                small_pages_are_parts_of_the_whole,
                 a_deadline_in_the_past_still_makes_progress,
                 a_deadline_ends_a_long_scan_before_its_end;
             isolation:

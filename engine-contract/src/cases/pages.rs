@@ -1,7 +1,7 @@
 use crate::support::*;
 use engine::{Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
+use model::{EdmValue, EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -260,4 +260,51 @@ pub async fn a_deadline_ends_a_long_scan_before_its_end(engine: Arc<dyn Engine>,
         at("p", &format!("{:03}-{:03}", number / 100, number % 100)),
         "the first entity not examined"
     );
+}
+
+/// Engines may read small pages, or their first parts, in a different way.
+pub async fn small_pages_are_parts_of_the_whole(engine: Arc<dyn Engine>, _: ManualClock) {
+    const ENTITIES: usize = 120;
+    let table = table("Small");
+    engine.create_table(&table).await.unwrap();
+    let row = |number: usize| format!("{number:03}");
+    for number in 0..ENTITIES {
+        let mut properties = RecordBuilder::default();
+        properties.push("value", EdmValue::Int64(if number % 45 == 7 { 1 } else { 0 }));
+        properties.push("filler", EdmValue::Binary(&vec![7; [10, 10, 3000, 40_000][number / 10 % 4]]));
+        let entity = Mutation::InsertOrReplace { key: key("p", &row(number)), properties };
+        commit_one(&*engine, &table, entity).await.unwrap();
+    }
+    commit_one(&*engine, &table, delete("p", &row(31))).await.unwrap();
+    let point = |number: usize| KeyRange::rows("p", Bound::Included(&row(number)), Bound::Included(&row(number)));
+    let points = |first: usize, count: usize| (first..first + count).map(point).collect::<Vec<_>>();
+    for ranges in [vec![KeyRange::all()], points(30, 1), points(31, 1), points(17, 8), points(10, 30), Vec::new()] {
+        for filter in [None, Some(value_is(1)), Some(value_is(2))] {
+            let scan = Scan { ranges: ranges.clone(), filter, ..scan_all() };
+            let (whole, end) = page(&*engine, &table, scan.clone()).await;
+            assert_eq!(end.next, None);
+            let expected = |number: usize| {
+                let is_inside = ranges.iter().any(|range| range.contains(&key("p", &row(number)).encode()));
+                let value = i64::from(number % 45 == 7);
+                is_inside && number != 31 && scan.filter.as_ref().is_none_or(|filter| *filter == value_is(value))
+            };
+            let rows: Vec<_> =
+                (0..ENTITIES).filter(|number| expected(*number)).map(|n| format!("p/{}", row(n))).collect();
+            assert_eq!(names(&whole), rows, "{scan:?}");
+            for limit in [1, 2, 31, 32, 33] {
+                let (mut from, mut collected) = (None, Vec::new());
+                loop {
+                    let (entities, end) = page(&*engine, &table, Scan { from, limit, ..scan.clone() }).await;
+                    assert!(entities.len() <= limit);
+                    collected.extend(entities);
+                    assert_eq!(end.next.is_none(), collected.len() == whole.len(), "{limit} of {scan:?}");
+                    from = end.next;
+                    if from.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(collected, whole, "{limit} of {scan:?}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! It is as simple as the contract allows, so that it is obviously correct; the other engines are compared with it.
 //! Isolation comes from the lock. A transaction holds the lock while it runs. A page holds the lock only until it has
 //! copied the table; the copy shares the entities. Nothing here waits for I/O, so calls that are likely to run in a
-//! loop yield explicitly.
+//! loop yield explicitly. Only the first part of a small page is read on the caller's thread.
 
 mod changes;
 mod checkpoint;
@@ -23,7 +23,8 @@ use crate::figures::{Figures, Refusal};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::catalog::{Catalog, CatalogTable};
 use crate::parts::index::{self, OrderedEntries};
-use crate::parts::page::{PageBuilder, ranges_to_visit};
+use crate::parts::page::{FIRST_PART_WORK_MAX, PageBuilder, has_few_entities, has_few_keys};
+use crate::parts::page::{ranges_to_visit, work_of};
 use crate::parts::properties::AccountProperties;
 use crate::snapshot::Snapshots;
 use async_trait::async_trait;
@@ -316,15 +317,28 @@ impl Engine for Memory {
         scan: Scan,
         sink: BoxedSink,
     ) -> Result<(BoxedSink, ScanEnd), ReadError> {
-        let (shared, table) = (Arc::clone(&self.shared), table.clone());
-        let page = tokio::task::spawn_blocking(move || {
-            let state = shared.read().map_err(ReadError::Fault)?;
-            let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
-            let (table, expiry) = (listed.table.clone(), state.expiry(&listed.settings, scan.visible));
-            drop(state);
-            page(&table, scan, expiry, sink)
-        });
-        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+        consume_budget().await;
+        let (table, expiry) = {
+            let state = self.shared.read().map_err(ReadError::Fault)?;
+            let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
+            (listed.table.clone(), state.expiry(&listed.settings, scan.visible))
+        };
+        // With an index, thousands of its entries may be read before the first entity.
+        let has_few_entities = has_few_entities(&scan) && (scan.filter.is_none() || table.indexes.is_empty());
+        if has_few_keys(&scan) || has_few_entities {
+            let ranges = ranges_to_visit(&scan);
+            let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
+            let rest = visit(&table.entities, ranges, &mut page, FIRST_PART_WORK_MAX).map_err(ReadError::Fault)?;
+            if rest.is_empty() {
+                return Ok(page.finish());
+            }
+            return on_blocking_thread(move || {
+                visit(&table.entities, rest, &mut page, usize::MAX).map_err(ReadError::Fault)?;
+                Ok(page.finish())
+            })
+            .await;
+        }
+        on_blocking_thread(move || page(&table, scan, expiry, sink)).await
     }
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
@@ -431,14 +445,41 @@ fn page_by_key<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S
         }
         return Ok(page.finish());
     }
-    'page: for range in ranges {
-        for (key, record) in table.entities.range(range) {
+    visit(&table.entities, ranges, &mut page, usize::MAX)?;
+    Ok(page.finish())
+}
+
+/// Visits the entities in ranges until the page ends. Returns the ranges that are left because the work would exceed a
+/// maximum. The first entity is always visited.
+fn visit<S: EntitySink>(
+    entities: &Entities,
+    ranges: Vec<KeyRange>,
+    page: &mut PageBuilder<S>,
+    work_max: usize,
+) -> Result<Vec<KeyRange>, Fault> {
+    let mut work: usize = 0;
+    let mut ranges = ranges.into_iter();
+    while let Some(range) = ranges.next() {
+        for (key, record) in entities.range(range.clone()) {
+            let is_first = work == 0;
+            work += work_of(record.as_bytes());
+            if !is_first && work > work_max {
+                let rest = KeyRange { start: key.to_vec(), ..range };
+                return Ok([rest].into_iter().chain(ranges).collect());
+            }
             if page.visit(key, record.as_bytes())?.is_break() {
-                break 'page;
+                return Ok(Vec::new());
             }
         }
     }
-    Ok(page.finish())
+    Ok(Vec::new())
+}
+
+async fn on_blocking_thread<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ReadError> {
+    let run = tokio::task::spawn_blocking(run);
+    run.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
 }
 
 fn page_by_value<S: EntitySink>(
