@@ -5,7 +5,7 @@ use model::limits::{
     FILTER_DEPTH_MAX, FILTER_TEXT_BYTES_MAX, PAGE_RESULTS_MAX, PLAN_RANGES_MAX, REQUEST_TIMEOUT_SECONDS_MAX,
     SELECT_PROPERTIES_MAX,
 };
-use model::plan::{plan, plan_bounds};
+use model::plan::{EntityFilter, plan, plan_bounds};
 use model::{ChangePosition, DateTime, EdmValue, EntityKey, EntityView, Filter, KeyText, Record, RecordBuilder};
 use wire::continuation::{decode, encode};
 use wire::filter::{Grammar, parse, parse_optional, print};
@@ -73,6 +73,9 @@ fn check_plan(filter: &Filter, key: &EntityKey, record: &Record) {
     let planned = plan.ranges.iter().any(|range| range.contains(&key.encode()));
     let matches = filter.matches(&view).expect("a new record is intact");
     assert!(planned || !matches, "{key:?} matches, but {plan:?} does not reach it");
+    let mut by_range = EntityFilter::new(filter.clone(), usize::MAX);
+    let found = by_range.matches(&key.encode(), &view).expect("a new record is intact");
+    assert_eq!(found, matches, "{key:?} is decided differently by its range in {plan:?}");
 }
 
 /// Returns a record with a property of every type; the seeds use the names of these properties.

@@ -95,9 +95,12 @@ pub const SELECT_PROPERTIES_MAX: usize = 255;
 pub const FILTER_TEXT_BYTES_MAX: usize = 32 * 1024;
 /// Maximum nesting depth of a filter expression, counting parentheses, `not` and calls (04 §2).
 pub const FILTER_DEPTH_MAX: usize = 256;
-/// Maximum number of separate key ranges in a query plan. Beyond this number, the plan falls back to one range that
-/// covers all of them.
-pub const PLAN_RANGES_MAX: usize = 16;
+/// Maximum number of separate key ranges in a query plan. A filter of the maximum length can compare about 600 keys of
+/// usual length, or 2,000 of one character. If a filter needs more ranges, the plan joins neighbours.
+pub const PLAN_RANGES_MAX: usize = 4096;
+/// Maximum number of areas of keys that planning a query combines with others, which takes up to a millisecond. What
+/// would take more is not used to narrow the plan.
+pub const PLAN_STEPS_MAX: usize = 4 * PLAN_RANGES_MAX;
 /// Maximum number of indexed properties of a table. Each costs every write of the table some time.
 pub const TABLE_INDEXES_MAX: usize = 8;
 /// Maximum number of bytes of a string (in UTF-8) or of a binary that an index orders. What follows is not compared.

@@ -13,7 +13,8 @@
 use crate::contract::{EntitySink, Fault, Order, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
-use model::{DateTime, EntityView, Expiry, Filter, IndexedProperty, KeyRange, Position};
+use model::plan::EntityFilter;
+use model::{DateTime, EntityView, Expiry, IndexedProperty, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -57,7 +58,7 @@ pub fn work_of(record: &[u8]) -> usize {
 /// Builds a page from the entities that an engine visits in the order of the scan.
 pub struct PageBuilder<S> {
     sink: S,
-    filter: Option<Filter>,
+    filter: Option<EntityFilter>,
     expiry: Expiry,
     limit: usize,
     deadline: Instant,
@@ -78,9 +79,10 @@ impl<S: EntitySink> PageBuilder<S> {
     /// Creates an empty page. `expiry` decides what is visible. The page ends early when one of the cancellations is
     /// triggered.
     pub fn new(scan: Scan, expiry: Expiry, sink: S, cancellations: Vec<Cancellation>) -> Self {
+        let range_count = scan.ranges.len();
         Self {
             sink,
-            filter: scan.filter,
+            filter: scan.filter.map(|filter| EntityFilter::new(filter, range_count)),
             expiry,
             limit: scan.limit,
             deadline: scan.deadline,
@@ -132,8 +134,8 @@ impl<S: EntitySink> PageBuilder<S> {
             self.earliest_expiry = self.earliest_expiry.into_iter().chain(expires).min();
             return Ok(ControlFlow::Continue(()));
         }
-        if let Some(filter) = &self.filter
-            && !filter.matches(entity).map_err(|_| damaged(key))?
+        if let Some(filter) = &mut self.filter
+            && !filter.matches(key, entity).map_err(|_| damaged(key))?
         {
             return Ok(ControlFlow::Continue(()));
         }

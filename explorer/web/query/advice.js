@@ -29,10 +29,6 @@ import { parseFilter } from "./filter-text.js";
  * @property {boolean} complete  whether all pages were read
  */
 
-/**
- * The maximum number of ranges that the server reads separately. It replaces more by one range that covers all of them.
- */
-const RANGES_MAX = 16;
 /** An index is worth its cost if a query examines many more entities than it returns. */
 const EXAMINED_WITHOUT_INDEX_MAX = 100;
 const EXAMINED_EACH_MAX = 10;
@@ -163,13 +159,6 @@ const RULES = [
     ],
   },
   {
-    id: "too-many-keys",
-    when: ({ rangeCount, plan, use }) => plan !== "table scan" && rangeCount === 1 && (use?.keys ?? 0) > RANGES_MAX,
-    words: () => [
-      `More than ${RANGES_MAX} ranges are read as one range that covers all of them. Query at most ${RANGES_MAX} keys at a time.`,
-    ],
-  },
-  {
     id: "ranges",
     when: ({ plan }) => plan === "ranges",
     words: ({ rangeCount }) => [
@@ -178,7 +167,7 @@ const RULES = [
   },
   {
     id: "partitions",
-    when: ({ plan, use }) => plan === "partition range" && use !== null && use.keys <= RANGES_MAX,
+    when: ({ plan, use }) => plan === "partition range" && use !== null,
     words: ({ use }) =>
       use?.row === ALL
         ? ["This query reads every partition in a range of partition keys."]

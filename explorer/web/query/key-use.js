@@ -15,7 +15,6 @@
  * @property {string[]} scanningOr  the properties on a side of an "or" that allows all keys while another narrows them
  * @property {string[]} negatedKeys  the keys for which all values except one are allowed
  * @property {string[]} lookalikes  names that differ from the names of keys only in letter case
- * @property {number} keys  the number of single keys in the filter
  */
 
 /** @type {Reach} */
@@ -37,7 +36,7 @@ const KEYS = ["PartitionKey", "RowKey"];
  */
 export function keyUse(filter) {
   /** @type {KeyUse} */
-  const use = { partition: ALL, row: ALL, properties: [], scanningOr: [], negatedKeys: [], lookalikes: [], keys: 0 };
+  const use = { partition: ALL, row: ALL, properties: [], scanningOr: [], negatedKeys: [], lookalikes: [] };
   const reach = visit(filter, true, use);
   return { ...use, ...reach };
 }
@@ -111,7 +110,6 @@ function compare(property, operator, use) {
     if (KEYS.some((key) => key.toLowerCase() === property.toLowerCase())) note(use.lookalikes, property);
     return { partition: ALL, row: ALL };
   }
-  if (reach === POINT) use.keys++;
   if (reach === BUT_ONE) note(use.negatedKeys, property);
   return property === "PartitionKey" ? { partition: reach, row: ALL } : { partition: ALL, row: reach };
 }

@@ -89,11 +89,17 @@ impl KeyRange {
 
     /// Returns the range of all entities in one partition whose row key lies between two bounds.
     pub fn rows(partition: &str, from: Bound<&str>, to: Bound<&str>) -> Self {
-        let prefix = encoded(partition, &[KEY_SEPARATOR]);
-        let with = |row: &str, suffix: &[u8]| [prefix.as_slice(), &encoded(row, suffix)].concat();
+        let with = |row: &str, suffix: &[u8]| {
+            let mut bytes = Vec::with_capacity(partition.len() + 1 + row.len() + suffix.len());
+            encode_ordinal(partition, &mut bytes);
+            bytes.push(KEY_SEPARATOR);
+            encode_ordinal(row, &mut bytes);
+            bytes.extend_from_slice(suffix);
+            bytes
+        };
         // No row key contains the separator, so a row key with it appended is the next possible row key.
         let start = match from {
-            Bound::Unbounded => prefix.clone(),
+            Bound::Unbounded => encoded(partition, &[KEY_SEPARATOR]),
             Bound::Included(row) => with(row, &[]),
             Bound::Excluded(row) => with(row, &[KEY_SEPARATOR]),
         };
@@ -135,12 +141,24 @@ impl KeyRange {
         self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
 
+    /// Returns whether one of the ranges, which must be ascending and disjoint, contains the key bytes.
+    pub fn any_contains(ranges: &[Self], key: &[u8]) -> bool {
+        let following = ranges.partition_point(|range| range.start.as_slice() <= key);
+        following.checked_sub(1).and_then(|last| ranges.get(last)).is_some_and(|range| range.contains(key))
+    }
+
     /// Returns whether exactly one key can lie in the range: its start.
     pub fn is_point(&self) -> bool {
         // The end of such a range is its only key followed by a separator, the first byte that cannot extend a complete
         // key.
         let end = self.end.as_deref().and_then(|end| end.split_last());
-        end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == self.start) && self.start.contains(&KEY_SEPARATOR)
+        end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == self.start)
+            && self.start.contains(&KEY_SEPARATOR)
+    }
+
+    /// Moves the end of the range to another end, if that is later. `None` is the end of the table.
+    pub(crate) fn extend_to(&mut self, end: Option<Vec<u8>>) {
+        self.end = self.end.take().zip(end).map(|(a, b)| a.max(b));
     }
 
     /// Returns the intersection of both ranges, which may be empty.

@@ -11,7 +11,7 @@ use crate::edm::EdmValue;
 use crate::filter::{Call, Comparison, Filter, Literal, Operator, PropertyName, StringFunction};
 use crate::key::ordinal_byte;
 use crate::limits::{INDEX_RANGES_MAX, INDEXED_BYTES_MAX};
-use crate::plan::disjoint;
+use crate::plan::{disjoint, join_neighbours};
 use crate::range::KeyRange;
 
 /// The entries of an index that a query reads.
@@ -86,42 +86,76 @@ pub fn plan_index<'p>(
 /// Returns ascending, disjoint ranges of an index that contain the entry of every match of a filter. Returns `None` if
 /// an entity without an entry may match.
 pub fn value_ranges(filter: &Filter, property: &IndexedProperty) -> Option<Vec<KeyRange>> {
-    ranges(filter, true, property).map(|ranges| disjoint(ranges, INDEX_RANGES_MAX))
+    let mut ranges = Vec::new();
+    if !add_ranges(filter, true, property, &mut ranges) {
+        return None;
+    }
+    let mut ranges = disjoint(ranges);
+    join_neighbours(&mut ranges, INDEX_RANGES_MAX);
+    Some(ranges)
 }
 
-/// Returns ranges that contain the entry of every entity for which the filter evaluates to `wanted`. Returns `None` if
-/// there may be such an entity without an entry: a condition on a missing property is false.
-fn ranges(filter: &Filter, wanted: bool, property: &IndexedProperty) -> Option<Vec<KeyRange>> {
+/// Adds ranges that contain the entry of every entity for which the filter evaluates to `wanted`. Returns false, and
+/// adds nothing, if there may be such an entity without an entry: a condition on a missing property is false.
+fn add_ranges(filter: &Filter, wanted: bool, property: &IndexedProperty, ranges: &mut Vec<KeyRange>) -> bool {
     let is_indexed = |name: &PropertyName| matches!(name, PropertyName::Custom(name) if **name == *property.as_str());
     match filter {
-        Filter::And(operands) if wanted => intersection(operands, wanted, property),
-        Filter::Or(operands) if !wanted => intersection(operands, wanted, property),
-        Filter::And(operands) | Filter::Or(operands) => union(operands, wanted, property),
-        Filter::Not(operand) => ranges(operand, !wanted, property),
-        Filter::Constant(value) => (*value != wanted).then(Vec::new),
-        Filter::Compare(comparison) if wanted && is_indexed(&comparison.property) => {
-            Some(comparison_ranges(comparison))
+        Filter::And(operands) if wanted => return add_intersection(operands, wanted, property, ranges),
+        Filter::Or(operands) if !wanted => return add_intersection(operands, wanted, property, ranges),
+        Filter::And(operands) | Filter::Or(operands) => {
+            let start = ranges.len();
+            let is_union = operands.iter().all(|operand| add_ranges(operand, wanted, property, ranges));
+            if !is_union {
+                ranges.truncate(start);
+            }
+            return is_union;
         }
-        Filter::IsTrue(name) if wanted && is_indexed(name) => Some(vec![with_prefix(encoded(EdmValue::Boolean(true)))]),
-        Filter::Call(call) if wanted && is_indexed(&call.property) => Some(vec![call_range(call)]),
-        Filter::Compare(_) | Filter::IsTrue(_) | Filter::Call(_) => None,
+        Filter::Not(operand) => return add_ranges(operand, !wanted, property, ranges),
+        Filter::Constant(value) => return *value != wanted,
+        Filter::Compare(comparison) if wanted && is_indexed(&comparison.property) => {
+            ranges.extend(comparison_ranges(comparison));
+        }
+        Filter::IsTrue(name) if wanted && is_indexed(name) => {
+            ranges.push(with_prefix(encoded(EdmValue::Boolean(true))));
+        }
+        Filter::Call(call) if wanted && is_indexed(&call.property) => ranges.push(call_range(call)),
+        Filter::Compare(_) | Filter::IsTrue(_) | Filter::Call(_) => return false,
     }
+    true
 }
 
-fn union(operands: &[Filter], wanted: bool, property: &IndexedProperty) -> Option<Vec<KeyRange>> {
-    let mut result = Vec::new();
+fn add_intersection(operands: &[Filter], wanted: bool, property: &IndexedProperty, ranges: &mut Vec<KeyRange>) -> bool {
+    let mut result: Option<Vec<KeyRange>> = None;
     for operand in operands {
-        result.extend(ranges(operand, wanted, property)?);
+        let mut other = Vec::new();
+        if add_ranges(operand, wanted, property, &mut other) {
+            let other = disjoint(other);
+            result = Some(match result {
+                None => other,
+                Some(own) => intersection(&own, &other),
+            });
+        }
     }
-    Some(disjoint(result, INDEX_RANGES_MAX))
+    let is_restricting = result.is_some();
+    ranges.extend(result.into_iter().flatten());
+    is_restricting
 }
 
-fn intersection(operands: &[Filter], wanted: bool, property: &IndexedProperty) -> Option<Vec<KeyRange>> {
-    let restrictions = operands.iter().filter_map(|operand| ranges(operand, wanted, property));
-    restrictions.reduce(|a, b| {
-        let parts = a.iter().flat_map(|a| b.iter().map(|b| a.intersect(b))).collect();
-        disjoint(parts, INDEX_RANGES_MAX)
-    })
+/// Returns the intersection of two lists of ascending, disjoint ranges.
+fn intersection(a: &[KeyRange], b: &[KeyRange]) -> Vec<KeyRange> {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    let mut result = Vec::new();
+    while let (Some(of_a), Some(of_b)) = (a.peek(), b.peek()) {
+        result.push(of_a.intersect(of_b));
+        let ends_first = of_a.end.as_ref().is_some_and(|end| of_b.end.as_ref().is_none_or(|other| end <= other));
+        if ends_first {
+            a.next()
+        } else {
+            b.next()
+        };
+    }
+    result.retain(|range| !range.is_empty());
+    result
 }
 
 fn comparison_ranges(Comparison { operator, literal, .. }: &Comparison) -> Vec<KeyRange> {

@@ -1,7 +1,10 @@
 //! Tests that plans scan no more than necessary and never miss a match.
 
 use super::*;
+use crate::edm::compare_ordinal;
 use crate::filter::tests::{OPERATORS, any_entity, call, compare, entity, filter, matches, not, text};
+use crate::filter::{Literal, Operator, PropertyName, StringFunction};
+use crate::{EdmValue, Entity, EntityView};
 use Operator::{Equal, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, NotEqual};
 use proptest::prelude::*;
 
@@ -153,7 +156,7 @@ fn what_says_nothing_about_keys_scans_the_table() {
     ] {
         assert_eq!(
             plan(Some(&filter)),
-            Plan { ranges: vec![KeyRange::all()], kind: PlanKind::TableScan },
+            Plan { ranges: vec![KeyRange::all()], kind: PlanKind::TableScan, is_reduced: false },
             "{filter:?}"
         );
     }
@@ -173,7 +176,11 @@ fn contradictions_match_nothing() {
         and([starts_with("PartitionKey", "ab"), starts_with("PartitionKey", "b")]),
         and([starts_with("PartitionKey", "ab"), not(starts_with("PartitionKey", "a"))]),
     ] {
-        assert_eq!(plan(Some(&filter)), Plan { ranges: Vec::new(), kind: PlanKind::Nothing }, "{filter:?}");
+        assert_eq!(
+            plan(Some(&filter)),
+            Plan { ranges: Vec::new(), kind: PlanKind::Nothing, is_reduced: false },
+            "{filter:?}"
+        );
     }
 }
 
@@ -181,27 +188,37 @@ fn points(count: usize) -> Filter {
     Filter::Or((0..count).map(|i| and([partition(Equal, "p"), row(Equal, &format!("{i:04}"))])).collect())
 }
 
+/// The keys of a number of entities, joined by `or` from the left or from the right, in any nesting.
+fn nested(operands: impl Iterator<Item = Filter>, join: fn(Filter, Filter) -> Filter) -> Filter {
+    operands.reduce(join).expect("there are operands")
+}
+
 #[test]
-fn alternatives_are_separate_ranges_while_they_are_few() {
-    let few = plan(Some(&points(PLAN_RANGES_MAX)));
-    assert_eq!((few.kind, few.ranges.len()), (PlanKind::Ranges, PLAN_RANGES_MAX));
-    let many = plan(Some(&points(PLAN_RANGES_MAX + 1)));
-    let last = format!("{PLAN_RANGES_MAX:04}");
-    assert_eq!(many.kind, PlanKind::RowRange);
-    assert_eq!(many.ranges, [KeyRange::rows("p", Bound::Included("0000"), Bound::Included(&last))]);
+fn every_alternative_has_its_own_range() {
+    let point = |i: usize| and([partition(Equal, "p"), row(Equal, &format!("{i:04}"))]);
+    for filter in [
+        points(600),
+        nested((0..600).map(point), |all, one| or([all, one])),
+        nested((0..600).map(point), |all, one| or([one, all])),
+        and([partition(Equal, "p"), Filter::Or((0..600).map(|i| row(Equal, &format!("{i:04}"))).collect())]),
+        not(and([not(points(300)), not(Filter::Or((300..600).map(point).collect()))])),
+    ] {
+        let planned = plan(Some(&filter));
+        assert_eq!((planned.kind, planned.is_reduced), (PlanKind::Ranges, false));
+        assert!(
+            planned.ranges.iter().eq((0..600).flat_map(|i| plan(Some(&point(i))).ranges).collect::<Vec<_>>().iter())
+        );
+    }
+    let partitions = |count: usize| Filter::Or((0..count).map(|i| partition(Equal, &format!("{i:04}"))).collect());
+    let rows = |count: usize| Filter::Or((0..count).map(|i| row(Equal, &format!("{i:04}"))).collect());
+    let planned = plan(Some(&and([partitions(100), other()])));
+    assert_eq!((planned.ranges.len(), planned.is_reduced), (100, false));
+    assert!(planned.ranges.iter().all(|range| range.partition().is_some()));
+    let product = plan(Some(&and([partitions(25), rows(25)])));
+    assert_eq!((product.ranges.len(), product.is_reduced), (625, false));
+    assert!(product.ranges.iter().all(KeyRange::is_point));
     let narrowed = plan(Some(&and([points(2000), row(LessThan, "0002"), other()])));
-    assert!(
-        narrowed
-            .ranges
-            .iter()
-            .all(|range| range.end <= KeyRange::rows("p", Bound::Unbounded, Bound::Excluded("0002")).end)
-    );
-    let product = and([
-        or([partition(Equal, "a"), partition(Equal, "b")]),
-        or([row(Equal, "1"), row(Equal, "2"), row(Equal, "3")]),
-    ]);
-    let product = plan(Some(&product));
-    assert_eq!((product.kind, product.ranges.len()), (PlanKind::Ranges, 6));
+    assert_eq!((narrowed.ranges.len(), narrowed.is_reduced), (2, false));
     let except = plan(Some(&partition(NotEqual, "p")));
     assert_eq!(
         except.ranges,
@@ -212,13 +229,79 @@ fn alternatives_are_separate_ranges_while_they_are_few() {
     );
 }
 
+/// A product that is too large becomes one range for each partition, from the least to the greatest row key.
+#[test]
+fn a_plan_with_too_many_ranges_is_reduced() {
+    let partitions = Filter::Or((0..100).map(|i| partition(Equal, &format!("{i:04}"))).collect());
+    let rows = Filter::Or((0..100).map(|i| row(Equal, &format!("{i:04}"))).collect());
+    for filter in [and([partitions.clone(), rows.clone()]), and([rows, partitions])] {
+        let planned = plan(Some(&filter));
+        assert_eq!((planned.kind, planned.is_reduced, planned.ranges.len()), (PlanKind::Ranges, true, 100));
+        assert_eq!(planned.ranges[7], KeyRange::rows("0007", Bound::Included("0000"), Bound::Included("0099")));
+    }
+    let count = PLAN_RANGES_MAX + 2;
+    let planned = plan(Some(&points(count)));
+    assert_eq!((planned.is_reduced, planned.ranges.len()), (true, count / 2));
+    let pair = KeyRange::rows("p", Bound::Included("0000"), Bound::Included("0001"));
+    assert_eq!(planned.ranges[0], pair);
+    assert!(points_of(count).all(|entity| KeyRange::any_contains(&planned.ranges, &entity.key.encode())));
+}
+
+fn points_of(count: usize) -> impl Iterator<Item = Entity> {
+    (0..count).map(|i| entity("p", &format!("{i:04}"), &[]))
+}
+
+/// Without a bound on its steps, planning would take hours, or all memory.
 #[test]
 fn planning_thousands_of_comparisons_ends() {
     let without = |axis: fn(Operator, &str) -> Filter| (0..1000).map(move |i| axis(NotEqual, &format!("{i:04}")));
     let excluded = Filter::And(without(partition).chain(without(row)).collect());
-    assert_eq!(plan(Some(&excluded)).kind, PlanKind::TableScan);
+    assert!(plan(Some(&excluded)).is_reduced);
     let products = Filter::And((0..40).map(|_| points(50)).collect());
-    assert_eq!(plan(Some(&products)).kind, PlanKind::RowRange);
+    let planned = plan(Some(&products));
+    assert_eq!((planned.ranges.len(), planned.is_reduced), (50, true));
+    let halves = |i: usize| or([row(LessThan, &format!("{:04}", i + 1)), row(GreaterThan, &format!("{i:04}"))]);
+    let nested = nested((0..500).map(halves), |all, one| and([one, all]));
+    assert!(plan(Some(&and([partition(Equal, "p"), nested]))).is_reduced);
+}
+
+/// Evaluates a filter for each entity as a query of many ranges does.
+fn check_by_range(filter: &Filter, entities: &[Entity]) {
+    let mut by_range = EntityFilter::new(filter.clone(), usize::MAX);
+    for entity in entities {
+        let view = EntityView::from_parts(&entity.key, &entity.record).unwrap();
+        let found = by_range.matches(&entity.key.encode(), &view).unwrap();
+        assert_eq!(found, matches(filter, entity), "{:?} {filter:?}", entity.key);
+    }
+}
+
+#[test]
+fn a_filter_of_many_ranges_decides_as_a_whole() {
+    let named = |name: &str| compare("Name", Equal, text(name));
+    let entities: Vec<Entity> = ["0001", "0002", "0003", "0004", "1000"]
+        .iter()
+        .flat_map(|row| ["a", "p"].map(|partition| (partition, *row)))
+        .flat_map(|(partition, row)| ["x", "y"].map(|name| entity(partition, row, &[("Name", EdmValue::String(name))])))
+        .collect();
+    for filter in [
+        points(3),
+        and([points(3), named("x")]),
+        and([points(3), row(GreaterThan, "0001"), or([named("x"), row(Equal, "0002")])]),
+        or([and([points(3), named("x")]), and([row(GreaterThan, "0001"), named("y")])]),
+        // The ranges of these overlap.
+        or([and([partition(Equal, "p"), named("x")]), and([partition(Equal, "p"), row(Equal, "0002"), named("y")])]),
+        or([
+            and([partition(GreaterThan, "a"), row(Equal, "0002")]),
+            and([partition(LessThan, "z"), row(Equal, "0003")]),
+        ]),
+        and([or([partition(LessThan, "b"), partition(GreaterThanOrEqual, "a")]), named("x")]),
+        not(or([not(points(2)), named("x")])),
+        not(and([or([row(NotEqual, "0001"), named("x")]), or([row(NotEqual, "0004"), not(named("y"))])])),
+        Filter::Constant(false),
+        named("y"),
+    ] {
+        check_by_range(&filter, &entities);
+    }
 }
 
 fn table(operator: Operator, name: &str) -> Filter {
@@ -294,6 +377,21 @@ proptest! {
             prop_assert!(pair[0].end.as_ref().is_some_and(|end| *end < pair[1].start), "{:?}", plan);
         }
         prop_assert_eq!(plan.kind == PlanKind::Nothing, plan.ranges.is_empty());
+    }
+
+    #[test]
+    fn a_filter_of_any_ranges_decides_as_a_whole(
+        filters in proptest::collection::vec(filter(), 1..6), is_or in any::<bool>(),
+        entities in proptest::collection::vec(any_entity(), 1..12),
+    ) {
+        let filter = if is_or { Filter::Or(filters) } else { Filter::And(filters) };
+        check_by_range(&filter, &entities);
+    }
+
+    #[test]
+    fn a_list_of_ranges_contains_what_one_of_them_contains(filter in filter(), entity in any_entity()) {
+        let (ranges, key) = (plan(Some(&filter)).ranges, entity.key.encode());
+        prop_assert_eq!(KeyRange::any_contains(&ranges, &key), ranges.iter().any(|range| range.contains(&key)));
     }
 
     #[test]
