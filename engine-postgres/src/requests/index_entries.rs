@@ -68,9 +68,8 @@ impl IndexReader<'_> {
                 let (chunk, after) = self.take(range, CHUNK_ENTRIES_MAX).await?;
                 rest = after;
                 count += chunk.len();
-                let is_inside = |entry: &Vec<u8>| {
-                    key_of_entry(entry).is_some_and(|key| key_ranges.iter().any(|range| range.contains(key)))
-                };
+                let is_inside =
+                    |entry: &Vec<u8>| key_of_entry(entry).is_some_and(|key| KeyRange::any_contains(key_ranges, key));
                 entries.extend(chunk.into_iter().filter(is_inside).inspect(|entry| bytes += entry.len()));
                 // The values need memory too, although they do not count as hits.
                 if count > HITS_MAX || bytes > 4 * HIT_BYTES_MAX {

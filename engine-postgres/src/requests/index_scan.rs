@@ -23,7 +23,7 @@ use engine::parts::index::{groups_to_read, key_of_entry, plan};
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::index::IndexPlan;
-use model::{Expiry, IndexedProperty};
+use model::{Expiry, IndexedProperty, KeyRange};
 use std::ops::ControlFlow;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
@@ -200,7 +200,7 @@ impl<'l> IndexPage<'l> {
                 let Some(position) = entries.next(&reader, asked).await? else { break };
                 // The entity of a damaged entry is missing, as if the entry were missing.
                 let Some(key) = key_of_entry(&position) else { continue };
-                let (key_bytes, is_inside) = (key.len(), ranges.iter().any(|range| range.contains(key)));
+                let (key_bytes, is_inside) = (key.len(), KeyRange::any_contains(&ranges, key));
                 chunk.push(Found { position, key_bytes, is_inside });
             }
             if chunk.is_empty() || self.visit(&chunk, &mut page).await?.is_break() {

@@ -502,7 +502,7 @@ fn page_by_value<S: EntitySink>(
         let Some((key, record)) = index::key_of_entry(&entry).and_then(|key| Some((key, entities.get(key)?))) else {
             continue;
         };
-        let is_inside = ranges.iter().any(|range| range.contains(key));
+        let is_inside = KeyRange::any_contains(&ranges, key);
         let next = if is_inside { page.visit_at(&entry, key, record.as_bytes())? } else { page.pass(&entry) };
         if next.is_break() {
             break;

@@ -68,7 +68,7 @@ pub fn hits<E: AsRef<[u8]>, F>(
         let entry = entry?;
         // The entity of a damaged entry is missing, as if the entry were missing. A check reports both.
         let Some(key) = key_of_entry(entry.as_ref()) else { continue };
-        if key_ranges.iter().any(|range| range.contains(key)) {
+        if KeyRange::any_contains(key_ranges, key) {
             bytes += key.len();
             hits.push(key.to_vec());
         }

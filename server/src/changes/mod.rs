@@ -165,7 +165,7 @@ impl ChangeScope {
             }
             ChangeEffect::SetTable { .. } | ChangeEffect::SetProperties { .. } => return false,
         };
-        self.ranges.as_ref().is_none_or(|ranges| ranges.iter().any(|range| range.contains(key)))
+        self.ranges.as_ref().is_none_or(|ranges| KeyRange::any_contains(ranges, key))
     }
 }
 

@@ -292,11 +292,11 @@ impl RowReader {
                 }
                 self.from = position.next();
                 let Some((key, row)) = self.rows.row(transaction, change, &self.scope)? else { continue };
-                if self.ranges.iter().all(|range| range.end.as_deref().is_some_and(|end| key >= end)) {
+                if self.ranges.last().is_none_or(|range| range.end.as_deref().is_some_and(|end| key >= end)) {
                     self.last = Some(position);
                     return Ok(out);
                 }
-                if !self.ranges.iter().any(|range| range.contains(key)) {
+                if !KeyRange::any_contains(&self.ranges, key) {
                     continue;
                 }
                 if let Some(filter) = &self.filter

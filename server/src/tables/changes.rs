@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::telemetry::traces::step;
 use engine::parts::page::PageBuilder;
 use engine::{ChangesError, EntitySink, Scan, ScanEnd};
-use model::{ChangePosition, EntityKey, EntityView, Expiry, Position};
+use model::{ChangePosition, EntityKey, EntityView, Expiry, KeyRange, Position};
 use std::pin::pin;
 use std::sync::Arc;
 use wire::ErrorCode;
@@ -132,12 +132,13 @@ async fn scan_log<S: EntitySink>(
                     continue;
                 }
                 let Some((key, row)) = rows.row(transaction, change, scope)? else { continue };
-                let is_past_ranges = ranges.iter().all(|range| range.end.as_deref().is_some_and(|end| key >= end));
+                let is_past_ranges =
+                    ranges.last().is_none_or(|range| range.end.as_deref().is_some_and(|end| key >= end));
                 if is_past_ranges || bounds.last.is_some_and(|last| position > last) {
                     return ended(page, transactions, None);
                 }
                 has_begun = true;
-                let is_inside = ranges.iter().any(|range| range.contains(key));
+                let is_inside = KeyRange::any_contains(&ranges, key);
                 if is_inside && page.visit_view(key, &row)?.is_break() {
                     return ended(page, transactions, None);
                 }
