@@ -250,7 +250,7 @@ impl<S: EntitySink> RunningPage<S> {
                 while let Some(entry) = entries.next(&open).map_err(|error| read_fault(error, &self.last_key))? {
                     let Some(key) = index::key_of_entry(&entry) else { continue };
                     let full_key = layout::entity_key(self.id, key);
-                    if !key_ranges.iter().any(|range| range.contains(key)) {
+                    if !KeyRange::any_contains(key_ranges, key) {
                         return Ok(Some(Found { full_key: full_key.into(), record: None, entry: Some(entry) }));
                     }
                     let record = self.snapshot.get(&full_key).map_err(|error| read_fault(error, &full_key))?;
