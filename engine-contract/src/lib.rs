@@ -55,6 +55,7 @@ macro_rules! every_case {
             pages:
                 entities_come_in_the_order_of_utf16_code_units,
                 ranges_are_visited_in_order_and_nothing_else_is,
+                many_ranges_are_read_as_if_they_were_one,
                 a_page_starts_at_its_position,
                 the_limit_bounds_the_page_and_a_last_page_says_so,
                 a_limit_of_zero_looks_for_a_match_only,

@@ -92,6 +92,9 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// Sorts after every row key: no encoded key contains this byte.
+const AFTER_ROWS: &[u8] = &[u8::MAX];
+
 /// A range of entities as passed to a statement, with an inclusive start and an exclusive end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bounds {
@@ -130,6 +133,46 @@ impl Bounds {
             }
             pairs @ Self::Pairs { .. } => pairs,
         }
+    }
+
+    /// Returns whether all ranges are rows of one partition.
+    pub(crate) fn have_one_partition(ranges: &[Self]) -> bool {
+        let Some(Self::Rows { partition: first, .. }) = ranges.first() else { return false };
+        ranges.iter().all(|range| matches!(range, Self::Rows { partition, .. } if partition == first))
+    }
+
+    pub(crate) fn start_partition(&self) -> &[u8] {
+        match self {
+            Self::Rows { partition, .. } => partition,
+            Self::Pairs { from, .. } => &from.0,
+        }
+    }
+
+    pub(crate) fn start_row(&self) -> &[u8] {
+        match self {
+            Self::Rows { from, .. } => from,
+            Self::Pairs { from, .. } => &from.1,
+        }
+    }
+
+    pub(crate) fn end_partition(&self) -> &[u8] {
+        match self {
+            Self::Rows { partition, .. } => partition,
+            Self::Pairs { to, .. } => &to.0,
+        }
+    }
+
+    /// Returns the end in the last partition. A range to the end of its partition ends at a byte after every row key.
+    pub(crate) fn end_row(&self) -> &[u8] {
+        match self {
+            Self::Rows { to, .. } => to.as_deref().unwrap_or(AFTER_ROWS),
+            Self::Pairs { to, .. } => &to.1,
+        }
+    }
+
+    /// Returns true if the range contains nothing after the given entity.
+    pub(crate) fn ends_before(&self, partition: &[u8], row: &[u8]) -> bool {
+        (self.end_partition(), self.end_row()) <= (partition, row)
     }
 
     pub(crate) fn after(self, partition: &[u8], row: &[u8]) -> Self {
@@ -188,6 +231,13 @@ mod tests {
                 for range in &ranges {
                     let bounds = Bounds::new(TABLE, range);
                     assert_eq!(contains(&bounds, &columns), range.contains(&bytes), "{key:?} in {range:?}: {bounds:?}");
+                    let from = (bounds.start_partition(), bounds.start_row());
+                    let entity = (columns.0.as_slice(), columns.1.as_slice());
+                    assert_eq!(
+                        from <= entity && !bounds.ends_before(entity.0, entity.1),
+                        range.contains(&bytes),
+                        "{key:?} in {range:?}: {bounds:?}"
+                    );
                     let pairs = bounds.into_pairs();
                     assert_eq!(contains(&pairs, &columns), range.contains(&bytes), "{key:?} in {range:?}: {pairs:?}");
                 }

@@ -78,6 +78,9 @@ pub(crate) const SHARDS_ARE_MOVING: &str = "SELECT EXISTS (SELECT FROM pg_prepar
 /// Begins the transaction in which a page is read.
 pub(crate) const BEGIN_PAGE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
+/// The table in the statements that read the chunks of a page, which shards can replace.
+pub(crate) const ENTITIES: &str = "rowhouse_entities";
+
 // The following statements read the chunks of a page.
 pub(crate) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
@@ -85,6 +88,18 @@ pub(crate) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhou
      WHERE partition = $1 AND row >= $2 AND row < $3 ORDER BY partition, row LIMIT $4";
 pub(crate) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
+/// Reads ranges of rows of one partition, one after the other. No sort is needed: the list is in the order of its
+/// numbers, and the rows of a range are in the order of the primary key.
+pub(crate) const ROWS_IN_RANGES: &str = "SELECT e.partition, e.row, e.record \
+     FROM unnest($2::bytea[], $3::bytea[]) WITH ORDINALITY AS r (low, high, at) CROSS JOIN LATERAL \
+     (SELECT partition, row, record FROM rowhouse_entities WHERE partition = $1 AND row >= r.low AND row < r.high \
+     ORDER BY partition, row LIMIT $4) AS e ORDER BY r.at LIMIT $4";
+/// Reads ranges of entities, one after the other.
+pub(crate) const PAIRS_IN_RANGES: &str = "SELECT e.partition, e.row, e.record \
+     FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS r (p, low, q, high, at) \
+     CROSS JOIN LATERAL (SELECT partition, row, record FROM rowhouse_entities \
+     WHERE (partition, row) >= (r.p, r.low) AND (partition, row) < (r.q, r.high) \
+     ORDER BY partition, row LIMIT $5) AS e ORDER BY r.at LIMIT $5";
 
 // The following statements read the pages of an index. `$1` is the index.
 pub(crate) const ENTRIES_BETWEEN: &str = "SELECT value, partition, row FROM rowhouse_index_entries \

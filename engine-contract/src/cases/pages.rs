@@ -1,6 +1,7 @@
 use crate::support::*;
 use engine::{Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::plan::plan;
 use model::{EdmValue, EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -93,6 +94,51 @@ pub async fn ranges_are_visited_in_order_and_nothing_else_is(engine: Arc<dyn Eng
         let (entities, end) = page(&*engine, &table, Scan { ranges: ranges.clone(), ..scan_all() }).await;
         assert_eq!(names(&entities), expected, "{ranges:?}");
         assert_eq!((end.next, end.examined), (None, expected.len() as u64), "{ranges:?}");
+    }
+}
+
+fn key_is(property: PropertyName, operator: Operator, key: &str) -> Filter {
+    Filter::Compare(Comparison { property, operator, literal: Literal::String(key.into()) })
+}
+
+/// Queries of many named entities, and of ranges in several partitions, cost as much as what they name.
+pub async fn many_ranges_are_read_as_if_they_were_one(engine: Arc<dyn Engine>, _: ManualClock) {
+    let table = with_numbers(&*engine, 400).await;
+    for partition in ["q", "r", "s"] {
+        fill(&*engine, &table, partition, &(0..100).map(|n| format!("{n:05}")).collect::<Vec<_>>()).await;
+    }
+    let partition = |key: &str| key_is(PropertyName::PartitionKey, Operator::Equal, key);
+    let row = |operator, number: usize| key_is(PropertyName::RowKey, operator, &format!("{number:05}"));
+    let rows =
+        |numbers: &mut dyn Iterator<Item = usize>| Filter::Or(numbers.map(|n| row(Operator::Equal, n)).collect());
+    let named = |key: &str, filter: Filter| Filter::And(vec![partition(key), filter]);
+    let one_partition = named("p", rows(&mut (0..1500)));
+    let every_third = named("p", rows(&mut (0..1500).step_by(3)));
+    let several = Filter::Or(vec![
+        every_third.clone(),
+        Filter::And(vec![Filter::Or(["q", "r", "x"].map(partition).into()), rows(&mut (50..150).step_by(7))]),
+        named("s", Filter::Or(vec![row(Operator::LessThan, 20), row(Operator::GreaterThanOrEqual, 90), value_is(40)])),
+    ]);
+    for (filter, count, examined) in [(one_partition, 400, 400), (every_third, 134, 134), (several, 180, 250)] {
+        let ranges = plan(Some(&filter)).ranges;
+        let scan = Scan { ranges, filter: Some(filter.clone()), ..scan_all() };
+        let everything = Scan { ranges: vec![KeyRange::all()], ..scan.clone() };
+        let expected = names(&page(&*engine, &table, everything).await.0);
+        let (found, end) = page(&*engine, &table, scan.clone()).await;
+        assert_eq!((expected.len(), end.examined, end.next), (count, examined, None));
+        assert!(names(&found) == expected);
+        for limit in [7, 100] {
+            let (mut found, mut from) = (Vec::new(), None);
+            loop {
+                let (entities, end) = page(&*engine, &table, Scan { from, limit, ..scan.clone() }).await;
+                found.extend(names(&entities));
+                from = end.next;
+                if from.is_none() {
+                    break;
+                }
+            }
+            assert!(found == expected, "limit {limit}");
+        }
     }
 }
 

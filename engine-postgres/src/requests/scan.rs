@@ -25,16 +25,14 @@ use crate::connections::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
 use crate::connections::rows::no_response;
 use crate::layout::Bounds;
 use crate::requests::index_scan::IndexScan;
-use crate::requests::scan_part::{ChunkSize, Part};
+use crate::requests::scan_part::{ChunkSize, Part, Source};
 use crate::state::{KnownTable, PostgresState};
 use crate::statements;
 use engine::parts::page::{PageBuilder, ranges_to_visit};
 use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use futures_util::future::join_all;
 use model::Expiry;
-use std::collections::VecDeque;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use tokio_postgres::Error;
@@ -74,13 +72,13 @@ impl PostgresState {
         let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
-        let (mut parts, mut bounds, expiry) = loop {
+        let (mut parts, expiry) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let known = self.known_table(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let expiry = Expiry::new(known.retention.as_ref(), scan.visible, self.now());
-            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(known.id, range)).collect();
+            let bounds: Vec<_> = ranges.iter().map(|range| Bounds::new(known.id, range)).collect();
             match self.begin(&known, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
-                Ok(PageStart::Requested(parts)) => break (parts, bounds, expiry),
+                Ok(PageStart::Requested(parts)) => break (parts, expiry),
                 Ok(PageStart::TableChanged) => {
                     self.uncache(table);
                     attempts.next(AttemptError::table_changed()).await.map_err(ReadError::Fault)?;
@@ -95,16 +93,7 @@ impl PostgresState {
             }
         };
         let mut page = PageBuilder::new(scan, expiry, sink, vec![self.closing.clone()]);
-        let mut is_requested = true;
-        while let Some(range) = bounds.pop_front() {
-            if !std::mem::replace(&mut is_requested, false) {
-                let requested = join_all(parts.iter_mut().map(|part| part.request(&range, &size))).await;
-                requested.into_iter().collect::<Result<(), _>>()?;
-            }
-            if visit(&mut parts, &mut size, &mut page).await?.is_break() {
-                break;
-            }
-        }
+        visit(&mut parts, &mut size, &mut page).await?;
         if let Some(average) = size.average() {
             self.cache_row_bytes(table, average);
         }
@@ -118,7 +107,7 @@ impl PostgresState {
     async fn begin(
         &self,
         table: &KnownTable,
-        bounds: &VecDeque<Bounds>,
+        bounds: &[Bounds],
         size: &mut ChunkSize,
         may_name_shards: bool,
     ) -> Result<PageStart, AttemptError> {
@@ -128,9 +117,7 @@ impl PostgresState {
             if expected.is_empty() { (statements::BEGIN_PAGE, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
         let table_is_current = (self.names.table_is_current.as_str(), table);
         let is_distributed = self.names.is_distributed;
-        let said = parts
-            .iter_mut()
-            .map(|part| part.begin(begin, is_distributed, table_is_current, own_shards, bounds.front(), size));
+        let said = parts.iter_mut().map(|part| part.begin(begin, is_distributed, table_is_current, own_shards, size));
         let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
         let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
             Ok(said) => said,
@@ -153,51 +140,53 @@ impl PostgresState {
     /// If the connections lead to several nodes, returns each with the shards that it reads.
     async fn connect(
         &self,
-        bounds: &VecDeque<Bounds>,
+        bounds: &[Bounds],
         may_name_shards: bool,
     ) -> Result<(Vec<Part>, Vec<Vec<i64>>), AttemptError> {
+        let is_distributed = self.names.is_distributed;
+        let have_one_partition = Bounds::have_one_partition(bounds);
         if may_name_shards
-            && bounds.iter().any(|range| matches!(range, Bounds::Pairs { .. }))
+            && !have_one_partition
+            && !bounds.is_empty()
             && let Some(shards) = self.pool.shards()
             && let Some(leases) = self.pool.take_for_shards(&shards).await?
         {
             let part = |(lease, group)| {
                 let own = shards.get(&group).cloned().unwrap_or_default();
-                (Part::new(lease, Some(self.statement_of(&own))), own)
+                let is_of_ranges = bounds.len() > 1;
+                let statement = self.statement_of(&own, is_of_ranges);
+                (Part::new(lease, Source::Shards { statement, is_of_ranges }, bounds), own)
             };
             return Ok(leases.into_iter().map(part).unzip());
         }
-        let lease = match bounds.front() {
-            Some(Bounds::Rows { partition, .. }) => self.pool.take_for(partition).await?,
-            Some(Bounds::Pairs { .. }) => self.pool.take_for_all().await?,
+        let lease = match bounds.first() {
+            Some(first) if have_one_partition => self.pool.take_for(first.start_partition()).await?,
+            Some(_) => self.pool.take_for_all().await?,
             None => self.pool.take().await?,
         };
-        Ok((vec![Part::new(lease, None)], Vec::new()))
+        Ok((vec![Part::new(lease, Source::Table { is_distributed }, bounds)], Vec::new()))
     }
 
     /// Returns the statement that reads a chunk from the given shards, with the parameters of
-    /// [`crate::statements::PAIRS_BETWEEN`].
-    fn statement_of(&self, shards: &[i64]) -> String {
-        let mut text = "SELECT partition, row, record FROM (".to_owned();
+    /// [`crate::statements::PAIRS_BETWEEN`], or of [`crate::statements::PAIRS_IN_RANGES`].
+    fn statement_of(&self, shards: &[i64], is_of_ranges: bool) -> String {
+        let mut rows = String::new();
         for (n, shard) in shards.iter().enumerate() {
             let and = if n == 0 { "" } else { " UNION ALL " };
-            write!(text, "{and}SELECT partition, row, record FROM {}_{shard}", self.names.entities)
+            write!(rows, "{and}SELECT partition, row, record FROM {}_{shard}", self.names.entities)
                 .expect("writing to a string cannot fail");
         }
-        text.push_str(
-            ") AS shards WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) \
-             ORDER BY partition, row LIMIT $5",
-        );
-        text
+        let statement = if is_of_ranges { statements::PAIRS_IN_RANGES } else { statements::PAIRS_BETWEEN };
+        statement.replace(statements::ENTITIES, &format!("({rows}) AS shards"))
     }
 }
 
-/// Passes the rows of a range to the page, in key order. Returns `Break` if the page has ended.
+/// Passes the rows of all parts to the page, in key order, until the page has ended.
 async fn visit<S: EntitySink>(
     parts: &mut [Part],
     size: &mut ChunkSize,
     page: &mut PageBuilder<S>,
-) -> Result<ControlFlow<()>, ReadError> {
+) -> Result<(), ReadError> {
     for part in &mut *parts {
         part.advance(size).await?;
     }
@@ -206,12 +195,12 @@ async fn visit<S: EntitySink>(
         consume_budget().await;
         let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
         let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         };
         if let (Some(key), Some(record)) = (first.key(), first.record()?) {
             size.count(key.len() + record.len());
             if page.visit(key, record).map_err(ReadError::Fault)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+                return Ok(());
             }
         }
         first.advance(size).await?;

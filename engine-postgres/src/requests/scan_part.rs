@@ -1,5 +1,8 @@
 //! The part of a page that one connection reads: chunks of rows in key order, consumed one by one as they arrive.
 //!
+//! One statement reads a chunk from many ranges: the database looks up one range after the other until the chunk is
+//! full. It costs about as much as the lookups, so a query of 600 entities needs a few statements instead of 600.
+//!
 //! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
 //! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
 
@@ -13,6 +16,7 @@ use crate::statements;
 use engine::{Fault, ReadError, Scan};
 use futures_util::TryStreamExt;
 use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -28,6 +32,9 @@ const STATEMENTS_MAX: usize = 64;
 /// The approximate maximum size of a chunk for a page without a filter, in bytes. Such a page is certain to need the
 /// rows.
 const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
+
+/// The maximum number of ranges that one statement reads.
+const STATEMENT_RANGES_MAX: usize = 1024;
 
 const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
 
@@ -101,43 +108,62 @@ pub(crate) struct TransactionStart {
     pub(crate) shards: Option<Vec<i64>>,
 }
 
+/// What a part reads.
+pub(crate) enum Source {
+    Table {
+        is_distributed: bool,
+    },
+    /// The shards of this node, which the statement names. The statement is that of one range or of many.
+    Shards {
+        statement: String,
+        is_of_ranges: bool,
+    },
+}
+
 pub(crate) struct Part {
     lease: Lease,
-    /// The statement for the shards that this connection reads; `None` if it reads the table.
-    shards: Option<String>,
+    source: Source,
     rows: Option<Pin<Box<RowStream>>>,
-    /// The number of rows of the current range requested so far.
+    /// The number of rows requested so far.
     requested: usize,
     asked: usize,
     /// The number of rows of that chunk that have arrived.
     count: usize,
-    /// The rest of the range after this chunk, if any.
-    rest: Option<Bounds>,
+    /// The ranges that have not been read to their ends, in order.
+    ranges: VecDeque<Bounds>,
+    /// The number of these ranges from which the chunk was requested.
+    asked_ranges: usize,
     /// The first row that has not been consumed, and its key bytes.
     head: Option<Row>,
     key: Vec<u8>,
 }
 
 impl Part {
-    /// Creates a part that reads the table, or only the shards that a statement names.
-    pub(crate) fn new(lease: Lease, shards: Option<String>) -> Self {
+    pub(crate) fn new(lease: Lease, source: Source, ranges: &[Bounds]) -> Self {
         // Each time a shard is moved, the statement changes, but the database keeps the plan of the old statement.
-        if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
+        if matches!(source, Source::Shards { .. }) && lease.statement_cache.size() > STATEMENTS_MAX {
             lease.statement_cache.clear();
         }
-        Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
+        let are_pairs = match source {
+            Source::Shards { .. } => true,
+            Source::Table { is_distributed } => {
+                !is_distributed && ranges.len() > 1 && !Bounds::have_one_partition(ranges)
+            }
+        };
+        let ranges = ranges.iter().cloned().map(|range| if are_pairs { range.into_pairs() } else { range }).collect();
+        let (rows, head, key) = (None, None, Vec::new());
+        Self { lease, source, rows, requested: 0, asked: 0, count: 0, ranges, asked_ranges: 0, head, key }
     }
 
     /// Checks whether shards are being moved. Then begins the transaction and requests three things together: whether a
-    /// table is current, which shards the node has, and the first rows of a range. The shards are queried with the
-    /// statement `shards`, if there is one.
+    /// table is current, which shards the node has, and the first rows. The shards are queried with the statement
+    /// `shards`, if there is one.
     pub(crate) async fn begin(
         &mut self,
         begin: &str,
         is_distributed: bool,
         (table_is_current, table): (&str, &KnownTable),
         shards: Option<&str>,
-        first: Option<&Bounds>,
         size: &ChunkSize,
     ) -> Result<TransactionStart, Error> {
         let moving = prepare_moving(&self.lease, is_distributed).await?;
@@ -146,9 +172,9 @@ impl Part {
             Some(shards) => Some(self.lease.prepare_cached(shards).await?),
             None => None,
         };
-        let first = first.map(|range| self.bounds(range));
-        if let Some(range) = &first {
-            self.lease.prepare_cached(self.statement(range)).await?;
+        self.choose_ranges();
+        if self.asked_ranges > 0 {
+            self.lease.prepare_cached(self.request().statement).await?;
         }
         let asked = size.next(0);
         let (are_moving, begun, is_current, shards, rows) = tokio::join!(
@@ -162,57 +188,46 @@ impl Part {
                     None => Ok(None),
                 }
             },
-            async {
-                match &first {
-                    Some(range) => self.start(range, asked).await.map(Some),
-                    None => Ok(None),
-                }
-            },
+            async { if self.asked_ranges > 0 { self.start(asked).await.map(Some) } else { Ok(None) } },
         );
         begun?;
         let beginning = TransactionStart { is_current: is_current?.is_some() && !are_moving?, shards: shards? };
-        if let (Some(range), Some(rows)) = (first, rows?) {
-            self.await_rows(rows, range, asked);
+        if let Some(rows) = rows? {
+            self.await_rows(rows, asked);
         }
         Ok(beginning)
     }
 
-    pub(crate) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
-        let (range, asked) = (self.bounds(range), size.next(0));
-        let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
-        self.requested = 0;
-        self.await_rows(rows, range, asked);
-        Ok(())
-    }
-
-    fn bounds(&self, range: &Bounds) -> Bounds {
-        if self.shards.is_some() { range.clone().into_pairs() } else { range.clone() }
-    }
-
-    fn statement(&self, range: &Bounds) -> &str {
-        match (&self.shards, range) {
-            (Some(shards), _) => shards,
-            (None, Bounds::Rows { to: None, .. }) => statements::ROWS_FROM,
-            (None, Bounds::Rows { to: Some(_), .. }) => statements::ROWS_BETWEEN,
-            (None, Bounds::Pairs { .. }) => statements::PAIRS_BETWEEN,
-        }
-    }
-
-    async fn start(&self, range: &Bounds, asked: usize) -> Result<RowStream, Error> {
-        let statement = self.lease.prepare_cached(self.statement(range)).await?;
-        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
-        let values: Vec<&(dyn ToSql + Sync)> = match range {
-            Bounds::Rows { partition, from, to: None } => vec![partition, from, &asked],
-            Bounds::Rows { partition, from, to: Some(to) } => vec![partition, from, to, &asked],
-            Bounds::Pairs { from, to } => vec![&from.0, &from.1, &to.0, &to.1, &asked],
+    /// Determines from how many ranges the next chunk is requested.
+    fn choose_ranges(&mut self) {
+        let may_be_many = match &self.source {
+            Source::Shards { .. } | Source::Table { is_distributed: false } => true,
+            // Citus can join one partition with a list of ranges, because it forwards the whole statement to one node.
+            Source::Table { is_distributed: true } => Bounds::have_one_partition(self.ranges.make_contiguous()),
         };
+        self.asked_ranges = self.ranges.len().min(if may_be_many { STATEMENT_RANGES_MAX } else { 1 });
+    }
+
+    /// Returns the request for the next chunk, which is of at least one range, without its size.
+    fn request(&self) -> ChunkRequest<'_> {
+        let ranges: Vec<&Bounds> = self.ranges.iter().take(self.asked_ranges).collect();
+        ChunkRequest::new(&self.source, &ranges)
+    }
+
+    async fn start(&self, asked: usize) -> Result<RowStream, Error> {
+        let ChunkRequest { statement, keys, lists } = self.request();
+        let statement = self.lease.prepare_cached(statement).await?;
+        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
+        let keys = keys.iter().map(|key| key as &(dyn ToSql + Sync));
+        let lists = lists.iter().map(|list| list as &(dyn ToSql + Sync));
+        let values: Vec<_> = keys.chain(lists).chain([&asked as &(dyn ToSql + Sync)]).collect();
         self.lease.query_raw(&statement, values).await
     }
 
-    fn await_rows(&mut self, rows: RowStream, range: Bounds, asked: usize) {
+    fn await_rows(&mut self, rows: RowStream, asked: usize) {
         self.rows = Some(Box::pin(rows));
         self.requested += asked;
-        (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
+        (self.asked, self.count, self.head) = (asked, 0, None);
     }
 
     pub(crate) fn key(&self) -> Option<&[u8]> {
@@ -233,18 +248,26 @@ impl Part {
                 self.count += 1;
                 self.lease.record_rows(1);
                 if self.count == self.asked {
-                    self.rest = self.rest.take().map(|range| range.after(partition, row_key));
+                    while self.ranges.front().is_some_and(|range| range.ends_before(partition, row_key)) {
+                        self.ranges.pop_front();
+                    }
+                    if let Some(first) = self.ranges.pop_front() {
+                        self.ranges.push_front(first.after(partition, row_key));
+                    }
                 }
                 self.head = Some(row);
                 return Ok(());
             }
             self.rows = None;
-            // If fewer rows arrive than were requested, the range has no more rows.
-            let rest = self.rest.take().filter(|_| self.count == self.asked);
-            if let Some(rest) = rest {
+            // If fewer rows arrive than were requested, the ranges have no more rows.
+            if self.count < self.asked {
+                self.ranges.drain(..self.asked_ranges.min(self.ranges.len()));
+            }
+            if !self.ranges.is_empty() {
                 let asked = size.next(self.requested);
-                let rows = self.start(&rest, asked).await.map_err(|error| broken(&error))?;
-                self.await_rows(rows, rest, asked);
+                self.choose_ranges();
+                let rows = self.start(asked).await.map_err(|error| broken(&error))?;
+                self.await_rows(rows, asked);
             }
         }
         Ok(())
@@ -256,6 +279,46 @@ impl Part {
         drop(self.rows.take());
         if control(&self.lease, sql).await.is_ok() {
             self.lease.return_to_pool();
+        }
+    }
+}
+
+/// A statement that reads a chunk. Its parameters are the keys, the lists of keys and the size of the chunk.
+struct ChunkRequest<'r> {
+    statement: &'r str,
+    keys: Vec<&'r [u8]>,
+    lists: Vec<Vec<&'r [u8]>>,
+}
+
+/// The columns of ranges that are pairs.
+const PAIR_COLUMNS: [fn(&Bounds) -> &[u8]; 4] =
+    [Bounds::start_partition, Bounds::start_row, Bounds::end_partition, Bounds::end_row];
+
+impl<'r> ChunkRequest<'r> {
+    /// Returns the request for the rows in ranges, at least one.
+    fn new(source: &'r Source, ranges: &[&'r Bounds]) -> Self {
+        let one = |statement, keys: &[&'r Vec<u8>]| {
+            let keys = keys.iter().map(|key| key.as_slice()).collect();
+            Self { statement, keys, lists: Vec::new() }
+        };
+        let many = |statement, keys, columns: &[fn(&Bounds) -> &[u8]]| {
+            let lists = columns.iter().map(|column| ranges.iter().map(|range| column(range)).collect()).collect();
+            Self { statement, keys, lists }
+        };
+        match (source, ranges) {
+            (Source::Shards { statement, is_of_ranges: true }, _) => many(statement, Vec::new(), &PAIR_COLUMNS),
+            (Source::Shards { statement, .. }, [Bounds::Pairs { from, to }]) => {
+                one(statement, &[&from.0, &from.1, &to.0, &to.1])
+            }
+            (_, [Bounds::Rows { partition, from, to: None }]) => one(statements::ROWS_FROM, &[partition, from]),
+            (_, [Bounds::Rows { partition, from, to: Some(to) }]) => {
+                one(statements::ROWS_BETWEEN, &[partition, from, to])
+            }
+            (_, [Bounds::Pairs { from, to }]) => one(statements::PAIRS_BETWEEN, &[&from.0, &from.1, &to.0, &to.1]),
+            (_, [Bounds::Rows { partition, .. }, ..]) => {
+                many(statements::ROWS_IN_RANGES, vec![partition.as_slice()], &[Bounds::start_row, Bounds::end_row])
+            }
+            (_, _) => many(statements::PAIRS_IN_RANGES, Vec::new(), &PAIR_COLUMNS),
         }
     }
 }
