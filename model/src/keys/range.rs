@@ -156,6 +156,15 @@ impl KeyRange {
             && self.start.contains(&KEY_SEPARATOR)
     }
 
+    /// Returns whether the range contains exactly the keys of one partition.
+    pub fn is_partition(&self) -> bool {
+        self.partition().is_some_and(|partition| {
+            let after_key = self.start.get(partition.len()..).unwrap_or_default();
+            let is_from_first = after_key.is_empty() || after_key == [KEY_SEPARATOR];
+            is_from_first && self.end.as_ref().is_some_and(|end| end.last() == Some(&AFTER_PARTITION))
+        })
+    }
+
     /// Moves the end of the range to another end, if that is later. `None` is the end of the table.
     pub(crate) fn extend_to(&mut self, end: Option<Vec<u8>>) {
         self.end = self.end.take().zip(end).map(|(a, b)| a.max(b));
@@ -270,6 +279,8 @@ mod tests {
             let (from, to) = (bound(kinds.0, &bounds.0), bound(kinds.1, &bounds.1));
             let rows = KeyRange::rows(&partition, from, to);
             let expected = Some(encoded(&partition, &[]));
+            let is_from_first = kinds.0 == 0 || kinds.0 == 1 && bounds.0.is_empty();
+            prop_assert_eq!(rows.is_partition(), is_from_first && kinds.1 == 0);
             prop_assert_eq!(rows.partition().map(<[u8]>::to_vec), expected.clone());
             prop_assert_eq!(KeyRange::rows(&partition, from, Bound::Unbounded).intersect(&rows), rows.clone());
             for range in [rows, KeyRange::partitions(from, to), KeyRange::all()] {
@@ -278,6 +289,7 @@ mod tests {
                 }
             }
             let one = KeyRange::partitions(Bound::Included(&partition), Bound::Included(&partition));
+            prop_assert!(one.is_partition() && !KeyRange::all().is_partition());
             prop_assert_eq!(one.partition().map(<[u8]>::to_vec), expected);
         }
     }

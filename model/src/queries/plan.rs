@@ -70,6 +70,30 @@ impl PlanKind {
     }
 }
 
+/// Why a query with a filter reads many entities that the filter refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanCause {
+    /// The filter can match under every key.
+    Table,
+    /// The filter can match every row key of a partition.
+    Partition,
+    /// The filter allows more ranges of keys than a plan has.
+    TooManyRanges,
+}
+
+impl ScanCause {
+    /// Returns the cause in a plan that reads the given ranges, if there is one.
+    pub fn new(ranges: &[KeyRange], is_reduced: bool) -> Option<Self> {
+        if is_reduced {
+            Some(Self::TooManyRanges)
+        } else if PlanKind::from_ranges(ranges) == PlanKind::TableScan {
+            Some(Self::Table)
+        } else {
+            ranges.iter().any(KeyRange::is_partition).then_some(Self::Partition)
+        }
+    }
+}
+
 impl fmt::Display for PlanKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

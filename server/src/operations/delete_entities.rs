@@ -19,11 +19,10 @@ pub(super) async fn run(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let deletion = decode(context)?;
+    let (deletion, cost) = decode(context)?;
     // The keys of two steps take at most as much as a page.
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     // Boxed, so that the future of every request does not reserve space for it.
-    let cost = context.headers.explain.then(|| QueryCost::new(&deletion.ranges));
     let end = Box::pin(tables.delete_matching(context.table(), deletion)).await?;
     let examined = tables.entities().examined;
     Ok(OperationResponse {
@@ -32,7 +31,7 @@ pub(super) async fn run(
     })
 }
 
-fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
+fn decode(context: &OperationContext<'_>) -> Result<(Deletion, Option<QueryCost>), Failure> {
     let deletion_refused = |message| ReasonKind::DeletionRefused.because(message);
     let refused =
         |message: &'static str| Failure::query(ServiceError::invalid_input(message)).because(deletion_refused(message));
@@ -46,13 +45,15 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
     if context.condition("DELETE").map_err(Failure::query)?.is_some_and(|condition| condition != Condition::Any) {
         return Err(refused("A deletion by filter does not support an ETag in If-Match."));
     }
-    let Selection { ranges, is_confined, filter, .. } = Selection::new(context)?;
+    let selection = Selection::new(context)?;
+    let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges, selection.scan_cause()));
+    let Selection { ranges, is_confined, filter, .. } = selection;
     if filter.is_none() {
         let message = "Deleting the entities of a table requires $filter. To delete all of them, specify $filter=true.";
         let error = ServiceError::new(ErrorCode::MissingRequiredQueryParameter, message);
         return Err(Failure::query(error).because(deletion_refused(message)));
     }
-    Ok(Deletion {
+    let deletion = Deletion {
         ranges,
         is_confined,
         filter,
@@ -61,5 +62,6 @@ fn decode(context: &OperationContext<'_>) -> Result<Deletion, Failure> {
         deadline: context.query_deadline,
         entities_in_flight_max: DELETION_ENTITIES_IN_FLIGHT_MAX,
         transactions_in_flight_max: DELETION_TRANSACTIONS_IN_FLIGHT_MAX,
-    })
+    };
+    Ok((deletion, cost))
 }

@@ -78,7 +78,7 @@ async fn scan<S: EntitySink>(
 ) -> Result<ChangesPage<S>, Failure> {
     let Selection { ranges, filter, .. } = Selection::of_changes(context)?;
     let bounds = selection::change_bounds(context, filter.as_ref())?;
-    let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
+    let cost = context.headers.explain.then(|| QueryCost::new(&ranges, None));
     let scan = Scan { ranges, filter, limit, ..Scan::all(context.query_deadline) };
     context.memory.acquire(bytes).await?;
     let (sink, end) = tables.scan_changes(&selection::change_scope(context, table), &bounds, scan, sink).await?;

@@ -8,7 +8,7 @@
 use crate::failure::Failure;
 use crate::request::OperationContext;
 use crate::request::selection::{self, Selection, Token};
-use crate::response::{OperationResponse, QueryCost};
+use crate::response::{OperationResponse, QueryCost, scan_advice};
 use crate::tables::AccountTables;
 use bytes::Bytes;
 use engine::{EntitySink, Order, Scan, SinkDecision};
@@ -35,8 +35,8 @@ pub(super) async fn run(
     let selection = Selection::new(context)?;
     let select = context.select()?;
     let token = Token::new(context)?;
-    let (kind, range_count) = (selection.plan, selection.ranges.len());
-    let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges));
+    let (kind, range_count, cause) = (selection.plan, selection.ranges.len(), selection.scan_cause());
+    let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges, selection.scan_cause()));
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
@@ -55,6 +55,7 @@ pub(super) async fn run(
     debug!(
         target: "rowhouse::query",
         table = context.table(), plan = %kind, ranges = range_count, index = end.index.as_ref().map(IndexedProperty::as_str), examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
+        advice = scan_advice(cause, end.examined, writer.entities, end.index.is_some()),
     );
     let (examined, returned) = (end.examined, writer.entities);
     let segments = writer.finish()?;
@@ -76,7 +77,9 @@ pub(super) async fn count(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     context.options.check_supported().map_err(Failure::service)?;
-    let Selection { ranges, is_confined, filter, .. } = Selection::new(context)?;
+    let selection = Selection::new(context)?;
+    let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges, selection.scan_cause()));
+    let Selection { ranges, is_confined, filter, .. } = selection;
     let token = Token::new(context)?;
     let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
     let list = selection::list(&table, &order).map(|view| {
@@ -84,7 +87,6 @@ pub(super) async fn count(
         if is_confined { format!("{view}/$count") } else { view }
     });
     let from = token.map(|token| token.position(list.as_deref())).transpose()?;
-    let cost = context.headers.explain.then(|| QueryCost::new(&ranges));
     let scan = Scan { ranges, is_confined, order, from, filter, ..Scan::all(context.query_deadline) };
     let end = tables.count(&table, scan).await?;
     Ok(OperationResponse {

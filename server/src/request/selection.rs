@@ -6,7 +6,7 @@ use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
 use engine::{Order, TableKey};
 use model::ordered_view::view_name;
-use model::plan::{PlanKind, plan, plan_bounds};
+use model::plan::{PlanKind, ScanCause, plan, plan_bounds};
 use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::reason::ReasonKind;
@@ -19,6 +19,8 @@ pub(crate) struct Selection {
     pub(crate) is_confined: bool,
     pub(crate) filter: Option<Filter>,
     pub(crate) plan: PlanKind,
+    /// Whether the ranges contain more keys than the filter's conditions on keys, because it allows too many ranges.
+    is_reduced: bool,
 }
 
 impl Selection {
@@ -28,13 +30,18 @@ impl Selection {
         Ok(Self { ranges, is_confined, ..selection })
     }
 
+    /// Returns why the ranges contain entities that the filter refuses, if another filter could avoid that.
+    pub(crate) fn scan_cause(&self) -> Option<ScanCause> {
+        self.filter.as_ref().and_then(|_| ScanCause::new(&self.ranges, self.is_reduced))
+    }
+
     /// Returns the selection of a table of the change feed. The key ranges of the credential apply to the entities that
     /// changed, not to the rows of the feed.
     pub(crate) fn of_changes(context: &OperationContext<'_>) -> Result<Self, Failure> {
         let filter = context.filter().map_err(filter_failure)?;
         let plan = plan(filter.as_ref());
         let ranges = addressed(&context.resource, plan.ranges);
-        Ok(Self { ranges, is_confined: false, filter, plan: plan.kind })
+        Ok(Self { ranges, is_confined: false, filter, plan: plan.kind, is_reduced: plan.is_reduced })
     }
 }
 

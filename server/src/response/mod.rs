@@ -9,7 +9,7 @@ mod query_cost;
 mod segments;
 
 pub(crate) use operation_response::OperationResponse;
-pub(crate) use query_cost::QueryCost;
+pub(crate) use query_cost::{QueryCost, scan_advice};
 pub(crate) use segments::Segments;
 
 use crate::failure::{Failure, Layer};

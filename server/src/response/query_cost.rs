@@ -11,7 +11,7 @@ use crate::clock;
 use http::{HeaderName, HeaderValue};
 use model::key::{KEY_SEPARATOR, decode_ordinal};
 use model::limits::{EXPLAIN_HEADER_BYTES_MAX, EXPLAIN_KEY_CHARS_MAX, EXPLAIN_RANGES_MAX};
-use model::plan::PlanKind;
+use model::plan::{PlanKind, ScanCause};
 use model::{IndexedProperty, KeyRange};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -20,8 +20,8 @@ use std::time::Instant;
 
 const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
 /// The maximum length of everything except the plan and the ranges: names, four numbers of at most 20 digits, brackets,
-/// and the name of an indexed property, of which each UTF-16 code unit can take 6 bytes.
-const REST_BYTES_MAX: usize = 223 + 6 * (EXPLAIN_KEY_CHARS_MAX + 1);
+/// the advice, and the name of an indexed property, of which each UTF-16 code unit can take 6 bytes.
+const REST_BYTES_MAX: usize = 500 + 6 * (EXPLAIN_KEY_CHARS_MAX + 1);
 
 /// The cost of a query, without what is known only after it has finished.
 #[derive(Debug, Serialize)]
@@ -32,6 +32,8 @@ pub(crate) struct QueryCost {
     plan: String,
     ranges: Vec<ShownRange>,
     range_count: usize,
+    #[serde(skip)]
+    cause: Option<ScanCause>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,12 +52,41 @@ struct Explanation {
     examined: u64,
     returned: u64,
     microseconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'static str>,
+}
+
+/// Tells the author of a query why so many entities were examined and what would help, unless they were found in an
+/// index. A page examines one entity more than it returns, to learn whether it is the last.
+pub(crate) fn scan_advice(
+    cause: Option<ScanCause>,
+    examined: u64,
+    returned: u64,
+    has_index: bool,
+) -> Option<&'static str> {
+    if has_index || examined <= returned + 1 {
+        return None;
+    }
+    Some(match cause? {
+        ScanCause::Table => {
+            "The filter does not restrict PartitionKey, so the whole table is examined. Compare PartitionKey in every \
+             alternative of the filter. With --extensions, an index of a property that the filter compares also helps."
+        }
+        ScanCause::Partition => {
+            "The filter does not restrict RowKey, so whole partitions are examined. Compare RowKey in every alternative \
+             of the filter. With --extensions, an index of a property that the filter compares also helps."
+        }
+        ScanCause::TooManyRanges => {
+            "The filter allows too many ranges of keys, so what lies between some of them is examined, too. Ask for fewer \
+             keys in one query."
+        }
+    })
 }
 
 impl QueryCost {
     /// Creates the cost from the ranges that will be read: the ranges of the filter, restricted by the URL and the
     /// credential. The time of the query begins.
-    pub(crate) fn new(ranges: &[KeyRange]) -> Self {
+    pub(crate) fn new(ranges: &[KeyRange], cause: Option<ScanCause>) -> Self {
         let plan = PlanKind::from_ranges(ranges).to_string();
         let mut bytes = REST_BYTES_MAX + plan.len();
         let fits = |range: &ShownRange| {
@@ -67,6 +98,7 @@ impl QueryCost {
             plan,
             ranges: ranges.iter().take(EXPLAIN_RANGES_MAX).map(shown_range).take_while(fits).collect(),
             range_count: ranges.len(),
+            cause,
         }
     }
 
@@ -78,8 +110,9 @@ impl QueryCost {
         index: Option<&IndexedProperty>,
     ) -> (HeaderName, HeaderValue) {
         let microseconds = u64::try_from(clock::elapsed_since(self.began).as_micros()).unwrap_or(u64::MAX);
+        let advice = scan_advice(self.cause, examined, returned, index.is_some());
         let index = index.map(|property| shortened(property.as_str()));
-        let explanation = Explanation { cost: self, index, examined, returned, microseconds };
+        let explanation = Explanation { cost: self, index, examined, returned, microseconds, advice };
         (EXPLAIN, HeaderValue::try_from(ascii_json(&explanation)).expect("it is visible ASCII"))
     }
 }
@@ -136,8 +169,18 @@ mod tests {
 
     fn parsed(ranges: &[KeyRange]) -> Value {
         let name = IndexedProperty::new(&"日".repeat(255)).unwrap();
-        let (_, header) = QueryCost::new(ranges).header(u64::MAX, u64::MAX, Some(&name));
+        let (_, header) = QueryCost::new(ranges, None).header(u64::MAX, u64::MAX, Some(&name));
         assert!(header.len() <= EXPLAIN_HEADER_BYTES_MAX, "{}", header.len());
+        for cause in [ScanCause::Table, ScanCause::Partition, ScanCause::TooManyRanges] {
+            let cost = || QueryCost::new(ranges, Some(cause));
+            let (_, with_advice) = cost().header(u64::MAX, 0, None);
+            assert!(with_advice.len() <= EXPLAIN_HEADER_BYTES_MAX, "{}", with_advice.len());
+            let value: Value = serde_json::from_str(with_advice.to_str().unwrap()).unwrap();
+            assert!(value["advice"].as_str().unwrap().starts_with("The filter "));
+            for (_, without) in [cost().header(4, 3, None), cost().header(9, 3, Some(&name))] {
+                assert!(!without.to_str().unwrap().contains("advice"));
+            }
+        }
         serde_json::from_str(header.to_str().unwrap()).unwrap()
     }
 

@@ -57,14 +57,28 @@ fn cost_of(server: &Server, filter: &str) -> Value {
 #[test]
 fn each_kind_of_query() {
     let server = server();
-    for (filter, plan, ranges, examined, returned) in [
-        ("PartitionKey eq 'b' and RowKey eq 'r2'", "point", json!([{"from": ["b", "r2"], "to": ["b", "r2\0"]}]), 1, 1),
-        ("RowKey eq 'r1'", "table scan", json!([{"from": null, "to": null}]), 12, 3),
+    let partition = json!([{"from": ["b"], "to": ["b\u{1}"]}]);
+    for (filter, plan, ranges, examined, returned, advice) in [
+        (
+            "PartitionKey eq 'b' and RowKey eq 'r2'",
+            "point",
+            json!([{"from": ["b", "r2"], "to": ["b", "r2\0"]}]),
+            1,
+            1,
+            "",
+        ),
+        ("RowKey eq 'r1'", "table scan", json!([{"from": null, "to": null}]), 12, 3, "does not restrict PartitionKey"),
+        ("PartitionKey eq 'b'", "row range", partition.clone(), 4, 4, ""),
+        ("PartitionKey eq 'b' and Weight eq 2", "row range", partition, 4, 0, "does not restrict RowKey"),
     ] {
         let count = ranges.as_array().unwrap().len();
         let expected =
             json!({"plan": plan, "ranges": ranges, "rangeCount": count, "examined": examined, "returned": returned});
-        assert_eq!(cost_of(&server, filter), expected, "{filter}");
+        let mut cost = cost_of(&server, filter);
+        let given = cost.as_object_mut().unwrap().remove("advice").unwrap_or_default();
+        assert_eq!(cost, expected, "{filter}");
+        assert_eq!(given.is_null(), advice.is_empty(), "{filter}: {given}");
+        assert!(given.as_str().unwrap_or_default().contains(advice), "{filter}: {given}");
     }
     let whole = cost(&query(&server, "/tab", &[ASKED]));
     assert_eq!((&whole["plan"], &whole["examined"]), (&json!("table scan"), &json!(12)));
@@ -74,6 +88,29 @@ fn each_kind_of_query() {
         (&partition["plan"], &partition["ranges"]),
         (&json!("row range"), &json!([{"from": ["b"], "to": ["b\u{1}"]}]))
     );
+}
+
+/// Every alternative is a separate lookup, and its condition is decided there.
+#[test]
+fn many_named_entities_cost_as_many_lookups() {
+    let server = server();
+    let mut client = server.client();
+    for number in 0..300 {
+        insert(&mut client, "many", &format!("{number:03}"));
+    }
+    let named =
+        |number: usize| format!("PartitionKey eq 'many' and RowKey eq '{number:03}' and Weight eq {}", 3 + number % 2);
+    let filter =
+        (0..600).step_by(2).map(named).chain(["PartitionKey eq 'a'".to_owned()]).collect::<Vec<_>>().join(" or ");
+    let cost = cost_of(&server, &filter);
+    let figures = ["plan", "rangeCount", "examined", "returned", "advice"].map(|figure| cost[figure].clone());
+    assert_eq!(figures, [json!("ranges"), json!(301), json!(154), json!(154), Value::Null]);
+    let answer = query(&server, &format!("/tab?$filter={}", encoded(&filter)), &[]).json();
+    let rows: Vec<_> =
+        answer["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap()).collect();
+    let expected: Vec<_> =
+        (1..=4).map(|row| format!("r{row}")).chain((0..300).step_by(2).map(|row| format!("{row:03}"))).collect();
+    assert_eq!(rows, expected);
 }
 
 #[test]
