@@ -330,7 +330,7 @@ reasons! {
     CompIncomplete "comp-incomplete" [MissingRequiredQueryParameter]
         "One of the query options comp and restype is missing."
         "Use restype=service with comp=properties, stats or userdelegationkey, as in /account/?restype=service&comp=properties."
-    ExtensionsOff "extensions-off" [InvalidQueryParameterValue MethodNotAllowed NotImplemented]
+    ExtensionsOff "extensions-off" [InvalidInput InvalidQueryParameterValue MethodNotAllowed NotImplemented]
         "The operation is an extension, and this server offers only the operations of the service."
         "Start the server with --extensions."
     DocumentMissing "document-missing" [NotImplemented]

@@ -9,8 +9,8 @@ use super::syntax_kind::SyntaxErrorKind;
 use model::EdmType;
 use model::name::utf16_units;
 
-const OPERATORS: [&str; 14] =
-    ["eq", "ne", "gt", "ge", "lt", "le", "and", "or", "not", "add", "sub", "mul", "div", "mod"];
+const OPERATORS: [&str; 15] =
+    ["eq", "ne", "gt", "ge", "lt", "le", "and", "or", "not", "in", "add", "sub", "mul", "div", "mod"];
 const FUNCTIONS: [&str; 27] = [
     "startswith",
     "endswith",
@@ -127,6 +127,14 @@ pub(super) fn two_properties(right: &str, position: usize) -> String {
     format!(
         "The word at position {position} is read as a property, and two properties cannot be compared. {STRINGS} A Guid \
          is written guid'...', a time datetime'...'."
+    )
+}
+
+/// Returns the hint for the operator `in` where it is not supported.
+pub(super) fn in_operator(position: usize) -> String {
+    format!(
+        "The service has no operator in (position {position}). Join comparisons with or, as in RowKey eq '1' or RowKey eq \
+         '2'. Rowhouse has it with --extensions."
     )
 }
 

@@ -20,7 +20,7 @@ use model::{DateTime, EdmType, Filter, Guid};
 pub enum Grammar {
     /// The language of the service.
     Service,
-    /// The language of the service with string functions.
+    /// The language of the service with string functions and the operator `in`.
     Extended,
 }
 
@@ -72,6 +72,9 @@ type Precedence = u8;
 const OPEN: Precedence = 0;
 /// Lower than the precedence of every operator.
 const LOOSEST: Precedence = 1;
+const COMPARISON: Precedence = 4;
+/// The operator of the extended grammar that compares a property with a list (OData 4.01).
+const IN: &str = "in";
 
 impl Pending {
     /// UNVERIFIED: `not` binds less tightly than a comparison, so `not a eq 1` means `not (a eq 1)` (04 §2). In OData
@@ -82,7 +85,7 @@ impl Pending {
             Self::Binary(BinaryOperator::Or) => LOOSEST,
             Self::Binary(BinaryOperator::And) => 2,
             Self::Not => 3,
-            Self::Binary(BinaryOperator::Comparison(_)) => 4,
+            Self::Binary(BinaryOperator::Comparison(_)) => COMPARISON,
             Self::Binary(BinaryOperator::Additive) => 5,
             Self::Binary(BinaryOperator::Multiplicative) => 6,
             Self::Minus => 7,
@@ -315,6 +318,11 @@ impl<'t> Parser<'t> {
     /// Parses everything that may follow an operand. Returns true if another operand must follow.
     fn operator(&mut self) -> Result<bool, FilterError> {
         loop {
+            let is_in = self.token.kind == TokenKind::Identifier && self.token.text == IN;
+            if is_in && self.grammar == Grammar::Extended {
+                self.list_comparison()?;
+                continue;
+            }
             if let Some(operator) = BinaryOperator::from_token(self.token) {
                 let pending = Pending::Binary(operator);
                 self.reduce(pending.precedence());
@@ -325,6 +333,7 @@ impl<'t> Parser<'t> {
             self.reduce(LOOSEST);
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
+                (None, _) if is_in => return Err(self.in_is_an_extension(SyntaxErrorKind::UnexpectedToken)),
                 (None, _) => return Err(self.syntax_error(SyntaxErrorKind::UnexpectedToken)),
                 (Some(Pending::Call { .. }), TokenKind::Comma) => {
                     self.take()?;
@@ -332,9 +341,65 @@ impl<'t> Parser<'t> {
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
                 (Some(Pending::Call { .. }), _) => return Err(self.syntax_error(SyntaxErrorKind::ArgumentExpected)),
+                (Some(_), _) if is_in => return Err(self.in_is_an_extension(SyntaxErrorKind::OperatorExpected)),
                 (Some(_), _) => return Err(self.syntax_error(SyntaxErrorKind::OperatorExpected)),
             }
         }
+    }
+
+    /// Parses `in` and the list after it, which means that the property equals one of the literals.
+    fn list_comparison(&mut self) -> Result<(), FilterError> {
+        self.reduce(COMPARISON);
+        self.take()?;
+        if self.token.kind != TokenKind::OpenParenthesis {
+            return Err(self.syntax_error(SyntaxErrorKind::ExpressionExpected));
+        }
+        let PlacedOperand { operand, start, .. } = self.pop();
+        let mut left = Some(operand);
+        let mut comparisons = Vec::new();
+        loop {
+            self.take()?;
+            let TokenKind::Literal(kind) = self.token.kind else {
+                return Err(self.syntax_error(SyntaxErrorKind::ExpressionExpected));
+            };
+            let place = |operand, start| PlacedOperand { operand, made_by: None, start };
+            let right_start = self.token.start;
+            let literal = place(self.literal(kind)?, right_start);
+            self.take()?;
+            let operand = match &left {
+                Some(Operand::Property(property)) => Operand::Property(property.clone()),
+                _ => left.take().unwrap_or(Operand::Refused),
+            };
+            if let Operand::Condition(comparison) = self.comparison(Operator::Equal, place(operand, start), literal) {
+                comparisons.push(comparison);
+            } else {
+                left = None;
+            }
+            if self.token.kind != TokenKind::Comma {
+                break;
+            }
+        }
+        if self.token.kind != TokenKind::CloseParenthesis {
+            return Err(self.syntax_error(SyntaxErrorKind::ArgumentExpected));
+        }
+        self.take()?;
+        let operand = match (comparisons.pop(), left) {
+            (Some(comparison), Some(_)) if comparisons.is_empty() => Operand::Condition(comparison),
+            (Some(comparison), Some(_)) => {
+                comparisons.push(comparison);
+                Operand::Condition(Filter::Or(comparisons))
+            }
+            _ => Operand::Refused,
+        };
+        self.operands.push(PlacedOperand { operand, made_by: None, start });
+        Ok(())
+    }
+
+    /// Returns the error of the service for the operator `in`, with the reason that it is an extension.
+    fn in_is_an_extension(&self, kind: SyntaxErrorKind) -> FilterError {
+        let place = place(self.lexer.text(), self.token.start);
+        let reason = ReasonKind::ExtensionsOff.because(hint::in_operator(place.position)).quoting(place.rest);
+        self.syntax_error(kind).because(reason)
     }
 
     fn close_parenthesis(&mut self) -> Result<(), FilterError> {

@@ -20,6 +20,8 @@ fn extensions_are_used_from_a_shell() {
     assert_eq!(book.run(0, "rowhouse entity count orders").trim(), "2");
     let found = book.run(0, "rowhouse entity query orders --filter \"contains(");
     assert!(found.contains("Kestrel") && !found.contains("Heron"), "{found}");
+    let listed = book.run(0, "rowhouse entity query orders --filter \"RowKey in (");
+    assert!(listed.contains("Kestrel") && !listed.contains("Heron"), "{listed}");
     book.run(0, "rowhouse table index add orders Total");
     let ordered = book.run(0, "rowhouse entity query '$ByTotalDescendingOforders'");
     assert!(ordered.find("Kestrel").unwrap() < ordered.find("Heron").unwrap(), "{ordered}");
