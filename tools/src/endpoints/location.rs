@@ -77,8 +77,14 @@ impl Location {
         }
         match text.split_once("://") {
             Some(("http" | "https", _)) => {
-                let in_url = text.split_once('?').and_then(|(_, query)| Credential::parse(query));
-                Self::service(option, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
+                let query = text.split_once('?').map_or("", |(_, query)| query);
+                let in_url = Credential::parse(query).filter(Credential::is_sas);
+                ensure!(
+                    in_url.is_some() || secret.is_some() || query.is_empty(),
+                    "the part of {option} after '?' is not a shared access signature, which ends with sig=...: copy the \
+                     whole URL, and put it in quotes, because '&' ends a command in a shell"
+                );
+                Self::service(option, &without_table(text), None, secret, in_url)
             }
             Some(("postgres" | "postgresql", _)) => {
                 engine_postgres::check_address(text).with_context(|| format!("reading {option}"))?;
@@ -127,10 +133,16 @@ impl Location {
             );
         }
         let credential = parts.credential();
-        let has_key = text.to_ascii_lowercase().contains("accountkey=");
+        let has = |name| text.to_ascii_lowercase().contains(name);
+        let has_credential = credential.is_some() || secret.is_some();
         ensure!(
-            credential.is_some() || secret.is_some() || !has_key,
+            has_credential || !has("accountkey="),
             "the AccountKey in the connection string of {option} is not an account key, which is Base64: copy the whole key"
+        );
+        // Without this check, the development account's key, which allows everything, would replace the signature.
+        ensure!(
+            has_credential || !has("sharedaccesssignature="),
+            "the SharedAccessSignature in the connection string of {option} has no sig=...: copy the whole signature"
         );
         Self::service(option, &url, parts.account.as_deref(), secret, credential)
     }
@@ -324,6 +336,12 @@ mod tests {
             ("./folder", Some("c2VjcmV0"), "needs no key"),
             ("AccountName=No;AccountKey=AAECAwQFBgcICQoLDA0ODw==", None, "the AccountName in the connection string"),
             ("AccountName=orchard;AccountKey=c2VjcmV0!", None, "the AccountKey in the connection string"),
+            (
+                "TableEndpoint=http://h:1/devstoreaccount1;SharedAccessSignature=sv=1&tn=c2VjcmV0",
+                None,
+                "the SharedAccessSignature in the connection string of --from has no sig=",
+            ),
+            ("http://127.0.0.1:1/devstoreaccount1?sv=c2VjcmV0", None, "after '?' is not a shared access signature"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
