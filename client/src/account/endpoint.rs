@@ -85,6 +85,11 @@ impl Endpoint {
         if host.is_empty() || authority.as_str().contains('@') {
             return Err(EndpointError::Address);
         }
+        // Without this check, a port that is no number up to 65535 would be ignored, and the default port used.
+        let port = authority.as_str().strip_prefix(host).unwrap_or_default().trim_start_matches(':');
+        if !port.is_empty() && authority.port_u16().is_none() {
+            return Err(EndpointError::Address);
+        }
         let mut path = uri.path().trim_end_matches('/').to_owned();
         let has_no_account = bare_host(&uri).parse::<IpAddr>().is_ok() || !host.contains('.');
         let account = match known_account {
@@ -231,7 +236,7 @@ mod tests {
         ] {
             assert_eq!(Endpoint::parse(primary, None).unwrap().secondary().to_string(), secondary);
         }
-        for bad in ["", "x", "/a", "ftp://h/a", "http://", "http://user@h/acct", "http:///acct"] {
+        for bad in ["", "x", "/a", "ftp://h/a", "http://", "http://user@h/acct", "http:///acct", "http://h:99999"] {
             assert_eq!(Endpoint::parse(bad, None), Err(EndpointError::Address), "{bad}");
         }
         for bad in ["http://127.0.0.1/No", "https://ab.example.net"] {
