@@ -215,6 +215,7 @@ fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::
     let endpoint = endpoint_of(server_url(&common)?, account)?;
     check_letters(&fields)?;
     let has_policy = !fields.policy.is_empty();
+    ensure!(has_policy || !fields.permissions.is_empty(), "--permissions is empty, so the token would allow nothing");
     ensure!(has_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
     let token = fields.sign(account.as_str(), key).map_err(option_error)?;
     // A server would refuse such a token without an explanation, so refuse it here.
@@ -453,6 +454,7 @@ mod tests {
         for (line, hint) in [
             ("table Harvest --permissions r", "--expiry"),
             ("table Harvest --expiry 1h", "--permissions"),
+            ("table Harvest --expiry 1h --permissions=", "--permissions is empty"),
             ("table x --permissions r --expiry 1h", "table name"),
             (
                 "table Harvest --permissions rl --expiry 1h",

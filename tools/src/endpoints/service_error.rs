@@ -88,6 +88,11 @@ impl fmt::Display for ServiceError {
                     Some(reason) => {
                         write!(f, "{what} was refused: {} ({status} {code}: {message})", escaped(&reason))?;
                     }
+                    None if code.is_empty() => write!(
+                        f,
+                        "{what} was refused: {status}, without an error code of a Table service (is the address right?)"
+                    )?,
+                    None if message.is_empty() => write!(f, "{what} was refused: {status} {code}")?,
                     None => write!(f, "{what} was refused: {status} {code}: {message}")?,
                 }
             }

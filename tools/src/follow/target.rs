@@ -60,7 +60,7 @@ impl Target {
             return Ok(Self::Command { line: line.clone(), time_max });
         }
         let Some(url) = &args.webhook else { return Ok(Self::Output) };
-        let url: Uri = url.parse().ok().context("--webhook is not a URL")?;
+        let url: Uri = url.parse().ok().context("--webhook is not a URL: write it like https://HOST/PATH")?;
         let is_http = url.scheme_str().is_some_and(|scheme| ["http", "https"].contains(&scheme));
         ensure!(is_http && url.host().is_some(), "--webhook is not a URL: write it like https://HOST/PATH");
         let has_user = url.authority().is_some_and(|authority| authority.as_str().contains('@'));
