@@ -47,7 +47,7 @@ fn refusal(refusal: ServicePropertiesError) -> Failure {
         _ => ErrorCode::InvalidXmlDocument,
     };
     let kind = match refusal {
-        ServicePropertiesError::Malformed => ReasonKind::XmlMalformed,
+        ServicePropertiesError::Malformed(_) => ReasonKind::XmlMalformed,
         ServicePropertiesError::Empty
         | ServicePropertiesError::Unexpected(_)
         | ServicePropertiesError::Missing(_)

@@ -10,6 +10,7 @@
 use crate::reason::{Reason, ReasonKind};
 use quick_xml::Reader;
 use quick_xml::events::Event;
+use std::fmt;
 
 /// Maximum number of elements in a document. The service's largest has fewer than a hundred.
 const ELEMENTS_MAX: usize = 1000;
@@ -22,6 +23,9 @@ pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 /// The declaration of Atom documents and errors in the first form (03 §5.5).
 pub const FIRST_DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
 
+const NOT_WELL_FORMED: MalformedXml =
+    MalformedXml("is not well-formed XML: it must be one element, in which each tag has its end tag");
+
 /// An element and its content. Attributes, comments and processing instructions are dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Element {
@@ -33,13 +37,19 @@ pub struct Element {
     pub text: String,
 }
 
-/// The error for a document that this parser does not accept.
+/// The error for a document that this parser does not accept: what is wrong, as a clause about the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MalformedXml;
+pub struct MalformedXml(&'static str);
+
+impl fmt::Display for MalformedXml {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the body {}", self.0)
+    }
+}
 
 impl From<MalformedXml> for Reason {
-    fn from(_: MalformedXml) -> Self {
-        ReasonKind::XmlMalformed.because("")
+    fn from(MalformedXml(what): MalformedXml) -> Self {
+        ReasonKind::XmlMalformed.because(format!("The body {what}."))
     }
 }
 
@@ -54,26 +64,26 @@ impl From<&Element> for Reason {
 impl Element {
     /// Parses a document.
     pub fn parse(document: &[u8]) -> Result<Self, MalformedXml> {
-        let text = std::str::from_utf8(document).map_err(|_| MalformedXml)?;
+        let text = std::str::from_utf8(document).map_err(|_| MalformedXml("is not UTF-8"))?;
         if !text.chars().all(is_character) {
-            return Err(MalformedXml);
+            return Err(MalformedXml("contains a character that XML does not allow"));
         }
         let mut reader = Reader::from_str(text.trim_start_matches(BYTE_ORDER_MARK));
         // The open elements, outermost first. The first one is a frame around the root.
         let mut open = vec![Self::default()];
         let mut elements = 0;
         loop {
-            let event = reader.read_event().map_err(|_| MalformedXml)?;
-            let innermost = open.last_mut().ok_or(MalformedXml)?;
+            let event = reader.read_event().map_err(|_| NOT_WELL_FORMED)?;
+            let innermost = open.last_mut().ok_or(NOT_WELL_FORMED)?;
             match event {
                 Event::Start(tag) | Event::Empty(tag) if elements == ELEMENTS_MAX => {
                     drop(tag);
-                    return Err(MalformedXml);
+                    return Err(MalformedXml("has more than 1000 elements"));
                 }
                 Event::Start(tag) => {
                     elements += 1;
                     if open.len() > DEPTH_MAX {
-                        return Err(MalformedXml);
+                        return Err(MalformedXml("has elements in more than 16 levels"));
                     }
                     open.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
@@ -82,17 +92,17 @@ impl Element {
                     innermost.children.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
                 Event::End(_) => {
-                    let ended = open.pop().ok_or(MalformedXml)?;
-                    open.last_mut().ok_or(MalformedXml)?.children.push(ended);
+                    let ended = open.pop().ok_or(NOT_WELL_FORMED)?;
+                    open.last_mut().ok_or(NOT_WELL_FORMED)?.children.push(ended);
                 }
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
                     let character = referenced_character(&reference).filter(|c| is_character(*c));
-                    innermost.text.push(character.ok_or(MalformedXml)?);
+                    innermost.text.push(character.ok_or(MalformedXml("contains an entity that XML does not define"))?);
                 }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
-                Event::DocType(_) => return Err(MalformedXml),
+                Event::DocType(_) => return Err(MalformedXml("has a document type declaration")),
                 Event::Eof => break,
             }
         }
@@ -128,9 +138,9 @@ impl Element {
 
     /// Only white space may surround the root element.
     fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
-        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;
-        let root = frame.children.pop().ok_or(MalformedXml)?;
-        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(MalformedXml) }
+        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(NOT_WELL_FORMED)?;
+        let root = frame.children.pop().ok_or(NOT_WELL_FORMED)?;
+        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(NOT_WELL_FORMED) }
     }
 }
 
@@ -217,9 +227,19 @@ mod tests {
             &deep,
             &wide,
         ] {
-            assert_eq!(Element::parse(document.as_bytes()), Err(MalformedXml), "{document}");
+            assert!(Element::parse(document.as_bytes()).is_err(), "{document}");
         }
-        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(MalformedXml));
+        for (document, expected) in [
+            (&b"<a>\xFF</a>"[..], "xml-malformed: The body is not UTF-8. "),
+            (b"<a>", "xml-malformed: The body is not well-formed XML: "),
+            (b"<a>&nbsp;</a>", "xml-malformed: The body contains an entity "),
+            (b"<!DOCTYPE a><a/>", "xml-malformed: The body has a document type declaration. "),
+            (wide.as_bytes(), "xml-malformed: The body has more than 1000 elements. "),
+            (deep.as_bytes(), "xml-malformed: The body has elements in more than 16 levels. "),
+        ] {
+            let line = Reason::from(Element::parse(document).unwrap_err()).line(true);
+            assert!(line.starts_with(expected), "{line}");
+        }
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
     /// The text is not XML that this service accepts.
-    Malformed,
+    Malformed(MalformedXml),
     /// The XML contains no sections.
     Empty,
     /// This element is not allowed here, or occurs twice.
@@ -33,11 +33,19 @@ pub enum ServicePropertiesError {
 impl fmt::Display for ServicePropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed => f.write_str("the body is not valid XML, or is nested too deeply or too large"),
+            Self::Malformed(error) => error.fmt(f),
             Self::Empty => f.write_str("the document has no sections"),
             Self::Unexpected(name) => write!(f, "the element '{name}' is not allowed here or occurs twice"),
             Self::Missing(name) => write!(f, "the element '{name}' is missing"),
-            Self::Value(name) => write!(f, "the value of '{name}' is not valid"),
+            Self::Value(name) => {
+                let expected = match *name {
+                    "Version" => "1.0",
+                    "Days" => "a whole number from 1 to 365",
+                    "MaxAgeInSeconds" => "a whole number of seconds",
+                    _ => "true or false",
+                };
+                write!(f, "the value of '{name}' must be {expected}")
+            }
             Self::DaysWithoutRetention => f.write_str("'Days' is present in a retention policy that is not enabled"),
             Self::Cors(error) => error.fmt(f),
         }
@@ -47,8 +55,8 @@ impl fmt::Display for ServicePropertiesError {
 impl std::error::Error for ServicePropertiesError {}
 
 impl From<MalformedXml> for ServicePropertiesError {
-    fn from(MalformedXml: MalformedXml) -> Self {
-        Self::Malformed
+    fn from(error: MalformedXml) -> Self {
+        Self::Malformed(error)
     }
 }
 
