@@ -50,7 +50,10 @@ pub fn table_name_defect(name: &str, error: TableNameError) -> Reason {
             let fits = |(at, c): (usize, char)| c.is_ascii_alphanumeric() && (at > 0 || c.is_ascii_alphabetic());
             let wrong = name.char_indices().find(|indexed| !fits(*indexed)).unwrap_or_default();
             let position = utf16_units(name.get(..wrong.0).unwrap_or_default());
-            format!("The name contains {} at position {position}.", shown(wrong.1))
+            match wrong {
+                (0, '0'..='9') => "The name begins with a digit; its first character must be a letter.".to_owned(),
+                (_, wrong) => format!("The name contains {} at position {position}.", shown(wrong)),
+            }
         }
     };
     ReasonKind::TableNameWrong.because(detail).quoting(name)
@@ -256,7 +259,7 @@ mod tests {
         for (name, expected) in [
             ("ab", "table-name: The length of the name is 2 instead of 3 to 63."),
             ("my-table", "table-name: The name contains '-' at position 2."),
-            ("1table", "table-name: The name contains '1' at position 0."),
+            ("1table", "table-name: The name begins with a digit;"),
             ("Tables", "table-name: The name 'tables' is reserved."),
         ] {
             let error = model::TableName::new(name).unwrap_err();

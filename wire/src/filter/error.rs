@@ -54,7 +54,8 @@ impl From<FilterError> for ServiceError {
 
 impl From<SyntaxError> for FilterError {
     fn from(error: SyntaxError) -> Self {
-        let reason = ReasonKind::FilterSyntax.because(error.hint).quoting(&error.rest);
+        let reason = ReasonKind::FilterSyntax.because(error.hint);
+        let reason = if error.rest.is_empty() { reason } else { reason.quoting(&error.rest) };
         Self::new(error.message).because(reason)
     }
 }

@@ -82,10 +82,18 @@ fn unexpected(token: &str, before: &str, position: usize) -> String {
         (Some(operator), _) if operator != token => {
             format!("Operators are written in lower case: write {operator} at position {position}.")
         }
+        _ if ["in", "like", "has"].iter().any(|name| name.eq_ignore_ascii_case(token)) => format!(
+            "The service has no operator {} (position {position}). Compare with each value, joined by or; for a prefix, \
+             compare with a range, as in Name ge 'ab' and Name lt 'ac'.",
+            token.to_ascii_lowercase()
+        ),
         _ if token == ")" => format!("The parenthesis at position {position} closes none."),
         (_, Some('\'')) => format!(
             "A string ends directly before position {position}. An apostrophe inside a string is doubled, as in \
              'O''Brien'."
+        ),
+        (_, Some(last)) if (last.is_alphanumeric() || last == '_') && !ends_with_number(before) => format!(
+            "A name ends directly before position {position}. Names consist of letters, digits and '_'. {STRINGS}"
         ),
         (_, Some(last)) if last.is_alphanumeric() => format!(
             "A number ends directly before position {position}. {STRINGS} A Guid is written guid'...', a time \
@@ -96,6 +104,12 @@ fn unexpected(token: &str, before: &str, position: usize) -> String {
              position {position}. {STRINGS}"
         ),
     }
+}
+
+/// Returns true if the word at the end of a text, which is not empty, begins with a digit.
+fn ends_with_number(text: &str) -> bool {
+    let word = text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+    word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn invalid_character(character: char, position: usize) -> String {
@@ -163,7 +177,7 @@ pub(super) fn form(edm_type: EdmType) -> &'static str {
         EdmType::Binary => "X'0A1B', with two hexadecimal digits for each byte",
         EdmType::Boolean => "true or false",
         EdmType::DateTime => "datetime'2031-03-14T08:15:30Z', from the year 1601 on",
-        EdmType::Double => "1.5, 1e10, NaN or INF, and must be finite",
+        EdmType::Double => "1.5, 1e10 or another number up to 1.7e308, NaN or INF",
         EdmType::Guid => "guid'c9da6455-213d-42c9-9a79-3e9149a57833'",
         EdmType::Int32 => "a number from -2147483648 to 2147483647; a larger one needs an L at its end (Edm.Int64)",
         EdmType::Int64 => "a number of at most 64 bits with an L at its end, as in 5000000000L",
