@@ -330,9 +330,9 @@ reasons! {
     CompIncomplete "comp-incomplete" [MissingRequiredQueryParameter]
         "One of the query options comp and restype is missing."
         "Use restype=service with comp=properties, stats or userdelegationkey, as in /account/?restype=service&comp=properties."
-    ExtensionsOff "extensions-off" [InvalidInput InvalidQueryParameterValue MethodNotAllowed NotImplemented]
+    ExtensionsOff "extensions-off" [InvalidQueryParameterValue MethodNotAllowed NotImplemented InvalidInput InvalidResourceName OutOfRangeInput]
         "The operation is an extension, and this server offers only the operations of the service."
-        "Start the server with --extensions."
+        "Start the server with --extensions, or, for the change feed, with --keep-log."
     DocumentMissing "document-missing" [NotImplemented]
         "The service has no service document and no metadata document."
         "List the tables with /account/Tables."
@@ -408,7 +408,8 @@ impl ReasonKind {
     /// Only such reasons are sent to clients that have not proved who they are, so they must not depend on accounts,
     /// keys, policies, or on the result of checking a signature.
     ///
-    /// The refusals of web pages follow a valid signature. Their status and code, which nothing else has, tell as much.
+    /// The refusals of web pages follow a valid signature, and those of preflight requests depend on the CORS rules.
+    /// Their status and code, which nothing else has, tell as much.
     pub fn is_of_request_alone(self) -> bool {
         matches!(
             self,
@@ -429,6 +430,7 @@ impl ReasonKind {
                 | Self::SasNotYetValid
                 | Self::HostNotLocal
                 | Self::PageNotAllowed
+                | Self::CorsRuleMissing
                 | Self::HostMissing
                 | Self::HostInvalid
                 | Self::TransferEncoding
@@ -538,7 +540,8 @@ adds a reason: the name of a kind of mistake, what is wrong, and what to do. You
 
 - in the response header `x-ms-rowhouse-reason`, by default in responses to requests for the development account;
   [`--reason-header`](configuration.md#--reason-header-whose) turns the header on for other accounts, or off. A client without a valid
-  credential gets only reasons that the request alone shows. In a batch, the header names the index of the refused operation.
+  credential gets only reasons that the request alone shows, except for the development account, whose key is public. In a batch of
+  several operations, the header names the index of the refused one.
 - in the log, by default for the development account; see [`--log-reasons`](configuration.md#--log-reasons-whose). There, reasons that
   programs cause on purpose (marked \"routine\" below) are left out, and so are values, which may be parts of entities.
 
@@ -552,8 +555,8 @@ a value.
     fn page() -> String {
         let mut page = INTRODUCTION.to_owned();
         for code in ErrorCode::ALL {
-            let kinds = ReasonKind::ALL.iter().any(|kind| kind.codes().contains(code));
-            let name = if kinds {
+            let has_kinds = ReasonKind::ALL.iter().any(|kind| kind.codes().contains(code));
+            let name = if has_kinds {
                 format!("[`{0}`](#{1})", code.as_str(), code.as_str().to_lowercase())
             } else {
                 format!("`{}`", code.as_str())
@@ -561,12 +564,16 @@ a value.
             writeln!(page, "| {name} | {} | {} |", code.status(), code.message()).unwrap();
         }
         page.push_str("\nThe message of a request can be more specific than the one in the table.\n");
-        for code in ErrorCode::ALL {
-            let kinds: Vec<_> = ReasonKind::ALL.iter().filter(|kind| kind.codes().contains(code)).collect();
+        let mut names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let has_code = |kind: &ReasonKind| kind.codes().iter().any(|code| code.as_str() == name);
+            let kinds: Vec<_> = ReasonKind::ALL.iter().filter(|kind| has_code(kind)).collect();
             if kinds.is_empty() {
                 continue;
             }
-            write!(page, "\n## {}\n\n| reason | what is wrong | what to do |\n|---|---|---|\n", code.as_str()).unwrap();
+            write!(page, "\n## {name}\n\n| reason | what is wrong | what to do |\n|---|---|---|\n").unwrap();
             for kind in kinds {
                 let routine = if kind.is_routine() { " (routine)" } else { "" };
                 let text = |text: &str| text.replace('|', "\\|");

@@ -11,15 +11,16 @@ use engine::{CatalogError, CommitError, Engine, EngineExt, EntitySink, IndexStat
 use engine::{SinkDecision, TableKey, TablePage, TableQuery};
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, EntityView, IndexedProperty, MetricsTable, Mutation, MutationError, MutationResult,
-    OrderedView, Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
-    TableSettingsUpdate, Transaction,
+    AccountName, ChangesTable, EntityKey, EntityView, IndexedProperty, MetricsTable, Mutation, MutationError,
+    MutationResult, OrderedView, Record, Retention, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies,
+    TableName, TableSettingsUpdate, Transaction,
 };
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::ErrorCode;
 use wire::defect::table_name_defect;
+use wire::reason::{Reason, ReasonKind};
 
 pub(crate) struct AccountTables<'a> {
     pub(super) engine: &'a dyn Engine,
@@ -94,7 +95,8 @@ impl<'a> AccountTables<'a> {
             Err(_) if MetricsTable::is_reserved(name) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(error @ (TableNameError::Length | TableNameError::Characters)) => {
-                Err(Failure::query(error).because(table_name_defect(name, error)))
+                let reason = unoffered(name).unwrap_or_else(|| table_name_defect(name, error));
+                Err(Failure::query(error).because(reason))
             }
         }
     }
@@ -360,4 +362,16 @@ impl EntitySink for EveryEntity {
     fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
         SinkDecision::Accepted
     }
+}
+
+/// Returns why a server has no table with a name that other servers have: a view, or a table of the change feed.
+fn unoffered(name: &str) -> Option<Reason> {
+    let detail = if ChangesTable::from_name(name).is_some() {
+        "The change feed is an extension, and this server keeps no log of changes."
+    } else if !OrderedView::meanings(name).is_empty() {
+        "An ordered view is an extension."
+    } else {
+        return None;
+    };
+    Some(ReasonKind::ExtensionsOff.because(detail))
 }

@@ -82,10 +82,9 @@ fn unexpected(token: &str, before: &str, position: usize) -> String {
         (Some(operator), _) if operator != token => {
             format!("Operators are written in lower case: write {operator} at position {position}.")
         }
-        _ if ["in", "like", "has"].iter().any(|name| name.eq_ignore_ascii_case(token)) => format!(
-            "The service has no operator {} (position {position}). Compare with each value, joined by or; for a prefix, \
-             compare with a range, as in Name ge 'ab' and Name lt 'ac'.",
-            token.to_ascii_lowercase()
+        _ if token.eq_ignore_ascii_case("like") => format!(
+            "The service has no operator like (position {position}). For a prefix, compare with a range, as in Name ge \
+             'ab' and Name lt 'ac'."
         ),
         _ if token == ")" => format!("The parenthesis at position {position} closes none."),
         (_, Some('\'')) => format!(

@@ -679,7 +679,7 @@ fn a_reason_says_what_is_wrong_and_where() {
         ("a eq 2020-01-01", "filter-syntax: A number ends directly before position 9."),
         ("my-name eq 1", "filter-syntax: A name ends directly before position 2."),
         ("a eq duration'P1D'", "filter-syntax: A name ends directly before position 13."),
-        ("a in ('x','y')", "filter-syntax: The service has no operator in (position 2)."),
+        ("a like 'x%'", "filter-syntax: The service has no operator like (position 2)."),
         ("(a eq 1", "filter-syntax: The filter ends at position 7, where ')' is expected."),
         ("a eq", "filter-syntax: The filter ends at position 4, where a property or a literal is expected."),
         ("a eq 1)", "filter-syntax: The parenthesis at position 6 closes none."),

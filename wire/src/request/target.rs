@@ -100,15 +100,26 @@ impl<'a> Target<'a> {
 
     /// Returns the resource that the path after the endpoint identifies.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
-        Resource::parse(self.resource)
+        Resource::parse(self.resource).map_err(|error| match self.counted() {
+            Some(_) => {
+                let detail = "Counting the entities of a table is an extension.";
+                ServiceError { reason: None, ..error }.because(ReasonKind::ExtensionsOff.because(detail))
+            }
+            None => error,
+        })
     }
 
     /// Returns the resource that the path after the endpoint identifies, on a server with extensions.
     pub fn extended_resource(&self) -> Result<Resource<'a>, ServiceError> {
-        let counted = self.resource.strip_suffix("/$count").or_else(|| self.resource.strip_suffix("/%24count"));
-        match counted.map(Resource::parse) {
-            Some(Ok(Resource::Entities(table))) => Ok(Resource::EntityCount(table)),
-            _ => self.resource(),
+        self.counted().map_or_else(|| self.resource(), Ok)
+    }
+
+    /// Returns the number of entities of a table, if the path identifies it.
+    fn counted(&self) -> Option<Resource<'a>> {
+        let counted = self.resource.strip_suffix("/$count").or_else(|| self.resource.strip_suffix("/%24count"))?;
+        match Resource::parse(counted) {
+            Ok(Resource::Entities(table)) => Some(Resource::EntityCount(table)),
+            _ => None,
         }
     }
 
