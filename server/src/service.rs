@@ -273,10 +273,13 @@ impl Service {
             reason.as_ref().filter(|reason| is_denial || !reason.kind.is_routine() && is_told(log, is_development));
         let logged = logged.map(|reason| reason.line(log_values || is_denial));
         self.failure_log.write(failure, logged.as_deref(), context);
+        // Everyone can sign with the well-known key, except web pages that only claim to be on this machine.
+        let is_key_public = account.is_some_and(|account| accounts.has_well_known_key(account))
+            && self.may_use_development_key(context.incoming);
         if let Some(reason) = reason
             // To a client without a valid credential, all accounts look alike, even those that do not exist.
             && is_told(header, is_development || !context.is_authenticated)
-            && (context.is_authenticated || reason.kind.is_of_request_alone())
+            && (context.is_authenticated || is_key_public || reason.kind.is_of_request_alone())
         {
             response::add_reason(response, &reason.line(true));
         }
@@ -557,15 +560,19 @@ impl Service {
         web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
 
+    /// Returns true if the host that a request names is one under which the development account can be used.
+    fn may_use_development_key(&self, incoming: &IncomingRequest<'_>) -> bool {
+        self.settings.development_key_for_any_host
+            || web_page::check_host(incoming.host, &self.settings.domains).is_ok()
+    }
+
     /// Returns the settings that the explorer needs, for a page on the host that a request addresses.
     fn page_settings(&self, incoming: &IncomingRequest<'_>, accounts: &Accounts) -> PageSettings {
         let is_host_style = incoming.target.base_path.is_empty();
         let host_account = incoming.target.account.as_ref().filter(|_| is_host_style);
-        let may_use_development_key = self.settings.development_key_for_any_host
-            || web_page::check_host(incoming.host, &self.settings.domains).is_ok();
         PageSettings {
             version: env!("CARGO_PKG_VERSION"),
-            development: may_use_development_key
+            development: self.may_use_development_key(incoming)
                 && accounts.have_development_account()
                 && host_account.is_none_or(|account| account.as_str() == DEVELOPMENT_ACCOUNT),
             host_account: host_account.map(ToString::to_string),

@@ -503,7 +503,7 @@ pub struct ServeArgs {
     /// Requests whose responses have the header x-ms-rowhouse-reason if they are refused [default: development]
     ///
     /// The header tells why (docs/errors.md). A client without a valid credential gets it only if the request alone
-    /// shows the mistake.
+    /// shows the mistake, or for the development account.
     #[arg(long, env = "ROWHOUSE_REASON_HEADER", value_enum, value_name = "WHOSE", help_heading = "Observability")]
     pub reason_header: Option<ReasonHeaderArg>,
 

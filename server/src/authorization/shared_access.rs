@@ -63,7 +63,9 @@ pub(crate) async fn authenticate(
 fn refusal(error: SasError, incoming: &IncomingRequest<'_>) -> Failure {
     let defect = sas::defect(incoming.raw_query, DateTime::from_system_time(incoming.now));
     let reason = defect.unwrap_or_else(|| error.reason());
-    Failure { source: Some(Box::new(error)), ..Failure::authentication(reason) }
+    // Only these tell the operator more than the reason: the string to sign, and the times of a policy.
+    let tells_more = matches!(error, SasError::Signature(_) | SasError::Time { .. } | SasError::KeyTime { .. });
+    Failure { source: tells_more.then(|| error.into()), ..Failure::authentication(reason) }
 }
 
 async fn policies(engine: &dyn Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {

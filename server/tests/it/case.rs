@@ -33,6 +33,16 @@ pub(crate) fn etag(write: u32) -> String {
 
 /// Returns a signature for a table, with changes to the usual fields.
 pub(crate) fn signature(permissions: &'static str, change: impl FnOnce(&mut Fields<'static>)) -> String {
+    signature_of(ACCOUNT, KEY, permissions, change)
+}
+
+/// Like [`signature`], for an account.
+pub(crate) fn signature_of(
+    account: &str,
+    key: &str,
+    permissions: &'static str,
+    change: impl FnOnce(&mut Fields<'static>),
+) -> String {
     let mut fields = Fields {
         version: VERSION.into(),
         table: "cars".into(),
@@ -41,7 +51,7 @@ pub(crate) fn signature(permissions: &'static str, change: impl FnOnce(&mut Fiel
         ..Fields::default()
     };
     change(&mut fields);
-    fields.sign(ACCOUNT, &AccountKey::parse(KEY).unwrap()).unwrap()
+    fields.sign(account, &AccountKey::parse(key).unwrap()).unwrap()
 }
 
 /// The part of the service that responds. It determines the common headers, and the form of an error (06 §1).

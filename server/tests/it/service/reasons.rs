@@ -1,14 +1,16 @@
 //! The header that tells why a request is refused: one case for each family of reasons, and what clients without a
 //! valid credential get. The rules are tested where they are implemented.
 
-use crate::case::{Case, check, delete, get, post, put, signature};
-use crate::server::Server;
+use crate::case::{Case, check, delete, get, post, put, signature, signature_of};
+use crate::server::{Server, accounts};
 use rowhouse_server::{ReasonAudience, ReasonSettings};
 use std::fmt::Write;
-use test_support::{ACCOUNT, Response, transact};
+use test_support::{ACCOUNT, KEY, Response, transact};
 
 const REASON: &str = "x-ms-rowhouse-reason";
 const DATE: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
+const SECRET_ACCOUNT: &str = "secretaccount1";
+const SECRET_KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
 const NO_SIGNATURE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 fn send(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
@@ -111,6 +113,14 @@ fn refused_headers_methods_and_urls() {
             get("/?comp=properties").answers(400, "MissingRequiredQueryParameter").because("comp-incomplete: "),
             get("/").answers(501, "NotImplemented").because("document-missing: "),
             get("/cars/$count").answers(501, "NotImplemented").because("extensions-off: Counting"),
+            get("/cars()/$count").answers(400, "InvalidInput").because("extensions-off: Counting"),
+            get("/$Changescars()").answers(400, "InvalidResourceName").because("extensions-off: The change feed"),
+            get("/$ByTotalOfcars()").answers(400, "InvalidResourceName").because("extensions-off: An ordered view"),
+            Case::new("OPTIONS", "/cars", "")
+                .with("Origin", "http://page.example")
+                .with("Access-Control-Request-Method", "GET")
+                .answers(403, "CorsPreflightFailure")
+                .because("cors-rule-missing: "),
             get("/cars(PartitionKey=a,RowKey='b')")
                 .answers(400, "InvalidInput")
                 .because("url-malformed: A key in the URL has no"),
@@ -192,8 +202,8 @@ fn refused_xml() {
 #[test]
 fn reasons_do_not_depend_on_accounts_and_signatures() {
     let everyone = ReasonSettings { header: ReasonAudience::Everyone, ..ReasonSettings::default() };
-    let server = Server::with(|settings| settings.reasons = everyone);
-    server.create(&["cars"]);
+    let access = accounts(&format!("{ACCOUNT}:{KEY};{SECRET_ACCOUNT}:{SECRET_KEY}"));
+    let server = Server::with_access(access, |settings| settings.reasons = everyone);
     let told = |account: &str, query: &str, headers: &[(&str, &str)]| {
         let response = send(&server, &format!("/{account}/cars(){query}"), headers);
         (response.status, response.header(REASON).map(|told| told.replace(account, "ACCOUNT")))
@@ -219,7 +229,7 @@ fn reasons_do_not_depend_on_accounts_and_signatures() {
         ),
         ("?sv=2019-02-02&tn=cars&si=pol&sig=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D", None, DATE, false),
     ] {
-        let [existing, missing] = [ACCOUNT, "missingaccount1"].map(|account| {
+        let [existing, missing] = [SECRET_ACCOUNT, "missingaccount1"].map(|account| {
             let authorization = signer.map(|signer| signed(if signer == "same" { account } else { signer }));
             let mut headers = vec![("x-ms-date", date)];
             headers.extend(authorization.as_deref().map(|value| ("Authorization", value)));
@@ -229,13 +239,29 @@ fn reasons_do_not_depend_on_accounts_and_signatures() {
         assert_eq!(existing.1.is_some(), is_told, "{query} {signer:?}: {existing:?}");
     }
     // A signature that is right, except that its policy does not exist, is told nothing either.
-    let by_policy = signature("", |fields| (fields.policy, fields.expiry) = ("pol".into(), "".into()));
-    assert_eq!(told(ACCOUNT, &format!("?{by_policy}"), &[]), (403, None));
-    server.wait_for_log("sas-policy: The table has no stored access policy");
+    let by_policy = |account, key| {
+        signature_of(account, key, "", |fields| (fields.policy, fields.expiry) = ("pol".into(), "".into()))
+    };
+    let told_by_policy = |account, key| told(account, &format!("?{}", by_policy(account, key)), &[]);
+    assert_eq!(told_by_policy(SECRET_ACCOUNT, SECRET_KEY), (403, None));
+    server.wait_for_log("policies of the table (Get Table ACL). code=\"AuthenticationFailed\"");
     // An expired signature is told the same, whether it is right or not.
-    let outdated = signature("r", |fields| fields.expiry = "2031-03-13".into());
+    let outdated = signature_of(SECRET_ACCOUNT, SECRET_KEY, "r", |fields| fields.expiry = "2031-03-13".into());
     let forged = outdated.replace("sp=r", "sp=ra");
-    let [right, wrong] = [outdated, forged].map(|query| told(ACCOUNT, &format!("?{query}"), &[]));
+    let [right, wrong] = [outdated, forged].map(|query| told(SECRET_ACCOUNT, &format!("?{query}"), &[]));
     assert_eq!(right, wrong);
     assert!(right.1.unwrap().starts_with("sas-expired: "));
+    // The key of the development account is public, so a wrong signature has nothing to hide.
+    let (status, reason) = told_by_policy(ACCOUNT, KEY);
+    assert!(status == 403 && reason.is_some_and(|reason| reason.starts_with("sas-policy: ")));
+    let authorization = signed(ACCOUNT);
+    let headers = [("x-ms-date", DATE), ("Authorization", authorization.as_str())];
+    let (status, reason) = told(ACCOUNT, "", &headers);
+    assert!(status == 403 && reason.is_some_and(|reason| reason.starts_with("signature-mismatch: ")));
+    // A web page that made its own name resolve to this machine learns nothing.
+    let mut client = server.client();
+    let page = format!("GET /{ACCOUNT}/cars()?{} HTTP/1.1\r\nHost: page.example\r\n\r\n", by_policy(ACCOUNT, KEY));
+    client.send(page.as_bytes()).unwrap();
+    let response = client.receive().unwrap();
+    assert_eq!((response.status, response.header(REASON)), (403, None));
 }
