@@ -6,6 +6,7 @@
 //!
 //! This module must not contain date formats that the protocol does not use.
 
+use crate::dialect::Dialect;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -116,6 +117,11 @@ impl DateTime {
 
     /// Returns the text form of the protocol, without trailing zeros in the fraction (01 §6.1).
     pub fn text(self) -> InstantText {
+        self.text_in(Dialect::Storage)
+    }
+
+    /// Returns the text form of a dialect: without trailing zeros in the fraction (01 §6.1), or with them (11 §4).
+    pub fn text_in(self, dialect: Dialect) -> InstantText {
         let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
         let of_day = self.0.rem_euclid(TICKS_PER_DAY);
         let (seconds, ticks) = (small(of_day / TICKS_PER_SECOND), small(of_day % TICKS_PER_SECOND));
@@ -129,6 +135,7 @@ impl DateTime {
             minute: pair(seconds / 60 % 60),
             second: pair(seconds % 60),
             fraction: [b'.', f1, f2, f3, f4, f5, f6, f7],
+            dialect,
         }
     }
 
@@ -163,17 +170,18 @@ pub struct InstantText {
     second: [u8; 2],
     /// The decimal point and all seven digits.
     fraction: [u8; 8],
+    dialect: Dialect,
 }
 
 impl InstantText {
-    /// Appends the form of [`DateTime::write_to`].
+    /// Appends the form of [`DateTime::write_to`], or the dialect's.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        self.write(out, b":", self.trimmed_fraction());
+        self.write(out, b":", self.written_fraction());
     }
 
-    /// Appends the form of [`DateTime::write_etag_to`].
+    /// Appends the form of [`DateTime::write_etag_to`], or the dialect's.
     pub fn write_etag_to(&self, out: &mut Vec<u8>) {
-        self.write(out, b"%3A", self.trimmed_fraction());
+        self.write(out, b"%3A", self.written_fraction());
     }
 
     /// Returns the minute as `20210304T0506`. The order of these strings is the order of the minutes.
@@ -183,7 +191,10 @@ impl InstantText {
         [y1, y2, y3, y4, m1, m2, d1, d2, t, h1, h2, n1, n2]
     }
 
-    fn trimmed_fraction(&self) -> &[u8] {
+    fn written_fraction(&self) -> &[u8] {
+        if self.dialect == Dialect::Cosmos {
+            return &self.fraction;
+        }
         let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
         let kept = if zeros == 7 { 0 } else { self.fraction.len() - zeros };
         self.fraction.get(..kept).unwrap_or_default()

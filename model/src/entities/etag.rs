@@ -4,7 +4,8 @@
 //!
 //! This module must not depend on which operations are conditional.
 
-use crate::DateTime;
+use crate::{DateTime, Dialect};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The version of an entity: the text form of its Timestamp, `W/"datetime'…'"`.
@@ -19,8 +20,13 @@ impl ETag {
 
     /// Appends the ETag, for example `W/"datetime'2021-03-04T05%3A06%3A07.0801Z'"`.
     pub fn write_to(self, out: &mut Vec<u8>) {
+        self.write_in(Dialect::Storage, out);
+    }
+
+    /// Appends the ETag as a dialect writes it.
+    pub fn write_in(self, dialect: Dialect, out: &mut Vec<u8>) {
         out.extend_from_slice(b"W/\"datetime'");
-        self.0.write_etag_to(out);
+        self.0.text_in(dialect).write_etag_to(out);
         out.extend_from_slice(b"'\"");
     }
 }
@@ -56,6 +62,24 @@ impl Condition {
     pub fn from_timestamp(timestamp: DateTime) -> Self {
         let etag = ETag::from_timestamp(timestamp).to_string();
         Self::parse(&etag).expect("an ETag is a condition")
+    }
+
+    /// Parses an `If-Match` value of a dialect. An ETag with trailing zeros in its fraction (11 §3) is the one without
+    /// them.
+    pub fn parse_in(dialect: Dialect, header: &str) -> Result<Self, ConditionError> {
+        let fraction = || Some(header.strip_suffix("Z'\"")?.rsplit_once('.')?.1);
+        let zeros = match fraction().filter(|_| dialect == Dialect::Cosmos) {
+            Some(digits) if digits.bytes().all(|b| b == b'0') => digits.len() + ".".len(),
+            Some(digits) => digits.len() - digits.trim_end_matches('0').len(),
+            None => 0,
+        };
+        let header = if zeros == 0 {
+            Cow::Borrowed(header)
+        } else {
+            let end = header.len() - zeros - "Z'\"".len();
+            Cow::Owned([header.get(..end).unwrap_or(header), "Z'\""].concat())
+        };
+        Self::parse(&header)
     }
 
     /// Parses an `If-Match` value (01 §8).
@@ -101,6 +125,24 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_etag_of_cosmos_may_end_with_zeros() {
+        for (fraction, ticks) in [(".1000000", 1_000_000), (".0000000", 0), (".1234567", 1_234_567), (".1", 1_000_000)]
+        {
+            let etag = format!("W/\"datetime'2021-03-04T05%3A06%3A07{fraction}Z'\"");
+            let timestamp = DateTime::parse("2021-03-04T05:06:07Z").unwrap();
+            let timestamp = DateTime::from_ticks(timestamp.ticks() + ticks).unwrap();
+            let holds = |dialect| Condition::parse_in(dialect, &etag).unwrap().holds_for(timestamp);
+            assert!(holds(Dialect::Cosmos), "{etag}");
+            assert_eq!(holds(Dialect::Storage), !etag.contains("0Z"), "{etag}");
+            let mut written = Vec::new();
+            ETag::from_timestamp(timestamp).write_in(Dialect::Cosmos, &mut written);
+            assert_eq!(written.len(), "W/\"datetime'2021-03-04T05%3A06%3A07.0000000Z'\"".len());
+        }
+        assert_eq!(Condition::parse_in(Dialect::Cosmos, "*"), Ok(Condition::Any));
+        assert_eq!(Condition::parse_in(Dialect::Cosmos, ".0Z'\""), Err(ConditionError::Malformed));
+    }
 
     #[test]
     fn the_text_is_the_trimmed_timestamp_with_escaped_colons() {

@@ -377,6 +377,24 @@ impl RecordBuilder {
         push_value(&mut self.bytes, value);
     }
 
+    /// Returns the properties except the one with the given name.
+    #[must_use]
+    pub fn without(self, name: &str) -> Self {
+        let is_named = |property: &Result<Property<'_>, DamagedRecord>| {
+            property.as_ref().is_ok_and(|property| property.name_bytes() == name.as_bytes())
+        };
+        if self.excess.properties || !self.properties().any(|property| is_named(&property)) {
+            return self;
+        }
+        let mut others = Self::with_capacity(self.bytes.len());
+        for property in self.properties().filter(|property| !is_named(property)).flatten() {
+            if let (Ok(name), Ok(value)) = (property.name(), property.value()) {
+                others.push(name, value);
+            }
+        }
+        others
+    }
+
     /// Returns the number of properties pushed so far.
     pub fn len(&self) -> usize {
         self.count
@@ -679,5 +697,18 @@ pub(crate) mod tests {
         let bytes = builder.record_bytes();
         let record = builder.finish(DateTime::MIN);
         assert_eq!((record.as_bytes().len(), record.view().unwrap().record_bytes()), (bytes, bytes));
+    }
+
+    #[test]
+    fn a_property_is_left_out_by_its_exact_name() {
+        let mut properties = RecordBuilder::default();
+        for name in ["a", "Etag", "etag"] {
+            properties.push(name, EdmValue::String(name));
+        }
+        let mut others = RecordBuilder::default();
+        others.push("a", EdmValue::String("a"));
+        others.push("etag", EdmValue::String("etag"));
+        assert_eq!(properties.without("Etag").finish(DateTime::MIN), others.clone().finish(DateTime::MIN));
+        assert_eq!(others.clone().without("b"), others);
     }
 }
