@@ -8,5 +8,6 @@ pub mod entity;
 pub mod etag;
 pub mod mutation;
 pub mod record;
+pub mod repeated;
 pub mod retention;
 pub mod transaction;

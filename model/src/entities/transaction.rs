@@ -7,13 +7,14 @@
 //!
 //! This module must not depend on how an engine makes a transaction atomic.
 
-use crate::DateTime;
 use crate::etag::Condition;
 use crate::key::EntityKey;
 use crate::limits::{RETURNED_ENTITIES_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use crate::mutation::{Effect, Mutation, MutationError, MutationResult};
 use crate::record::RecordView;
+use crate::repeated::Combined;
 use crate::retention::{Expiry, Visibility};
+use crate::{DateTime, Dialect};
 use std::collections::HashSet;
 
 /// One to 100 mutations of different entities in one partition (05 §1).
@@ -56,6 +57,28 @@ impl Transaction {
     /// Creates a transaction with one mutation.
     pub fn single(mutation: Mutation) -> Self {
         Self { mutations: vec![mutation], visible: Visibility::Live, returned: Vec::new() }
+    }
+
+    /// Checks the rules of a dialect. In one of them, an entity may occur more than once (11 §9); the second value then
+    /// tells which operation became part of which mutation.
+    ///
+    /// UNVERIFIED (11 §9): the number of operations, and operations on one entity that cannot be combined.
+    pub fn in_dialect(
+        dialect: Dialect,
+        mutations: Vec<Mutation>,
+    ) -> Result<(Self, Option<Combined>), TransactionError> {
+        if dialect == Dialect::Storage || mutations.len() > TRANSACTION_OPERATIONS_MAX {
+            return Ok((Self::new(mutations)?, None));
+        }
+        let mut combined = Combined::new(mutations).map_err(TransactionError::DuplicateEntity)?;
+        let transaction = Self::new(std::mem::take(&mut combined.mutations));
+        let at_origin = |error| match error {
+            TransactionError::DifferentPartition(index) => {
+                TransactionError::DifferentPartition(combined.first_origin(index))
+            }
+            other => other,
+        };
+        Ok((transaction.map_err(at_origin)?, Some(combined)))
     }
 
     /// Checks the rules of 05 §5.2: the count, and then for each operation its partition and duplicates.
