@@ -9,6 +9,7 @@ use clap::{Arg, Args};
 use engine::KeepChanges;
 use engine_citus::Balance;
 use engine_postgres::{Password, PostgresOptions};
+use model::AccountName;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
@@ -156,7 +157,9 @@ impl Config {
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
         secret_files.extend(args.standby_token_file.clone());
+        let default_account = args.default_account.as_deref().map(|name| default_account(name, &accounts)).transpose()?;
         let server = server_settings(&args, exposure, has_explorer_by_default)?;
+        let server = Settings { default_account, ..server };
         let process = process_settings(args, secret_files, &storage)?;
         let access = Access { accounts, account_file, check_accounts, tokens, tls };
         Ok(Self { exposure, storage, process, access, server })
@@ -218,6 +221,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
     })?;
     let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
     Ok(Settings {
+        default_account: default.default_account,
         domains: args.domain.clone().unwrap_or(default.domains),
         proxies,
         development_key_for_any_host: exposure.allows_development_key,
@@ -241,6 +245,12 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         reasons: reasons(args),
         shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),
     })
+}
+
+/// Returns the account of requests whose URLs name none.
+fn default_account(name: &str, accounts: &Accounts) -> anyhow::Result<AccountName> {
+    let account = AccountName::new(name).filter(|account| accounts.all().any(|(known, _)| known == account));
+    account.with_context(|| format!("--default-account is {name}: pass the name of an account of this server"))
 }
 
 fn reasons(args: &ServeArgs) -> ReasonSettings {

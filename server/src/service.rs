@@ -108,11 +108,13 @@ impl Handler for Service {
         let (parts, mut body) = request.into_parts();
         let connection = self.settings.proxies.describe(connection, &parts.headers);
         let now = self.clock.now().to_system_time();
+        let accounts = self.accounts.current();
+        let incoming = IncomingRequest::new(&parts, connection, (started, now), &self.settings.domains);
         let incoming = IncomingRequest {
             now_of_clients: self.is_test_clock.then(clock::client_time),
-            ..IncomingRequest::new(&parts, connection, (started, now), &self.settings.domains)
+            target: self.in_account(incoming.target, &accounts),
+            ..incoming
         };
-        let accounts = self.accounts.current();
         let mut context = RequestContext {
             names_emulator_version: self.settings.names_emulator_version,
             ..RequestContext::new(&incoming)
@@ -282,6 +284,14 @@ impl Service {
             && (context.is_authenticated || is_key_public || reason.kind.is_of_request_alone())
         {
             response::add_reason(response, &reason.line(true));
+        }
+    }
+
+    /// Returns the target in the default account, if there is one and the URL names no account.
+    fn in_account<'r>(&self, target: Target<'r>, accounts: &Accounts) -> Target<'r> {
+        match &self.settings.default_account {
+            Some(default) => target.or_in(default, |account| accounts.keys(account).is_some()),
+            None => target,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::replication::Replicated;
 use crate::request::{FaultScript, TrustedProxies};
 use crate::test_controls::{TestClock, TestControlSettings};
 use engine::LoadMonitor;
+use model::AccountName;
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
 use rustls::ServerConfig;
 use std::fmt;
@@ -55,6 +56,8 @@ impl Default for ReasonSettings {
 /// The settings that stay the same while a server runs. The default values are the defaults of `rowhouse serve`.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The account of requests whose URLs name no account of this server.
+    pub default_account: Option<AccountName>,
     /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
     /// The proxies that say which client a request comes from, and whether it uses HTTPS.
@@ -105,6 +108,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            default_account: None,
             domains: Vec::new(),
             proxies: TrustedProxies::default(),
             development_key_for_any_host: false,

@@ -380,6 +380,12 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',', help_heading = "Network")]
     pub domain: Option<Vec<String>>,
 
+    /// Account of requests whose URLs name no account of this server
+    ///
+    /// With it, ADDRESS/TABLE addresses a table of this account.
+    #[arg(long, env = "ROWHOUSE_DEFAULT_ACCOUNT", value_name = "ACCOUNT", help_heading = "Network")]
+    pub default_account: Option<String>,
+
     /// Addresses of the reverse proxies in front of the server
     ///
     /// A request from such an address has the protocol and the client that its X-Forwarded-Proto and X-Forwarded-For

@@ -98,6 +98,16 @@ impl<'a> Target<'a> {
         Self { account, secondary, raw_path, base_path, resource }
     }
 
+    /// Returns the same target in the given account, if neither the host nor the path names a known account.
+    #[must_use]
+    pub fn or_in(self, default: &AccountName, is_known: impl Fn(&AccountName) -> bool) -> Self {
+        if self.base_path.is_empty() || self.account.as_ref().is_some_and(is_known) {
+            return self;
+        }
+        let resource = self.raw_path.strip_prefix('/').unwrap_or(self.raw_path);
+        Self { account: Some(default.clone()), secondary: false, base_path: "", resource, ..self }
+    }
+
     /// Returns the resource that the path after the endpoint identifies.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
         Resource::parse(self.resource).map_err(|error| match self.counted() {
@@ -394,6 +404,23 @@ mod tests {
             let target = Target::parse(host, path, &domains);
             assert_eq!(target.account.as_ref().map(AccountName::as_str), account, "{host}{path}");
             assert_eq!((target.secondary, target.base_path), (secondary, base), "{host}{path}");
+            assert_eq!(target.resource().unwrap(), resource, "{host}{path}");
+        }
+    }
+
+    #[test]
+    fn a_default_account_is_for_urls_without_a_known_account() {
+        let default = AccountName::new("other").unwrap();
+        for (host, path, account, base, resource) in [
+            ("localhost:8902", "/Tables", "other", "", Resource::Tables),
+            ("localhost:8902", "/", "other", "", Resource::Service),
+            ("localhost:8902", "/t()", "other", "", Resource::Entities("t".into())),
+            ("localhost:8902", "/acct/t", "acct", "/acct", Resource::Entities("t".into())),
+            ("acct.table.core.example", "/t", "acct", "", Resource::Entities("t".into())),
+        ] {
+            let target = Target::parse(host, path, &[]).or_in(&default, |name| name.as_str() == "acct");
+            assert_eq!(target.account.as_ref().map(AccountName::as_str), Some(account), "{host}{path}");
+            assert_eq!(target.base_path, base, "{host}{path}");
             assert_eq!(target.resource().unwrap(), resource, "{host}{path}");
         }
     }
