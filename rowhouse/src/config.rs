@@ -9,8 +9,8 @@ use clap::{Arg, Args};
 use engine::KeepChanges;
 use engine_citus::Balance;
 use engine_postgres::{Password, PostgresOptions};
-use model::AccountName;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
+use model::{AccountName, Dialect};
 use replication::{FollowerSettings, Token};
 use rustls::ServerConfig;
 use server::{Access, Accounts, BearerTokens, Files, MEMORY_BYTES_MIN, OAuthConfig};
@@ -139,7 +139,8 @@ impl Config {
                 args.or(file)
             }
         };
-        let (accounts, account_file) = accounts(args.accounts.as_deref(), account_keys)?;
+        let dialect = args.service.map(Dialect::from).unwrap_or_default();
+        let (accounts, account_file) = accounts(args.accounts.as_deref(), account_keys, dialect)?;
         let tls = tls(&args)?;
         let exposure = Exposure {
             listen: address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?,
@@ -157,9 +158,9 @@ impl Config {
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
         secret_files.extend(args.standby_token_file.clone());
-        let default_account = args.default_account.as_deref().map(|name| default_account(name, &accounts)).transpose()?;
+        let default_account = default_account(args.default_account.as_deref(), &accounts)?;
         let server = server_settings(&args, exposure, has_explorer_by_default)?;
-        let server = Settings { default_account, ..server };
+        let server = Settings { dialect, default_account, ..server };
         let process = process_settings(args, secret_files, &storage)?;
         let access = Access { accounts, account_file, check_accounts, tokens, tls };
         Ok(Self { exposure, storage, process, access, server })
@@ -221,6 +222,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
     })?;
     let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
     Ok(Settings {
+        dialect: default.dialect,
         default_account: default.default_account,
         domains: args.domain.clone().unwrap_or(default.domains),
         proxies,
@@ -248,9 +250,12 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
 }
 
 /// Returns the account of requests whose URLs name none.
-fn default_account(name: &str, accounts: &Accounts) -> anyhow::Result<AccountName> {
+fn default_account(name: Option<&str>, accounts: &Accounts) -> anyhow::Result<Option<AccountName>> {
+    let Some(name) = name else { return Ok(accounts.addressed_without_name().cloned()) };
     let account = AccountName::new(name).filter(|account| accounts.all().any(|(known, _)| known == account));
-    account.with_context(|| format!("--default-account is {name}: pass the name of an account of this server"))
+    Ok(Some(
+        account.with_context(|| format!("--default-account is {name}: pass the name of an account of this server"))?,
+    ))
 }
 
 fn reasons(args: &ServeArgs) -> ReasonSettings {
@@ -396,6 +401,7 @@ pub fn account_keys() -> Option<String> {
 pub fn accounts(
     file: Option<&Path>,
     account_keys: Option<AccountKeys<'_>>,
+    dialect: Dialect,
 ) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (file, account_keys) {
         (Some(_), Some(AccountKeys { variable, .. })) => bail!(
@@ -410,7 +416,7 @@ pub fn accounts(
             let accounts = Accounts::from_environment_text(text);
             Ok((accounts.with_context(|| format!("reading {variable}"))?, None))
         }
-        (None, None) => Ok((Accounts::development(), None)),
+        (None, None) => Ok((Accounts::development_of(dialect), None)),
     }
 }
 

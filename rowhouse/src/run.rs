@@ -6,6 +6,7 @@ use crate::config::{self, AccountKeys, Config};
 use crate::log::LogFormat;
 use crate::process::configure_allocator;
 use crate::{accounts, certificate, health, promote, serve};
+use model::Dialect;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -86,6 +87,7 @@ fn create_sas(args: SasArgs) -> anyhow::Result<ExitCode> {
     let (accounts, _) = config::accounts(
         args.account_file(),
         config::account_keys().as_deref().map(AccountKeys::from_server_variable),
+        Dialect::default(),
     )?;
     let accounts: Vec<SigningAccount> =
         accounts.all().map(|(name, keys)| SigningAccount { name: name.clone(), keys: keys.to_vec() }).collect();

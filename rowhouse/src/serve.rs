@@ -300,7 +300,7 @@ async fn stop_requested(signal: impl Future<Output = ()>, input: Option<Standard
 }
 
 async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyhow::Result<()> {
-    let account = config.access.accounts.first_by_name().context("there is no account to load --seed into")?;
+    let account = config.access.accounts.shown().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
     let seeded = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();
@@ -324,7 +324,7 @@ async fn seed(engine: &Arc<dyn Engine>, folder: &Path, config: &Config) -> anyho
 fn hints(config: &Config, endpoint: &str) -> String {
     let is_off_by_default = !config.server.explorer && !config.process.decides_about_explorer;
     let explorer = is_off_by_default.then(|| format!("explorer: off; --explorer serves it at {endpoint}/_rowhouse/\n"));
-    let key = config.access.account_file.as_ref().zip(config.access.accounts.first_by_name());
+    let key = config.access.account_file.as_ref().zip(config.access.accounts.shown());
     let key = key.map(|(Files { paths: [file], .. }, account)| {
         let command = connection_string_command(account, file, endpoint);
         format!("connection string with the key: run '{command}'\n")

@@ -4,7 +4,7 @@
 
 use engine::{CatalogError, ChangesError, CommitError, Fault, ReadError};
 use model::record::DamagedRecord;
-use model::{Action, ChangePosition, Denial, Grant, MutationError, Scope};
+use model::{Action, ChangePosition, Denial, Dialect, Grant, MutationError, Scope};
 use std::error::Error;
 use std::fmt;
 use wire::entity_body::BodyError;
@@ -132,6 +132,17 @@ impl Failure {
             _ => String::new(),
         };
         Self::service(error.because(kind.because(detail)))
+    }
+
+    /// Returns the failure as a dialect words it. A server that limits its clients is busy in one, and the clients are
+    /// too fast in the other (11 §5).
+    pub(crate) fn in_dialect(self, dialect: Dialect) -> Self {
+        let is_throttled = self.error.code == ErrorCode::ServerBusy && self.source.is_none();
+        let error = match dialect {
+            Dialect::Cosmos if is_throttled => ErrorCode::TooManyRequests.into(),
+            _ => self.error.in_dialect(dialect),
+        };
+        Self { error, ..self }
     }
 
     /// Returns whether the credential was refused.

@@ -41,7 +41,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Dialect, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -116,6 +116,7 @@ impl Handler for Service {
             ..incoming
         };
         let mut context = RequestContext {
+            dialect: self.settings.dialect,
             names_emulator_version: self.settings.names_emulator_version,
             ..RequestContext::new(&incoming)
         };
@@ -159,6 +160,7 @@ impl Handler for Service {
                 (Some(response), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedAndClose(failure)) => {
+                let failure = failure.in_dialect(context.dialect);
                 let code = failure.error.code;
                 let now = self.clock.now();
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
@@ -204,10 +206,11 @@ impl Handler for Service {
         let incoming =
             IncomingRequest::new(&parts, connection, (started, now.to_system_time()), &self.settings.domains);
         let context = RequestContext {
+            dialect: self.settings.dialect,
             names_emulator_version: self.settings.names_emulator_version,
             ..RequestContext::new(&incoming)
         };
-        let failure = unreadable(refusal);
+        let failure = unreadable(refusal).in_dialect(context.dialect);
         let mut response = response::failure(&failure, &context, now);
         self.explain(&failure, &context, &self.accounts.current(), &mut response);
         response.headers_mut().insert(http::header::DATE, response::date::header(now));
@@ -429,6 +432,7 @@ impl Service {
         context.preference = permitted_preference(grant, kind, &resource, preference);
         let has_body = info.responds_with_body(context.preference);
         let virtual_table = authorize(grant, kind, &resource, self.offered())?;
+        check_dialect(context.dialect, kind, &resource, grant)?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
@@ -485,6 +489,7 @@ impl Service {
             response: ResponseContext {
                 base: &base,
                 account: &grant.account,
+                dialect: context.dialect,
                 format: requested.format,
                 version,
                 now: DateTime::from_system_time(incoming.now),
@@ -614,6 +619,24 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Refuses what the service of the dialect does not have (11 §5).
+fn check_dialect(dialect: Dialect, kind: OperationKind, resource: &Resource<'_>, grant: &Grant) -> Result<(), Failure> {
+    if dialect == Dialect::Cosmos && matches!(resource, Resource::Nested(_) | Resource::NestedEntity(_)) {
+        let reason = ReasonKind::PathBelowTable.because("");
+        return Err(Failure::query(ErrorCode::NotImplemented).because(reason));
+    }
+    if !kind.exists_in(dialect) {
+        let reason = ReasonKind::ServiceLacks.because("");
+        return Err(Failure::service(ErrorCode::NotImplemented).because(reason));
+    }
+    if dialect == Dialect::Cosmos && grant.is_confined() {
+        let message = "Shared access signature with PartitionKey or RowKey are not supported";
+        let reason = ReasonKind::ServiceLacks.because("The signature has a range of keys.");
+        return Err(Failure::service(ServiceError::new(ErrorCode::NotImplemented, message)).because(reason));
+    }
+    Ok(())
 }
 
 fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Failure> {

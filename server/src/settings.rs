@@ -9,8 +9,8 @@ use crate::replication::Replicated;
 use crate::request::{FaultScript, TrustedProxies};
 use crate::test_controls::{TestClock, TestControlSettings};
 use engine::LoadMonitor;
-use model::AccountName;
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
+use model::{AccountName, Dialect};
 use rustls::ServerConfig;
 use std::fmt;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ impl Default for ReasonSettings {
 /// The settings that stay the same while a server runs. The default values are the defaults of `rowhouse serve`.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The service that the server answers like.
+    pub dialect: Dialect,
     /// The account of requests whose URLs name no account of this server.
     pub default_account: Option<AccountName>,
     /// The domains under which accounts are addressed in host style.
@@ -108,6 +110,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            dialect: Dialect::default(),
             default_account: None,
             domains: Vec::new(),
             proxies: TrustedProxies::default(),

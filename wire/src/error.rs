@@ -6,8 +6,8 @@ use crate::encoding::json_string::write_json_string;
 pub use crate::error_code::ErrorCode;
 use crate::reason::{Reason, ReasonKind};
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, FIRST_DECLARATION, escape};
-use model::DateTime;
 use model::name::TableNameError;
+use model::{DateTime, Dialect};
 use std::borrow::Cow;
 
 /// The message for a body that cannot be parsed (06 §4).
@@ -71,10 +71,11 @@ impl ServiceError {
         Self::invalid_input("Content-Type header value missing.")
     }
 
-    /// Returns the same error, attributed to the operation at the given index of a batch (05 §5.1).
-    pub fn at_index(&self, index: usize) -> Self {
+    /// Returns the same error, attributed to the operation at the given index of a batch (05 §5.1, 11 §9).
+    pub fn at_index(&self, index: usize, dialect: Dialect) -> Self {
         let reason = self.reason().map(|reason| Box::new(reason.into_owned().at_index(index)));
-        Self { reason, ..Self::new(self.code, format!("{index}:{}", self.message)) }
+        let end = if dialect == Dialect::Cosmos { "\n" } else { "" };
+        Self { reason, ..Self::new(self.code, format!("{index}:{}{end}", self.message)) }
     }
 
     /// Creates the error for an entity URL that cannot be parsed.
@@ -125,37 +126,84 @@ pub enum ErrorBodyFormat {
     PrefixedXml,
 }
 
+/// The request and the time that an error body names.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorOrigin<'a> {
+    /// The request ID.
+    pub request_id: &'a str,
+    /// The ID that the client gave the request, if any.
+    pub client_request_id: Option<&'a str>,
+    /// The time of the error.
+    pub now: DateTime,
+}
+
+impl ErrorOrigin<'_> {
+    fn lines(&self) -> String {
+        let mut time = Vec::with_capacity(28);
+        self.now.write_seven_digits_to(&mut time);
+        format!("\nRequestId:{}\nTime:{}", self.request_id, String::from_utf8_lossy(&time))
+    }
+
+    /// UNVERIFIED (11 §5): the ID if the client gave none.
+    fn cosmos_lines(&self, code: ErrorCode) -> String {
+        let request = format!("\nRequestID:{}\n", self.client_request_id.unwrap_or(self.request_id));
+        if is_of_cosmos_table(code) {
+            return request;
+        }
+        let sdk = "documentdb-dotnet-sdk/2.11.0 Host/64-bit MicrosoftWindowsNT/6.2.9200.0";
+        format!("\r\nActivityId: {}, {sdk}{request}", self.request_id)
+    }
+}
+
+/// Returns true for the errors that the service finds in the table, whose messages name no activity (11 §5).
+fn is_of_cosmos_table(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::ResourceNotFound
+            | ErrorCode::EntityAlreadyExists
+            | ErrorCode::TableAlreadyExists
+            | ErrorCode::UpdateConditionNotSatisfied
+    )
+}
+
+/// Writes the error body of Azure Cosmos DB for Table (11 §5), which is always JSON.
+pub fn write_cosmos_error_body(error: &ServiceError, origin: &ErrorOrigin<'_>) -> Vec<u8> {
+    write_json_error(error, "en-us", &origin.cosmos_lines(error.code))
+}
+
+fn write_json_error(error: &ServiceError, language: &str, lines: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(error.message.len() + lines.len() + 120);
+    out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
+    out.extend_from_slice(error.code.as_str().as_bytes());
+    out.extend_from_slice(b"\",\"message\":{\"lang\":\"");
+    out.extend_from_slice(language.as_bytes());
+    out.extend_from_slice(b"\",\"value\":");
+    write_json_string(&mut out, &[&error.message, lines].concat());
+    out.extend_from_slice(b"}}}");
+    out
+}
+
 /// Writes an error body and appends the `RequestId` and `Time` lines to the message.
-pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
-    let mut time = Vec::with_capacity(28);
-    now.write_seven_digits_to(&mut time);
-    let time = String::from_utf8_lossy(&time);
-    let message = format!("{}\nRequestId:{request_id}\nTime:{time}", error.message);
+pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, origin: &ErrorOrigin<'_>) -> Vec<u8> {
+    let lines = origin.lines();
+    let message = || escape(&[&error.message, &*lines].concat());
     let code = error.code.as_str();
     match form {
-        ErrorBodyFormat::Json => {
-            let mut out = Vec::with_capacity(message.len() + 120);
-            out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
-            out.extend_from_slice(code.as_bytes());
-            out.extend_from_slice(b"\",\"message\":{\"lang\":\"en-US\",\"value\":");
-            write_json_string(&mut out, &message);
-            out.extend_from_slice(b"}}}");
-            out
-        }
+        ErrorBodyFormat::Json => write_json_error(error, "en-US", &lines),
         ErrorBodyFormat::ODataXml => format!(
             "{DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
-            escape(&message)
+            message()
         )
         .into_bytes(),
         ErrorBodyFormat::FirstODataXml | ErrorBodyFormat::MarkedODataXml => format!(
             "{}{FIRST_DECLARATION}\r\n<error xmlns=\"{METADATA_NAMESPACE}\">\r\n  <code>{code}</code>\r\n  <message xml:lang=\"en-US\">{}</message>\r\n</error>",
             if form == ErrorBodyFormat::MarkedODataXml { BYTE_ORDER_MARK } else { "" },
-            escape(&message)
+            message()
         )
         .into_bytes(),
         ErrorBodyFormat::PrefixedXml => format!(
             "{DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
-            escape(&message)
+            message()
         )
         .into_bytes(),
     }

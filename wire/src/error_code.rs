@@ -159,6 +159,8 @@ error_codes! {
     TokenRefused as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// More than 252 custom properties.
     TooManyProperties 400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
+    /// The throughput of a table is used up; sent only with `--service cosmos` (11 §5).
+    TooManyRequests 429 "Message: {\"Errors\":[\"Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. Learn more: http://aka.ms/cosmosdb-error-429\"]}"
     /// A method that an operation on policies or properties does not support.
     UnsupportedHttpVerb 405 "The resource doesn't support the specified HTTP verb."
     /// `If-Match` does not match the current version.

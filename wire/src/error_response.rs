@@ -59,7 +59,9 @@ impl ErrorResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ErrorBodyFormat, ErrorCode, ServiceError, write_error_body};
+    use crate::error::{
+        ErrorBodyFormat, ErrorCode, ErrorOrigin, ServiceError, write_cosmos_error_body, write_error_body,
+    };
     use model::DateTime;
 
     #[test]
@@ -67,6 +69,7 @@ mod tests {
         let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
         let expected =
             Some(ErrorResponse { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
+        let origin = ErrorOrigin { request_id: "id", client_request_id: None, now: DateTime::MIN };
         let forms = [
             ErrorBodyFormat::Json,
             ErrorBodyFormat::ODataXml,
@@ -75,8 +78,9 @@ mod tests {
             ErrorBodyFormat::PrefixedXml,
         ];
         for form in forms {
-            assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), expected, "{form:?}");
+            assert_eq!(ErrorResponse::read(&write_error_body(form, &error, &origin)), expected, "{form:?}");
         }
+        assert_eq!(ErrorResponse::read(&write_cosmos_error_body(&error, &origin)), expected);
         let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";
         assert_eq!(ErrorResponse::read(storage.as_bytes()).unwrap().message, "Busy.");
         for other in ["", "{}", "<html></html>", "oops"] {

@@ -5,6 +5,7 @@
 //! This crate must not depend on sockets, HTTP libraries, storage or configuration.
 
 pub mod batch;
+mod cosmos;
 mod encoding;
 mod entities;
 pub mod error;

@@ -148,6 +148,9 @@ reasons! {
     KeyInvalid "key-invalid" [OutOfRangeInput InvalidInput]
         "A key is not a string, or contains a character that keys cannot have: '/', '\\', '#', '?' or a control character."
         "Replace the character, for example by its percent-encoding as part of the key, or encode the key in Base64url."
+    KeysDiffer "keys-differ" [InvalidInput]
+        "The keys in the body are not those in the URL."
+        "Send the keys of the URL, or none; with --service cosmos, the server does not let the URL win."
     KeyTooLong "key-too-long" [PropertyValueTooLarge]
         "A key is longer than 512 characters, counted in UTF-16."
         "Use a shorter key, such as a hash."
@@ -336,6 +339,9 @@ reasons! {
     DocumentMissing "document-missing" [NotImplemented]
         "The service has no service document and no metadata document."
         "List the tables with /account/Tables."
+    ServiceLacks "service-lacks" [NotImplemented]
+        "Azure Cosmos DB for Table does not have this operation, and the server answers like it."
+        "Do without it, or start the server without --service cosmos."
     PathBelowTable "path-below-table" [NotImplemented]
         "The path has a further segment after the name of a table."
         "Remove the name of the table from the endpoint of the client: the endpoint ends with the account."

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use model::{DateTime, EntityView};
+use model::{DateTime, Dialect, EntityView};
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -140,7 +140,8 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let account = model::AccountName::new(crate::generator::request::DEVELOPMENT_ACCOUNT)
         .expect("the development account name is valid");
     let (format, version) = (Format::Json(MetadataLevel::Minimal), Version::ETAG_IN_MINIMAL);
-    let response = ResponseContext { base: "", account: &account, format, version, now: DateTime::MIN };
+    let response =
+        ResponseContext { base: "", account: &account, dialect: Dialect::Storage, format, version, now: DateTime::MIN };
     let context = EntityContext { response, table: "Bench", select: None };
     let mut out = Vec::new();
     let view = EntityView::from_parts(&key, &record).expect("the record was just built");

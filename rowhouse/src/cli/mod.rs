@@ -20,6 +20,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};
 use merge::Merge;
+use model::Dialect;
 use serde::Deserialize;
 use server::{OAuthSection, Secondary};
 use std::any::TypeId;
@@ -382,7 +383,8 @@ pub struct ServeArgs {
 
     /// Account of requests whose URLs name no account of this server
     ///
-    /// With it, ADDRESS/TABLE addresses a table of this account.
+    /// With it, ADDRESS/TABLE addresses a table of this account. The well-known account of --service cosmos is the
+    /// default account unless there are other accounts.
     #[arg(long, env = "ROWHOUSE_DEFAULT_ACCOUNT", value_name = "ACCOUNT", help_heading = "Network")]
     pub default_account: Option<String>,
 
@@ -483,6 +485,13 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_EXPLORER", value_name = "on|off", value_parser = BoolishValueParser::new(), help_heading = "Features")]
     pub explorer: Option<bool>,
 
+    /// Cloud service that the server answers like [default: storage]
+    ///
+    /// Tables and entities are the same data with either, so a program can be tried against both
+    /// (docs/compatibility.md).
+    #[arg(long, env = "ROWHOUSE_SERVICE", value_enum, help_heading = "Features")]
+    pub service: Option<ServiceArg>,
+
     /// Offer what the cloud service does not have, such as counts
     ///
     /// Without this option, requests for extensions fail as they do in the cloud (docs/extensions.md).
@@ -555,6 +564,25 @@ pub struct ServeArgs {
     /// Bearer tokens; only in the file.
     #[arg(skip)]
     pub oauth: Option<OAuthSection>,
+}
+
+/// The cloud service that the server answers like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceArg {
+    /// Azure Table Storage
+    Storage,
+    /// Azure Cosmos DB for Table
+    Cosmos,
+}
+
+impl From<ServiceArg> for Dialect {
+    fn from(service: ServiceArg) -> Self {
+        match service {
+            ServiceArg::Storage => Self::Storage,
+            ServiceArg::Cosmos => Self::Cosmos,
+        }
+    }
 }
 
 /// When a write is acknowledged.

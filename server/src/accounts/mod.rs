@@ -14,7 +14,7 @@ use crate::toml_file::parse_toml;
 use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::AccountName;
+use model::{AccountName, Dialect};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -25,6 +25,11 @@ use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// The account of the vendor's emulator of Azure Cosmos DB, whose URLs contain no account (11 §2).
+const COSMOS_ACCOUNT: &str = "localhost";
+/// This key is public, too.
+const COSMOS_KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
 /// The length of a new key, in bytes. The cloud uses the same length.
 const KEY_BYTES: usize = 64;
 
@@ -33,9 +38,10 @@ const KEY_BYTES: usize = 64;
 pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
     quotas: HashMap<AccountName, Quota>,
-    /// The accounts with the well-known key, with which anyone can sign. Usually empty.
+    /// The accounts with a well-known key, with which anyone can sign. Usually empty.
     well_known: Vec<AccountName>,
-    is_development: bool,
+    /// The service for whose programs these are the well-known accounts; `None` for configured accounts.
+    development: Option<Dialect>,
 }
 
 #[derive(Deserialize)]
@@ -57,9 +63,19 @@ struct AccountEntry {
 impl Accounts {
     /// Returns only the well-known development account.
     pub fn development() -> Self {
-        let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name is valid");
-        let keys = HashMap::from([(name, vec![development_key()])]);
-        Self { well_known: well_known(&keys), keys, quotas: HashMap::new(), is_development: true }
+        Self::development_of(Dialect::Storage)
+    }
+
+    /// Returns the well-known accounts with which programs of a service are developed: the development account, and for
+    /// Azure Cosmos DB the account of its emulator.
+    pub fn development_of(dialect: Dialect) -> Self {
+        let account = |name, key| {
+            let name = AccountName::new(name).expect("the name is valid");
+            (name, vec![AccountKey::parse(key).expect("the key is Base64")])
+        };
+        let mut keys = HashMap::from([account(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)]);
+        keys.extend((dialect == Dialect::Cosmos).then(|| account(COSMOS_ACCOUNT, COSMOS_KEY)));
+        Self { well_known: well_known(&keys), keys, quotas: HashMap::new(), development: Some(dialect) }
     }
 
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a `quota` section.
@@ -109,7 +125,7 @@ impl Accounts {
             ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice: remove one of them");
         }
         ensure!(!accounts.is_empty(), "no account is defined: define at least one");
-        Ok(Self { well_known: well_known(&accounts), keys: accounts, quotas: HashMap::new(), is_development: false })
+        Ok(Self { well_known: well_known(&accounts), keys: accounts, quotas: HashMap::new(), development: None })
     }
 
     pub(crate) fn keys(&self, account: &AccountName) -> Option<&[AccountKey]> {
@@ -134,9 +150,16 @@ impl Accounts {
         self.quotas.get(account).copied().unwrap_or_default()
     }
 
-    /// Returns the first account in name order. The server displays the connection string of this account.
-    pub fn first_by_name(&self) -> Option<&AccountName> {
-        self.keys.keys().min()
+    /// Returns the account whose connection string the server displays: the one of the emulator of Azure Cosmos DB, or
+    /// the first one in name order.
+    pub fn shown(&self) -> Option<&AccountName> {
+        self.addressed_without_name().or_else(|| self.keys.keys().min())
+    }
+
+    /// Returns the account of the emulator of Azure Cosmos DB, whose URLs contain no account.
+    pub fn addressed_without_name(&self) -> Option<&AccountName> {
+        let is_emulator = self.development == Some(Dialect::Cosmos);
+        self.keys.keys().find(|name| is_emulator && name.as_str() == COSMOS_ACCOUNT)
     }
 
     /// Returns every account with its keys.
@@ -144,7 +167,7 @@ impl Accounts {
         self.keys.iter().map(|(account, keys)| (account, keys.as_slice()))
     }
 
-    /// Returns true if some account has the well-known key, with which anyone can sign.
+    /// Returns true if some account has a well-known key, with which anyone can sign.
     pub fn have_well_known_key(&self) -> bool {
         !self.well_known.is_empty()
     }
@@ -160,9 +183,12 @@ impl Accounts {
     /// Returns the connection string for client libraries. The string contains a key only if that is the well-known key
     /// of the development account.
     pub fn connection_string(&self, endpoint: &str) -> String {
-        let name = self.first_by_name().map_or("", AccountName::as_str);
-        let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
-        connection_string(name, key, &format!("{endpoint}/{name}"))
+        let name = self.shown().map_or("", AccountName::as_str);
+        match self.development {
+            Some(Dialect::Cosmos) => connection_string(name, COSMOS_KEY, &format!("{endpoint}/")),
+            Some(Dialect::Storage) => connection_string(name, DEVELOPMENT_KEY, &format!("{endpoint}/{name}")),
+            None => connection_string(name, "<key>", &format!("{endpoint}/{name}")),
+        }
     }
 }
 
@@ -179,13 +205,10 @@ pub fn connection_string(name: &str, key: &str, endpoint: &str) -> String {
     format!("DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint};")
 }
 
-fn development_key() -> AccountKey {
-    AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64")
-}
-
 fn well_known(accounts: &HashMap<AccountName, Vec<AccountKey>>) -> Vec<AccountName> {
-    let well_known = development_key().sign("");
-    let has_it = |keys: &[AccountKey]| keys.iter().any(|key| key.sign("") == well_known);
+    let well_known =
+        [DEVELOPMENT_KEY, COSMOS_KEY].map(|key| AccountKey::parse(key).expect("the key is Base64").sign(""));
+    let has_it = |keys: &[AccountKey]| keys.iter().any(|key| well_known.contains(&key.sign("")));
     accounts.iter().filter(|(_, keys)| has_it(keys)).map(|(account, _)| account.clone()).collect()
 }
 
@@ -212,6 +235,7 @@ mod tests {
         assert!(accounts.keys(&AccountName::new("three").unwrap()).is_none());
         assert!(!accounts.have_well_known_key());
         assert!(Accounts::development().have_well_known_key());
+        assert!(Accounts::from_environment_text(&format!("one:{COSMOS_KEY}")).unwrap().have_well_known_key());
         for bad in
             ["", "One:AA==", "one", "one:short", &format!("one:{KEY};one:{KEY}"), &format!("one:{KEY}:{KEY}:{KEY}")]
         {
@@ -253,6 +277,13 @@ mod tests {
             development,
             format!(
                 "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={DEVELOPMENT_KEY};TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;"
+            )
+        );
+        let emulator = Accounts::development_of(Dialect::Cosmos).connection_string("http://127.0.0.1:8902");
+        assert_eq!(
+            emulator,
+            format!(
+                "DefaultEndpointsProtocol=http;AccountName=localhost;AccountKey={COSMOS_KEY};TableEndpoint=http://127.0.0.1:8902/;"
             )
         );
         let own = Accounts::from_environment_text(&format!("one:{KEY}")).unwrap().connection_string("http://h:1");

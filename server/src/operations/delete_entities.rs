@@ -27,7 +27,7 @@ pub(super) async fn run(
     let examined = tables.entities().examined;
     Ok(OperationResponse {
         headers: HeaderMap::from_iter(cost.map(|cost| cost.header(examined, end.deleted, end.index.as_ref()))),
-        ..OperationResponse::number(end.deleted, selection::tokens(None, end.next.as_ref()))
+        ..OperationResponse::number(end.deleted, selection::tokens(context.response.dialect, None, end.next.as_ref()))
     })
 }
 

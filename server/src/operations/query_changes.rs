@@ -86,7 +86,7 @@ async fn scan<S: EntitySink>(
     let cost = cost.map(|cost| cost.header(page.examined, page.accepted, None));
     let read_up_to = read_up_to.and_then(|position| HeaderValue::try_from(position.to_string()).ok());
     let headers = cost.into_iter().chain(read_up_to.map(|position| (X_MS_ROWHOUSE_POSITION, position))).collect();
-    let continuation = selection::tokens(Some(selection::CHANGES), page.next.as_ref());
+    let continuation = selection::tokens(context.response.dialect, Some(selection::CHANGES), page.next.as_ref());
     Ok(ChangesPage { sink, accepted: page.accepted, continuation, headers })
 }
 

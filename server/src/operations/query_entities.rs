@@ -15,13 +15,13 @@ use engine::{EntitySink, Order, Scan, SinkDecision};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView, IndexedProperty};
+use model::{AccountName, DateTime, Dialect, EntityView, IndexedProperty};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
-use wire::size::{EntityBounds, UnwrittenEntity};
+use wire::size::{EntityBounds, UnwrittenEntity, end_bytes_max};
 use wire::{Format, Select, Version};
 
 pub(super) async fn run(
@@ -63,7 +63,7 @@ pub(super) async fn run(
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
-        continuation: selection::tokens(list.as_deref(), next.as_ref()),
+        continuation: selection::tokens(context.response.dialect, list.as_deref(), next.as_ref()),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
@@ -91,19 +91,21 @@ pub(super) async fn count(
     let end = tables.count(&table, scan).await?;
     Ok(OperationResponse {
         headers: HeaderMap::from_iter(cost.map(|cost| cost.header(end.examined, end.accepted, end.index.as_ref()))),
-        ..OperationResponse::number(end.accepted, selection::tokens(list.as_deref(), end.next.as_ref()))
+        ..OperationResponse::number(
+            end.accepted,
+            selection::tokens(context.response.dialect, list.as_deref(), end.next.as_ref()),
+        )
     })
 }
 
 /// The size at which a segment of a page is closed, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
-/// The maximum length of the closing of a page, in bytes: `]}` or the end tag of a feed.
-const END_BYTES_MAX: usize = 16;
 
 /// The data is owned, because the scan may outlive the request.
 pub(super) struct PageForm {
     base: String,
     account: AccountName,
+    dialect: Dialect,
     table: String,
     format: Format,
     version: Version,
@@ -113,15 +115,16 @@ pub(super) struct PageForm {
 
 impl PageForm {
     pub(super) fn new(response: ResponseContext<'_>, table: &str, select: Option<Select>) -> Self {
-        let ResponseContext { base, account, format, version, now } = response;
+        let ResponseContext { base, account, dialect, format, version, now } = response;
         let (base, account, table) = (base.to_owned(), account.clone(), table.to_owned());
-        Self { base, account, table, format, version, now, select }
+        Self { base, account, dialect, table, format, version, now, select }
     }
 
     pub(super) fn entity_context(&self) -> EntityContext<'_> {
         let response = ResponseContext {
             base: &self.base,
             account: &self.account,
+            dialect: self.dialect,
             format: self.format,
             version: self.version,
             now: self.now,
@@ -137,6 +140,8 @@ pub(super) struct PageWriter {
     cache: EncoderCache,
     full: Vec<Bytes>,
     full_bytes: usize,
+    /// The maximum length of the closing of the page.
+    end_bytes: usize,
     open: Vec<u8>,
     entities: u64,
     damage: Option<DamagedRecord>,
@@ -146,6 +151,7 @@ impl PageWriter {
     pub(super) fn new(form: PageForm) -> Self {
         Self {
             bounds: EntityBounds::new(&form.entity_context()),
+            end_bytes: end_bytes_max(&form.entity_context()),
             form,
             cache: EncoderCache::default(),
             full: Vec::new(),
@@ -163,13 +169,13 @@ impl PageWriter {
         if self.entities == 0 {
             write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true);
         }
-        end_entity_set(&mut self.open, self.form.entity_context().response);
+        end_entity_set(&mut self.open, &self.form.entity_context());
         self.full.push(Bytes::from(self.open));
         Ok(self.full)
     }
 
     fn has_room(&self, entity: &EntityView<'_>) -> bool {
-        let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
+        let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + self.end_bytes);
         let entity = UnwrittenEntity::stored(entity);
         self.entities == 0
             || self.bounds.upper_bound(&entity) <= room

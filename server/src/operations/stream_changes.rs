@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tracing::warn;
-use wire::error::write_error_body;
+use wire::error::{ErrorOrigin, write_error_body};
 use wire::payload::{EncoderCache, write_entity_in_set};
 use wire::reason::ReasonKind;
 use wire::{ErrorBodyFormat, ErrorCode, ServiceError};
@@ -229,7 +229,8 @@ impl ChangeStream {
         let (began, time) = self.began;
         let now = DateTime::from_system_time(time.to_system_time() + clock::elapsed_since(began));
         let mut event = format!("id: {}\nevent: failure\ndata: ", self.reader.from.previous()).into_bytes();
-        event.extend_from_slice(&write_error_body(ErrorBodyFormat::Json, error, &self.request_id, now));
+        let origin = ErrorOrigin { request_id: &self.request_id, client_request_id: None, now };
+        event.extend_from_slice(&write_error_body(ErrorBodyFormat::Json, error, &origin));
         event.extend_from_slice(b"\n\n");
         event
     }
@@ -325,7 +326,7 @@ mod tests {
     use crate::limits::streams::StreamRegistry;
     use engine::{Engine, KeepChanges, Memory, TableKey};
     use model::clock::SystemClock;
-    use model::{AccountName, TableName};
+    use model::{AccountName, Dialect, TableName};
     use wire::payload::ResponseContext;
     use wire::{Format, MetadataLevel, Version};
 
@@ -334,8 +335,14 @@ mod tests {
     fn stream(engine: &Memory, registry: &Arc<StreamRegistry>) -> ChangeStream {
         let account = AccountName::new("orchard").unwrap();
         let format = Format::Json(MetadataLevel::Minimal);
-        let response =
-            ResponseContext { base: "", account: &account, format, version: Version::JSON, now: DateTime::MIN };
+        let response = ResponseContext {
+            base: "",
+            account: &account,
+            dialect: Dialect::Storage,
+            format,
+            version: Version::JSON,
+            now: DateTime::MIN,
+        };
         let feed = Arc::new(ChangeFeed::new(engine.change_log().unwrap(), 1));
         let now = clock::instant();
         let slot = registry.open(&account, None).unwrap();

@@ -147,7 +147,7 @@ pub(super) async fn delete(
 mod tests {
     use super::*;
     use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX, TABLE_NAME_CHARS_MAX};
-    use model::{AccountName, DateTime};
+    use model::{AccountName, DateTime, Dialect};
     use wire::payload::ResponseContext;
     use wire::{Format, MetadataLevel, Version};
 
@@ -157,7 +157,14 @@ mod tests {
         let account = AccountName::new("abcdefghijklmnopqrstuvwx").unwrap();
         for format in [Format::Json(MetadataLevel::Full), Format::Json(MetadataLevel::None), Format::Atom] {
             let version = Version::parse("2019-02-02").unwrap();
-            let response = ResponseContext { base: &base, account: &account, format, version, now: DateTime::MAX };
+            let response = ResponseContext {
+                base: &base,
+                account: &account,
+                dialect: Dialect::Storage,
+                format,
+                version,
+                now: DateTime::MAX,
+            };
             let mut body = Vec::new();
             write_table_set(&mut body, response, std::iter::repeat_n(name.as_str(), PAGE_RESULTS_MAX));
             let most = TABLE_BYTES_MAX + PAGE_RESULTS_MAX * (TABLE_BYTES_MAX + 2 * base.len());

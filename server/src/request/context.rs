@@ -8,10 +8,11 @@ use super::{CredentialKind, IncomingRequest, OperationKind, RequestId};
 use crate::failure::Failure;
 use http::HeaderValue;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
-use model::{ServiceProperties, TableName};
+use model::{DateTime, Dialect, ServiceProperties, TableName};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
+use wire::error::ErrorOrigin;
 use wire::negotiation::Preference;
 use wire::reason::ReasonKind;
 use wire::sas::user_delegation::Delegator;
@@ -21,6 +22,8 @@ use wire::{Format, Version};
 #[derive(Debug)]
 pub(crate) struct RequestContext<'r> {
     pub(crate) incoming: &'r IncomingRequest<'r>,
+    /// The service that the server answers like.
+    pub(crate) dialect: Dialect,
     pub(crate) id: RequestId,
     pub(crate) client_request_id: Option<HeaderValue>,
     /// The properties of the addressed account, if it has CORS rules. These rules apply to every response.
@@ -70,6 +73,7 @@ pub(crate) struct EntityCounts {
 impl<'r> RequestContext<'r> {
     pub(crate) fn new(incoming: &'r IncomingRequest<'r>) -> Self {
         Self {
+            dialect: Dialect::default(),
             id: RequestId::new(),
             client_request_id: echoed_request_id(incoming.head.client_request_id),
             cors: None,
@@ -101,6 +105,12 @@ impl<'r> RequestContext<'r> {
             return Err(invalid_header(ReasonKind::ClientRequestId.because("")));
         }
         Ok(())
+    }
+
+    /// Returns what an error body says about the request.
+    pub(crate) fn error_origin(&self, now: DateTime) -> ErrorOrigin<'_> {
+        let client_request_id = self.client_request_id.as_ref().and_then(|id| id.to_str().ok());
+        ErrorOrigin { request_id: self.id.as_str(), client_request_id, now }
     }
 
     /// Returns the time until the credential expires, counted from the beginning of the request.

@@ -5,8 +5,8 @@
 //! is generated from the same rows, so every operation that can be routed has a function that runs it.
 
 use http::Method;
-use model::Action;
 use model::grant::EntityAccess;
+use model::{Action, Dialect};
 use wire::negotiation::{DataServiceVersion, Preference};
 
 /// The form of an operation's URL, including query options (specification 02 §1).
@@ -301,6 +301,22 @@ impl OperationKind {
     /// Returns false for requests that belong to no account, even if the host names one.
     pub(crate) fn has_account(self) -> bool {
         !matches!(self, Self::Explorer | Self::Replication)
+    }
+
+    /// Returns false for operations that the service of the dialect does not have (11 §5).
+    ///
+    /// UNVERIFIED (11 §10): user delegation keys.
+    pub(crate) fn exists_in(self, dialect: Dialect) -> bool {
+        dialect == Dialect::Storage
+            || !matches!(
+                self,
+                Self::GetTableAcl
+                    | Self::SetTableAcl
+                    | Self::GetServiceProperties
+                    | Self::SetServiceProperties
+                    | Self::GetServiceStats
+                    | Self::GetUserDelegationKey
+            )
     }
 
     /// Returns the operations with a form of URL.

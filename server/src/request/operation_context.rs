@@ -8,7 +8,7 @@ use engine::LoadMonitor;
 use model::etag::ConditionError;
 use model::key::KeyError;
 use model::name::{PARTITION_KEY, ROW_KEY};
-use model::{AccountName, Action, Condition, EntityKey, Filter, Grant, KeyText, TableName};
+use model::{AccountName, Action, Condition, Dialect, EntityKey, Filter, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
 use wire::defect::{body_defect, key_defect};
@@ -89,7 +89,7 @@ impl<'a> OperationContext<'a> {
     }
 
     pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
-        self.response.format.content_type(content, self.response.version)
+        self.response.content_type(content)
     }
 
     /// Returns the properties that the client requests, or `None`, which means all, if it specifies none.
@@ -108,6 +108,35 @@ impl<'a> OperationContext<'a> {
 
     /// Parses the entity in the body.
     pub(crate) fn read_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
+        match self.response.dialect {
+            Dialect::Storage => self.parse_entity(keys),
+            Dialect::Cosmos => self.read_cosmos_entity(keys),
+        }
+    }
+
+    /// Parses the entity in the body by the rules of Azure Cosmos DB for Table (11 §6): keys are not empty, keys in the
+    /// body are those in the URL, and a property named `Etag` is not stored.
+    ///
+    /// UNVERIFIED (11 §6): empty keys in the URL.
+    fn read_cosmos_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
+        let entity = self.parse_entity(if keys == KeyLocation::Address { KeyLocation::Both } else { keys })?;
+        let in_body = [entity.partition.as_ref(), entity.row.as_ref()].map(|key| key.map(KeyText::as_str));
+        let in_url = match &self.resource {
+            Resource::Entity { partition, row, .. } => [Some(&**partition), Some(&**row)],
+            _ => in_body,
+        };
+        if in_url.contains(&Some("")) {
+            let reason = ReasonKind::KeyMissing.because("A key is empty, which --service cosmos does not allow.");
+            return Err(Failure::service(ErrorCode::PropertiesNeedValue).because(reason));
+        }
+        let differs = |(body, url): (Option<&str>, Option<&str>)| body.is_some() && body != url;
+        if in_body.into_iter().zip(in_url).any(differs) {
+            return Err(Failure::query(ErrorCode::InvalidInput).because(ReasonKind::KeysDiffer.because("")));
+        }
+        Ok(EntityBody { properties: entity.properties.without("Etag"), ..entity })
+    }
+
+    fn parse_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
         let version = self.response.version;
         payload::read_entity(self.body_format, self.body, keys, version).map_err(|error| {
             let reason = body_defect(self.body_format, self.body, keys, version, &error);
@@ -133,7 +162,7 @@ impl<'a> OperationContext<'a> {
             ))
             .because(ReasonKind::IfNoneMatch.because(""))),
             (None, None) => Ok(None),
-            (Some(value), None) => Condition::parse(value).map(Some).map_err(|error| match error {
+            (Some(value), None) => Condition::parse_in(self.response.dialect, value).map(Some).map_err(|error| match error {
                 ConditionError::Malformed => ServiceError::invalid_input(format!(
                     "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
                 ))

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use engine::{Order, TableKey};
 use model::ordered_view::view_name;
 use model::plan::{PlanKind, ScanCause, plan, plan_bounds};
-use model::{ChangePosition, ChangesTable, Filter, KeyRange, Position};
+use model::{ChangePosition, ChangesTable, Dialect, Filter, KeyRange, Position};
 use wire::filter::{FilterError, FilterErrorCode};
 use wire::reason::ReasonKind;
 use wire::target::Resource;
@@ -107,6 +107,14 @@ impl Token {
         let Some(partition) = context.options.next_partition_key.as_deref() else {
             return if row.is_some() { Err(malformed()) } else { Ok(None) };
         };
+        let split;
+        let (partition, row) = match context.response.dialect {
+            Dialect::Storage => (partition, row),
+            Dialect::Cosmos => {
+                split = continuation::split_from_cosmos(partition, row).ok_or_else(malformed)?;
+                (&*split.0, split.1.as_deref())
+            }
+        };
         if !matches!(context.virtual_table, VirtualTable::None) {
             let (position, list) = continuation::decode_in_list(partition, row).ok_or_else(malformed)?;
             return Ok(Some(Self { position: Position::from_bytes(position), list: Some(list) }));
@@ -129,7 +137,7 @@ fn malformed() -> Failure {
 }
 
 /// Returns the headers from which the next request continues a list.
-pub(crate) fn tokens(list: Option<&str>, next: Option<&Position>) -> Vec<(&'static str, String)> {
+pub(crate) fn tokens(dialect: Dialect, list: Option<&str>, next: Option<&Position>) -> Vec<(&'static str, String)> {
     let encoded = next.and_then(|next| match list {
         Some(list) => {
             let (partition, row) = continuation::encode_in_list(next.as_bytes(), list);
@@ -138,6 +146,13 @@ pub(crate) fn tokens(list: Option<&str>, next: Option<&Position>) -> Vec<(&'stat
         None => next.partition_and_row().map(|(partition, row)| {
             (continuation::encode(partition.as_bytes()), row.map(|row| continuation::encode(row.as_bytes())))
         }),
+    });
+    let encoded = encoded.map(|(partition, row)| match dialect {
+        Dialect::Storage => (partition, row),
+        Dialect::Cosmos => {
+            let (partition, row) = continuation::join_for_cosmos(&partition, row.as_deref());
+            (partition, Some(row))
+        }
     });
     let Some((partition, row)) = encoded else { return Vec::new() };
     let row = row.map(|row| ("x-ms-continuation-nextrowkey", row));

@@ -14,16 +14,16 @@ pub(crate) use segments::Segments;
 
 use crate::failure::{Failure, Layer};
 use crate::limits::memory::MemoryPermit;
-use crate::request::RequestContext;
+use crate::request::{OperationKind, PayloadKind, RequestContext};
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
-use model::{DateTime, ETag};
+use model::{DateTime, Dialect, ETag};
 use std::borrow::Cow;
-use wire::error::write_error_body;
+use wire::error::{write_cosmos_error_body, write_error_body};
 use wire::negotiation::ContentKind;
 use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel, Version};
 
@@ -36,19 +36,22 @@ pub(crate) fn success(
 ) -> Response<Segments> {
     let mut headers = common_headers(context);
     headers.extend(response.headers);
-    if !context.is_front_end {
+    let is_cosmos = context.dialect == Dialect::Cosmos;
+    if !context.is_front_end && !is_cosmos {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if !context.form_version.has_first_form() {
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
     }
-    if let Some(timestamp) = response.etag {
+    let created = (is_cosmos && context.operation == OperationKind::CreateTable)
+        .then(|| DateTime::from_system_time(context.incoming.now));
+    if let Some(timestamp) = response.etag.or(created) {
         let mut etag = Vec::with_capacity(48);
-        ETag::from_timestamp(timestamp).write_to(&mut etag);
+        ETag::from_timestamp(timestamp).write_in(context.dialect, &mut etag);
         insert_bytes(&mut headers, ETAG, &etag);
     }
     if let Some(location) = response.location {
-        if response.has_data_service_id {
+        if response.has_data_service_id && !is_cosmos {
             insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), &location);
         }
         insert_bytes(&mut headers, LOCATION, &location);
@@ -60,7 +63,11 @@ pub(crate) fn success(
         insert_bytes(&mut headers, HeaderName::from_static(name), token.as_bytes());
     }
     let segments = match response.content {
-        None => Segments::default(),
+        None => {
+            let content_type = empty_content_type(context.operation, context.dialect);
+            headers.extend(content_type.map(|text| (CONTENT_TYPE, HeaderValue::from_static(text))));
+            Segments::default()
+        }
         Some((content_type, segments)) => {
             match content_type {
                 Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, content_type_value(text))),
@@ -72,13 +79,45 @@ pub(crate) fn success(
     respond(response.status, headers, segments)
 }
 
+/// Returns the `Content-Type` of a response without content, which one service has for upserts (11 §3).
+pub(crate) fn empty_content_type(operation: OperationKind, dialect: Dialect) -> Option<&'static str> {
+    let is_upsert = matches!(operation, OperationKind::InsertOrReplaceEntity | OperationKind::InsertOrMergeEntity);
+    (is_upsert && dialect == Dialect::Cosmos).then_some("application/json")
+}
+
 pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
+    match context.dialect {
+        Dialect::Storage => storage_failure(failure, context, now),
+        Dialect::Cosmos => cosmos_failure(failure, context, now),
+    }
+}
+
+/// Returns the response to a failure as Azure Cosmos DB for Table sends it (11 §5).
+fn cosmos_failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
+    let mut body = write_cosmos_error_body(&failure.error, &context.error_origin(now));
+    body.extend_from_slice(b"\r\n");
+    let info = context.operation.info();
+    // The level that the client accepts counts only where a success has content.
+    let level = match context.format {
+        Some(Format::Json(level))
+            if info.response == PayloadKind::Negotiated && failure.error.code != ErrorCode::PropertiesNeedValue =>
+        {
+            level
+        }
+        _ => MetadataLevel::Full,
+    };
+    let mut headers = common_headers(context);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(level.content_type_in(Dialect::Cosmos)));
+    respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()))
+}
+
+fn storage_failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
     let layer = match failure.layer {
         Layer::Format | Layer::Query | Layer::Service if context.is_front_end => Layer::FrontEnd,
         layer => layer,
     };
     let (form, content_type) = error_form(layer, failure.error.code, context);
-    let body = write_error_body(form, &failure.error, context.id.as_str(), now);
+    let body = write_error_body(form, &failure.error, &context.error_origin(now));
     let mut headers = common_headers(context);
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -146,7 +185,7 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
         // This is the only media type that was recorded with a space.
         (Layer::Format, form @ ErrorBodyFormat::ODataXml) => (form, Some("application/xml; charset=utf-8")),
         (_, form @ ErrorBodyFormat::FirstODataXml) => (form, None),
-        (_, form) => (form, Some(format.content_type(ContentKind::Error, version))),
+        (_, form) => (form, Some(format.content_type(ContentKind::Error, version, Dialect::Storage))),
     }
 }
 
@@ -181,7 +220,9 @@ fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(SERVER, SERVER_NAME);
     insert_bytes(&mut headers, X_MS_REQUEST_ID, context.id.as_str().as_bytes());
-    if context.names_emulator_version {
+    if context.dialect == Dialect::Cosmos {
+        // This service names no version (11 §3).
+    } else if context.names_emulator_version {
         headers.insert(X_MS_VERSION, EMULATOR_VERSION);
     } else if let Some(version) = context.version {
         insert_bytes(&mut headers, X_MS_VERSION, &version.text());

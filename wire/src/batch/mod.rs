@@ -21,4 +21,4 @@ pub use read::{Batch, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
 pub use response::{PartResponse, read_responses};
 pub use target::{AccountMismatch, PartTarget};
-pub use write::{PartHead, end, start_changeset, start_part, write_etag, write_head};
+pub use write::{PartHead, end, is_of_execution, names_index, start_changeset, start_part, write_head};

@@ -6,16 +6,19 @@
 //!
 //! This module must not depend on how response bodies are encoded.
 
+use crate::error_code::ErrorCode;
 use crate::header_names::{
     CACHE_CONTROL, CONTENT_TYPE, DATA_SERVICE_ID, DATA_SERVICE_VERSION, ETAG, LOCATION, PREFERENCE_APPLIED,
     X_CONTENT_TYPE_OPTIONS, spelled,
 };
 use crate::negotiation::Preference;
-use model::{DateTime, ETag};
+use model::{DateTime, Dialect, ETag};
 
 /// The status line and headers of the response to one operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PartHead<'a> {
+    /// The service that the server answers like. One has its own order of headers, and omits some (11 §9).
+    pub dialect: Dialect,
     /// The HTTP status.
     pub status: u16,
     /// The `Content-ID` of the operation.
@@ -70,6 +73,18 @@ pub fn end(out: &mut Vec<u8>, boundary: &str) {
 pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     let mut writer = HeadWriter { out };
     writer.status_line(head.status);
+    if head.dialect == Dialect::Cosmos {
+        if let Some(timestamp) = head.etag {
+            write_etag(writer.out, timestamp, Dialect::Cosmos);
+        }
+        writer.content_type(head);
+        writer.header(PREFERENCE_APPLIED, head.preference.map(Preference::applied));
+        writer.header(LOCATION, head.location);
+        writer.continuation(head);
+        writer.header("Content-ID", head.content_id);
+        out.extend_from_slice(b"\r\n");
+        return;
+    }
     let starts_with_type = head.status < 300 && head.content_type.is_some() && !head.is_first_form;
     if starts_with_type {
         writer.data_service_version(head);
@@ -86,21 +101,42 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     writer.header(LOCATION, head.location);
     writer.header(DATA_SERVICE_ID, head.location.filter(|_| head.has_data_service_id));
     if let Some(timestamp) = head.etag {
-        write_etag(writer.out, timestamp);
+        write_etag(writer.out, timestamp, Dialect::Storage);
     }
-    for (name, token) in head.continuation {
-        writer.header(spelled(name.as_bytes()).unwrap_or(name), Some(token));
-    }
+    writer.continuation(head);
     out.extend_from_slice(b"\r\n");
 }
 
 /// Writes an `ETag` header derived from the given Timestamp. It is the last header of a response without continuation
 /// headers.
-pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
+fn write_etag(out: &mut Vec<u8>, timestamp: DateTime, dialect: Dialect) {
     out.extend_from_slice(ETAG.as_bytes());
     out.extend_from_slice(b": ");
-    ETag::from_timestamp(timestamp).write_to(out);
+    ETag::from_timestamp(timestamp).write_in(dialect, out);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
+pub fn is_of_execution(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EntityAlreadyExists
+            | ErrorCode::EntityTooLarge
+            | ErrorCode::PropertyValueTooLarge
+            | ErrorCode::ResourceNotFound
+            | ErrorCode::TooManyProperties
+            | ErrorCode::UpdateConditionNotSatisfied
+    )
+}
+
+/// Returns true if the message of a failed changeset begins with the index of the operation (05 §5.1, 11 §9).
+///
+/// UNVERIFIED (11 §9): errors other than those of entities and tables.
+pub fn names_index(code: ErrorCode, operations: usize, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Storage => operations > 1 || !is_of_execution(code),
+        Dialect::Cosmos => code != ErrorCode::TableNotFound,
+    }
 }
 
 struct HeadWriter<'o> {
@@ -132,6 +168,12 @@ impl HeadWriter<'_> {
         self.out.extend_from_slice(b";\r\n");
     }
 
+    fn continuation(&mut self, head: &PartHead<'_>) {
+        for (name, token) in head.continuation {
+            self.header(spelled(name.as_bytes()).unwrap_or(name), Some(token));
+        }
+    }
+
     fn content_type(&mut self, head: &PartHead<'_>) {
         self.header(CONTENT_TYPE, head.content_type);
     }
@@ -154,6 +196,7 @@ fn reason_phrase(status: u16) -> &'static str {
         413 => "Request Entity Too Large",
         414 => "Request-URI Too Long",
         415 => "Unsupported Media Type",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
@@ -178,6 +221,7 @@ mod tests {
     }
 
     const SERVED: PartHead<'static> = PartHead {
+        dialect: Dialect::Storage,
         status: 204,
         content_id: None,
         is_first_form: false,
@@ -239,6 +283,11 @@ mod tests {
         assert_eq!(
             head(&unreadable),
             "HTTP/1.1 400 Bad Request\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/xml;charset=utf-8\r\n\r\n"
+        );
+        let cosmos = PartHead { dialect: Dialect::Cosmos, preference: Some(Preference::NoContent), ..created };
+        assert_eq!(
+            head(&PartHead { status: 204, content_type: None, ..cosmos }),
+            "HTTP/1.1 204 No Content\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\nPreference-Applied: return-no-content\r\nLocation: L\r\nContent-ID: 7\r\n\r\n"
         );
         let tokens = [("x-ms-continuation-nextpartitionkey", "1!0!".to_owned())];
         let page = PartHead { continuation: &tokens, ..found };

@@ -15,6 +15,8 @@ pub enum KeyLocation {
     Body,
     /// The URL. Keys in the body are ignored, even if they differ (01 §3).
     Address,
+    /// The URL, and the body may repeat them (11 §6).
+    Both,
 }
 
 impl KeyLocation {
@@ -31,16 +33,16 @@ impl KeyLocation {
     /// Parses a key in the body unless the URL determines it. UNVERIFIED (01 §3): a key that is ignored need not be
     /// valid.
     pub(crate) fn read(self, name: &str, text: Option<&str>) -> Result<Option<KeyText>, BodyError> {
-        text.filter(|_| self == Self::Body).map(|text| key(name, text)).transpose()
+        text.filter(|_| self != Self::Address).map(|text| key(name, text)).transpose()
     }
 }
 
 /// An entity as described by a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityBody {
-    /// The partition key; `None` if the URL determines it.
+    /// The partition key; `None` if only the URL determines it.
     pub partition: Option<KeyText>,
-    /// The row key; `None` if the URL determines it.
+    /// The row key; `None` if only the URL determines it.
     pub row: Option<KeyText>,
     /// The custom properties, except those that are null.
     pub properties: RecordBuilder,

@@ -67,10 +67,10 @@ pub fn write_entity_in_set(
 }
 
 /// Writes the end of a set, after its last entity.
-pub fn end_entity_set(out: &mut Vec<u8>, context: ResponseContext<'_>) {
-    match context.format {
-        Format::Json(_) => json::end_entity_set(out),
-        Format::Atom => atom::end_feed(out, context),
+pub fn end_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>) {
+    match context.response.format {
+        Format::Json(level) => json::end_entity_set(out, context, level),
+        Format::Atom => atom::end_feed(out, context.response),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::size::{EntityBounds, UnwrittenEntity};
     use crate::{MetadataLevel, Select};
-    use model::{AccountName, DateTime, EdmValue, EntityKey, Guid, KeyText, Record, RecordBuilder};
+    use model::{AccountName, DateTime, Dialect, EdmValue, EntityKey, Guid, KeyText, Record, RecordBuilder};
     use proptest::prelude::*;
 
     const TYPED: [Format; 3] = [Format::Json(MetadataLevel::Minimal), Format::Json(MetadataLevel::Full), Format::Atom];
@@ -180,6 +180,7 @@ mod tests {
         let response = ResponseContext {
             base: "http://127.0.0.1:10002/acct",
             account: &account,
+            dialect: Dialect::Storage,
             format,
             version,
             now: DateTime::MAX,
@@ -255,7 +256,7 @@ mod tests {
             let account = AccountName::new("acct").unwrap();
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
             for format in TYPED.into_iter().chain([Format::Json(MetadataLevel::None)]) {
-                let response = ResponseContext { base: "B", account: &account, format, version: Version::JSON, now: DateTime::MAX };
+                let response = ResponseContext { base: "B", account: &account, dialect: Dialect::Storage, format, version: Version::JSON, now: DateTime::MAX };
                 let context = EntityContext { response, table: "cars", select: None };
                 let mut cache = EncoderCache::default();
                 for shape in &shapes {

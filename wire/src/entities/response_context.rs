@@ -1,9 +1,9 @@
 //! The values on which the body of a response depends, in any format.
 
-use crate::negotiation::Format;
+use crate::negotiation::{ContentKind, Format};
 use crate::select::Select;
 use crate::version::Version;
-use model::{AccountName, DateTime};
+use model::{AccountName, DateTime, Dialect};
 
 /// The values that all responses depend on.
 #[derive(Debug, Clone, Copy)]
@@ -12,12 +12,21 @@ pub struct ResponseContext<'a> {
     pub base: &'a str,
     /// The account.
     pub account: &'a AccountName,
+    /// The service that the server answers like.
+    pub dialect: Dialect,
     /// The format.
     pub format: Format,
     /// The service version.
     pub version: Version,
     /// The time of the response, which Atom includes.
     pub now: DateTime,
+}
+
+impl ResponseContext<'_> {
+    /// Returns the `Content-Type` of the response.
+    pub fn content_type(self, content: ContentKind) -> &'static str {
+        self.format.content_type(content, self.version, self.dialect)
+    }
 }
 
 /// The values that all entities of one table in a response depend on.

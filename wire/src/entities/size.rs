@@ -8,7 +8,7 @@ use crate::payload::EntityContext;
 use crate::select::Select;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::record::{Properties, Property};
-use model::{EdmType, EntityKey, EntityView, RecordBuilder};
+use model::{Dialect, EdmType, EntityKey, EntityView, RecordBuilder};
 
 /// The size, in bytes, below which an entity is not measured. Instead, all its characters are assumed to need the
 /// longest escape.
@@ -54,6 +54,16 @@ impl<'a> UnwrittenEntity<'a> {
             record_bytes: record.map_or(0, RecordBuilder::record_bytes),
         }
     }
+}
+
+/// Returns the maximum length of the end of a set, in bytes: `]}`, the end tag of a feed, or the address that one
+/// service writes last (11 §4).
+pub fn end_bytes_max(context: &EntityContext<'_>) -> usize {
+    let address = match context.response.dialect {
+        Dialect::Storage => 0,
+        Dialect::Cosmos => 48 + ESCAPE_BYTES_MAX * (context.response.base.len() + context.table.len()),
+    };
+    16 + address
 }
 
 /// The size bounds of entities that are written with the same context.
@@ -159,8 +169,14 @@ mod tests {
         let account = AccountName::new("acct").unwrap();
         let format = Format::Json(MetadataLevel::Full);
         let base = "http://127.0.0.1:10002/acct";
-        let response =
-            ResponseContext { base, account: &account, format, version: Version::OLDEST, now: DateTime::MIN };
+        let response = ResponseContext {
+            base,
+            account: &account,
+            dialect: Dialect::Storage,
+            format,
+            version: Version::OLDEST,
+            now: DateTime::MIN,
+        };
         for (list, counts) in [("small", false), ("small,large", true), ("*", true)] {
             let select = Select::parse(list).unwrap();
             let context = EntityContext { response, table: "cars", select: Some(&select) };

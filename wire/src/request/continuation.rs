@@ -9,6 +9,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use std::borrow::Cow;
 
 /// Begins a position in a list that is not a table. UTF-8 does not contain this byte.
 const IN_LIST: u8 = 0xFF;
@@ -32,6 +34,35 @@ pub fn encode(content: impl AsRef<[u8]>) -> String {
 /// returned unchanged.
 pub fn decode(token: &str) -> Option<String> {
     if token.starts_with("1!") { String::from_utf8(decode_bytes(token)?).ok() } else { Some(token.to_owned()) }
+}
+
+/// The constant second token of Azure Cosmos DB for Table (11 §8).
+const COSMOS_ROW: &str = "NA";
+
+/// The first token of Azure Cosmos DB for Table. In this server's, `token` contains both tokens.
+#[derive(Deserialize)]
+struct CosmosToken<'a> {
+    #[serde(borrow)]
+    token: Cow<'a, str>,
+}
+
+/// Combines both tokens to those of Azure Cosmos DB for Table (11 §8).
+pub fn join_for_cosmos(partition: &str, row: Option<&str>) -> (String, String) {
+    let row = row.map(|row| [";", row].concat()).unwrap_or_default();
+    // Tokens contain nothing that JSON escapes.
+    (format!("{{\"token\":\"{partition}{row}\",\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}"), COSMOS_ROW.to_owned())
+}
+
+/// Returns both tokens of a pair for Azure Cosmos DB for Table, or `None` if the pair is malformed.
+pub fn split_from_cosmos(partition: &str, row: Option<&str>) -> Option<(String, Option<String>)> {
+    if row != Some(COSMOS_ROW) {
+        return None;
+    }
+    let CosmosToken { token } = serde_json::from_str(partition).ok()?;
+    Some(match token.split_once(';') {
+        Some((partition, row)) => (partition.to_owned(), Some(row.to_owned())),
+        None => (token.into_owned(), None),
+    })
 }
 
 /// Encodes a position in a list that is not a table, as both tokens.
@@ -81,6 +112,21 @@ mod tests {
         }
         for plain in ["", "x", "1", "2!4!cGs-"] {
             assert_eq!(decode(plain).as_deref(), Some(plain));
+        }
+    }
+
+    #[test]
+    fn tokens_for_cosmos() {
+        let (partition, row) = join_for_cosmos("1!4!cGs-", Some("1!8!U21pdGg-"));
+        assert_eq!((&*partition, &*row), (r#"{"token":"1!4!cGs-;1!8!U21pdGg-","range":{"min":"","max":"FF"}}"#, "NA"));
+        let both = Some(("1!4!cGs-".to_owned(), Some("1!8!U21pdGg-".to_owned())));
+        assert_eq!(split_from_cosmos(&partition, Some("NA")), both);
+        let (partition, row) = join_for_cosmos("1!4!cGs-", None);
+        assert_eq!(split_from_cosmos(&partition, Some(&row)), Some(("1!4!cGs-".to_owned(), None)));
+        for (partition, row) in
+            [(&*partition, None), (&*partition, Some("1!4!cGs-")), ("1!4!cGs-", Some("NA")), ("[]", Some("NA"))]
+        {
+            assert_eq!(split_from_cosmos(partition, row), None, "{partition} {row:?}");
         }
     }
 

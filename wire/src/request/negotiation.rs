@@ -4,6 +4,7 @@
 
 use crate::error::{ErrorBodyFormat, ErrorCode};
 use crate::version::Version;
+use model::Dialect;
 
 /// The amount of metadata in a JSON response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,16 @@ pub enum MetadataLevel {
 }
 
 impl MetadataLevel {
+    /// Returns the `Content-Type` of a JSON response in a dialect (11 §3).
+    pub const fn content_type_in(self, dialect: Dialect) -> &'static str {
+        match (dialect, self) {
+            (Dialect::Storage, level) => level.content_type(),
+            (Dialect::Cosmos, Self::None) => "application/json;odata=nometadata",
+            (Dialect::Cosmos, Self::Minimal) => "application/json;odata=minimalmetadata",
+            (Dialect::Cosmos, Self::Full) => "application/json;odata=fullmetadata",
+        }
+    }
+
     /// Returns the `Content-Type` of a JSON response, exactly as the service writes it (03 §1.1).
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -49,9 +60,9 @@ pub enum ContentKind {
 
 impl Format {
     /// Returns the `Content-Type` of a response, exactly as the service writes it (03 §1.1, §5.5).
-    pub fn content_type(self, content: ContentKind, version: Version) -> &'static str {
+    pub fn content_type(self, content: ContentKind, version: Version, dialect: Dialect) -> &'static str {
         match (self, content) {
-            (Self::Json(level), _) => level.content_type(),
+            (Self::Json(level), _) => level.content_type_in(dialect),
             (Self::Atom, ContentKind::Error) if version.has_first_form() => "application/xml",
             (Self::Atom, _) if version.has_first_form() => "application/atom+xml;charset=utf-8",
             (Self::Atom, ContentKind::Entry) => "application/atom+xml;type=entry;charset=utf-8",

@@ -13,23 +13,10 @@ use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::{ContentBound, TransactionError};
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
-use wire::batch::Changeset;
+use wire::batch::{Changeset, is_of_execution, names_index};
 use wire::error::TOO_MANY_CHANGES;
 use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError, Version};
-
-/// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
-fn is_of_execution(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::EntityAlreadyExists
-            | ErrorCode::EntityTooLarge
-            | ErrorCode::PropertyValueTooLarge
-            | ErrorCode::ResourceNotFound
-            | ErrorCode::TooManyProperties
-            | ErrorCode::UpdateConditionNotSatisfied
-    )
-}
 
 pub(super) async fn run<'a>(
     tables: &AccountTables<'_>,
@@ -67,9 +54,8 @@ fn respond_refused(
 ) {
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
-    let is_of_execution = is_of_execution(failure.error.code);
-    let was_executed = by != Stage::Decoding || is_of_execution;
-    let is_indexed = parts.len() > 1 || !is_of_execution;
+    let was_executed = by != Stage::Decoding || is_of_execution(failure.error.code);
+    let is_indexed = names_index(failure.error.code, parts.len(), batch.response.dialect);
     let form = parts.get(index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match by {
@@ -105,7 +91,7 @@ async fn execute<'a>(
     }
     let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts);
     // Operations after one that breaks a rule are not checked, so the rules are checked on the decoded operations.
-    let transaction = match Transaction::new(mutations) {
+    let transaction = match Transaction::in_dialect(batch.response.dialect, mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
         Err(error) => return Err(broken_rule(error, batch.response.version)),
@@ -113,27 +99,38 @@ async fn execute<'a>(
     if let Some(undecodable) = undecodable {
         return Err(undecodable);
     }
-    let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
+    let (Some((transaction, combined)), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
     let needs_record = |(index, operation): (usize, &DecodedOperation<'_>)| operation.needs_record().then_some(index);
-    let returned: Vec<usize> = operations.iter().enumerate().filter_map(needs_record).collect();
+    let mut returned: Vec<usize> = operations.iter().enumerate().filter_map(needs_record).collect();
+    if let Some(combined) = &combined {
+        returned = combined.places(&returned);
+    }
     let response_bytes: usize = operations.iter().map(DecodedOperation::response_bytes_max).sum();
     batch.memory.acquire(response_bytes + WrittenEntity::stored_bytes_max(!returned.is_empty())).await?;
     let written = tables.commit(first.context.table(), transaction.returning(returned)).await.map_err(|failure| {
+        let failure = match (failure.refused, &combined) {
+            (Some(refused), Some(combined)) => failure.of_operation(combined.first_origin(refused.index), refused.by),
+            _ => failure,
+        };
         let refused = failure.refused.and_then(|refused| operations.get(refused.index));
         match refused {
             Some(operation) => of_size(failure, &operation.context),
             None => failure,
         }
     })?;
+    let written = match &combined {
+        Some(combined) => combined.results(&written),
+        None => written,
+    };
     let mut stored = ContentBound::default();
     let of_operation = |(operation, written): (DecodedOperation<'_>, MutationResult)| {
-        let version = operation.context.data_service_version;
-        Ok((version, operation.response(written, &mut stored)?))
+        let answered = (operation.context.kind, operation.context.data_service_version);
+        Ok((answered, operation.response(written, &mut stored)?))
     };
     // The response to a changeset reports a failure in its only part.
     let responses = operations.into_iter().zip(written).map(of_operation).collect::<Result<Vec<_>, Failure>>()?;
-    for (part, (version, response_part)) in parts.iter().zip(responses) {
-        response.success(part.request.content_id, version, response_part);
+    for (part, (answered, response_part)) in parts.iter().zip(responses) {
+        response.success(part.request.content_id, answered, response_part);
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ async fn run_query<'a>(
     let part = Part::new(batch, request);
     part.note_table(tables, batch);
     match batch.in_time(query(tables, batch, &part)).await {
-        Ok((version, answer)) => response.success(request.content_id, version, answer),
+        Ok((answered, answer)) => response.success(request.content_id, answered, answer),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
             let form = FailureForm { was_executed, preference: None, ..part.failure_form(batch) };
@@ -99,7 +99,7 @@ async fn query<'a>(
     tables: &AccountTables<'_>,
     batch: &OperationContext<'a>,
     part: &'a Part<'a>,
-) -> Result<(DataServiceVersion, OperationResponse), Failure> {
+) -> Result<((OperationKind, DataServiceVersion), OperationResponse), Failure> {
     let operation = part.open(batch)?;
     let response = match (operation.kind, operation.virtual_table.changes()) {
         (OperationKind::QueryEntity | OperationKind::QueryEntities, Some(table)) => {
@@ -110,5 +110,5 @@ async fn query<'a>(
         // UNVERIFIED (05 §1): the error code for a write outside a changeset.
         _ => return Err(mixed("A write is outside a changeset.")),
     };
-    Ok((operation.data_service_version, response))
+    Ok(((operation.kind, operation.data_service_version), response))
 }

@@ -5,6 +5,7 @@ mod bad_input;
 pub(crate) mod bearer;
 mod cors;
 mod delegation;
+mod dialects;
 mod key_ranges;
 mod long_responses;
 mod metrics_tables;

@@ -301,7 +301,7 @@ mod tests {
     use crate::negotiation::Format;
     use crate::select::Select;
     use crate::version::Version;
-    use model::{AccountName, EntityKey, KeyText, Record};
+    use model::{AccountName, Dialect, EntityKey, KeyText, Record};
 
     fn account() -> AccountName {
         AccountName::new("acct").unwrap()
@@ -310,7 +310,14 @@ mod tests {
     fn context(account: &AccountName, is_first_form: bool) -> ResponseContext<'_> {
         let now = DateTime::parse("2023-11-05T06:31:02.7Z").unwrap();
         let version = if is_first_form { Version::UPSERT } else { Version::JSON };
-        ResponseContext { base: "https://acct.table.example", account, format: Format::Atom, version, now }
+        ResponseContext {
+            base: "https://acct.table.example",
+            account,
+            dialect: Dialect::Storage,
+            format: Format::Atom,
+            version,
+            now,
+        }
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {

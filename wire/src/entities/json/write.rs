@@ -15,7 +15,7 @@ use crate::version::Version;
 use model::datetime::InstantText;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
-use model::{EdmType, EdmValue, EntityView};
+use model::{Dialect, EdmType, EdmValue, EntityView};
 
 /// Writes one entity as a complete response.
 pub fn write_single_entity(
@@ -25,11 +25,7 @@ pub fn write_single_entity(
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    if level != MetadataLevel::None {
-        write_context_address(out, context, b"/@Element");
-        out.push(b',');
-    }
-    write_members(out, context, level, entity, None)?;
+    write_members(out, context, level, entity, EntityPlace::Alone)?;
     close_object(out);
     Ok(())
 }
@@ -37,7 +33,7 @@ pub fn write_single_entity(
 /// Writes the beginning of a set, up to its first entity.
 pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, level: MetadataLevel) {
     out.push(b'{');
-    if level != MetadataLevel::None {
+    if level != MetadataLevel::None && context.response.dialect == Dialect::Storage {
         write_context_address(out, context, b"");
         out.push(b',');
     }
@@ -54,24 +50,41 @@ pub fn write_entity_in_set(
     cache: &mut EncoderCache,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    write_members(out, context, level, entity, Some(cache))?;
+    write_members(out, context, level, entity, EntityPlace::InSet(cache))?;
     close_object(out);
     Ok(())
 }
 
 /// Writes the end of a set, after its last entity.
-pub fn end_entity_set(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"]}");
+pub fn end_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, level: MetadataLevel) {
+    out.push(b']');
+    if level != MetadataLevel::None && context.response.dialect == Dialect::Cosmos {
+        out.push(b',');
+        write_context_address(out, context, b"");
+    }
+    out.push(b'}');
 }
 
-/// Writes `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection, if any.
+/// Where an entity is written.
+enum EntityPlace<'c> {
+    Alone,
+    /// The cache is the one of the set.
+    InSet(&'c mut EncoderCache),
+}
+
+/// Writes `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection, if any. A set has no suffix.
 fn write_context_address(out: &mut Vec<u8>, context: &EntityContext<'_>, suffix: &[u8]) {
+    let is_cosmos = context.response.dialect == Dialect::Cosmos;
     out.extend_from_slice(b"\"odata.metadata\":\"");
     write_escaped(out, context.response.base);
+    if is_cosmos && !suffix.is_empty() {
+        out.push(b'/');
+        write_escaped(out, context.table);
+    }
     out.extend_from_slice(b"/$metadata#");
     write_escaped(out, context.table);
     out.extend_from_slice(suffix);
-    if let Some(select) = context.select {
+    if let Some(select) = context.select.filter(|_| !is_cosmos) {
         out.extend_from_slice(b"&$select=");
         write_escaped(out, select.metadata_text());
     }
@@ -84,17 +97,28 @@ fn write_members(
     context: &EntityContext<'_>,
     level: MetadataLevel,
     entity: &EntityView<'_>,
-    cache: Option<&mut EncoderCache>,
+    place: EntityPlace<'_>,
 ) -> Result<(), DamagedRecord> {
-    let timestamp = entity.record.timestamp().text();
-    write_annotations(out, context, level, entity, &timestamp);
-    let mut properties = PropertyWriter { level, cache, index: 0 };
-    match context.select.filter(|select| !select.is_all()) {
-        None => {
-            write_keys(out, level, entity, &timestamp, |_| true);
-            properties.write_all(out, entity.record.properties())?;
-        }
-        Some(select) => write_selected(out, entity, &timestamp, select, &mut properties)?,
+    let dialect = context.response.dialect;
+    let timestamp = entity.record.timestamp().text_in(dialect);
+    let (is_alone, cache) = match place {
+        EntityPlace::Alone => (true, None),
+        EntityPlace::InSet(cache) => (false, Some(cache)),
+    };
+    write_annotations(out, context, level, entity, &timestamp, is_alone);
+    let mut properties = PropertyWriter { level, dialect, cache, index: 0 };
+    let select = context.select.filter(|select| !select.is_all());
+    write_keys(out, entity, select);
+    let is_timestamp_selected = select.is_none_or(|select| select.has(TIMESTAMP));
+    if dialect == Dialect::Storage && is_timestamp_selected {
+        write_timestamp(out, level, &timestamp);
+    }
+    match select {
+        None => properties.write_all(out, entity.record.properties())?,
+        Some(select) => write_selected(out, entity, select, &mut properties)?,
+    }
+    if dialect == Dialect::Cosmos && is_timestamp_selected {
+        write_timestamp(out, level, &timestamp);
     }
     Ok(())
 }
@@ -103,11 +127,9 @@ fn write_members(
 fn write_selected(
     out: &mut Vec<u8>,
     entity: &EntityView<'_>,
-    timestamp: &InstantText,
     select: &Select,
     properties: &mut PropertyWriter<'_>,
 ) -> Result<(), DamagedRecord> {
-    write_keys(out, properties.level, entity, timestamp, |name| select.has(name));
     let projection = select.project(entity.record)?;
     for property in &projection.present {
         properties.write(out, property)?;
@@ -125,13 +147,34 @@ fn write_annotations(
     level: MetadataLevel,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
+    is_alone: bool,
 ) {
     let full = level == MetadataLevel::Full;
+    let is_cosmos = context.response.dialect == Dialect::Cosmos;
+    let has_context = is_alone && level != MetadataLevel::None;
+    let context_address = |out: &mut Vec<u8>| {
+        write_context_address(out, context, b"/@Element");
+        out.push(b',');
+    };
     let address = |out: &mut Vec<u8>| {
         write_entity_address(out, context.table, &entity.key.partition, &entity.key.row);
     };
+    let edit_link = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"\"odata.editLink\":\"");
+        address(out);
+        out.extend_from_slice(b"\",");
+    };
+    if has_context && !is_cosmos {
+        context_address(out);
+    }
     if full {
         write_type_and_id(out, context, address);
+    }
+    if full && is_cosmos {
+        edit_link(out);
+    }
+    if has_context && is_cosmos {
+        context_address(out);
     }
     let etag_in_minimal = context.response.version >= Version::ETAG_IN_MINIMAL;
     if full || (etag_in_minimal && level == MetadataLevel::Minimal) {
@@ -139,10 +182,8 @@ fn write_annotations(
         timestamp.write_etag_to(out);
         out.extend_from_slice(b"'\\\"\",");
     }
-    if full {
-        out.extend_from_slice(b"\"odata.editLink\":\"");
-        address(out);
-        out.extend_from_slice(b"\",");
+    if full && !is_cosmos {
+        edit_link(out);
     }
 }
 
@@ -158,13 +199,8 @@ fn write_type_and_id(out: &mut Vec<u8>, context: &EntityContext<'_>, address: im
     out.extend_from_slice(b"\",");
 }
 
-fn write_keys(
-    out: &mut Vec<u8>,
-    level: MetadataLevel,
-    entity: &EntityView<'_>,
-    timestamp: &InstantText,
-    selected: impl Fn(&str) -> bool,
-) {
+fn write_keys(out: &mut Vec<u8>, entity: &EntityView<'_>, select: Option<&Select>) {
+    let selected = |name: &str| select.is_none_or(|select| select.has(name));
     if selected(PARTITION_KEY) {
         out.extend_from_slice(b"\"PartitionKey\":");
         write_json_string(out, &entity.key.partition);
@@ -175,18 +211,20 @@ fn write_keys(
         write_json_string(out, &entity.key.row);
         out.push(b',');
     }
-    if selected(TIMESTAMP) {
-        if level == MetadataLevel::Full {
-            out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
-        }
-        out.extend_from_slice(b"\"Timestamp\":\"");
-        timestamp.write_to(out);
-        out.extend_from_slice(b"\",");
+}
+
+fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: &InstantText) {
+    if level == MetadataLevel::Full {
+        out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
     }
+    out.extend_from_slice(b"\"Timestamp\":\"");
+    timestamp.write_to(out);
+    out.extend_from_slice(b"\",");
 }
 
 struct PropertyWriter<'r> {
     level: MetadataLevel,
+    dialect: Dialect,
     /// The prefixes of the previous entity; `None` if only one entity is written.
     cache: Option<&'r mut EncoderCache>,
     index: usize,
@@ -200,7 +238,7 @@ impl PropertyWriter<'_> {
                 // The type determines whether a value is quoted, except for doubles: NaN and the infinities are quoted.
                 if is_quoted(&property)? == prefix.is_quoted {
                     out.extend_from_slice(&prefix.text);
-                    write_rest(out, &property, prefix.is_quoted)?;
+                    write_rest(out, &property, prefix.is_quoted, self.dialect)?;
                     self.index += 1;
                 } else {
                     self.write(out, &property)?;
@@ -227,7 +265,7 @@ impl PropertyWriter<'_> {
             cache.keep(self.index, property, is_quoted, out.get(start..).unwrap_or_default());
         }
         self.index += 1;
-        write_rest(out, property, is_quoted)
+        write_rest(out, property, is_quoted, self.dialect)
     }
 }
 
@@ -266,16 +304,21 @@ fn is_quoted(property: &Property<'_>) -> Result<bool, DamagedRecord> {
 pub(super) fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
     if is_quoted(property)? {
         out.push(b'"');
-        write_bare(out, property)?;
+        write_bare(out, property, Dialect::Storage)?;
         out.push(b'"');
         return Ok(());
     }
-    write_bare(out, property)
+    write_bare(out, property, Dialect::Storage)
 }
 
 /// Writes everything after the opening quote of a value: its text, the closing quote if it is quoted, and a comma.
-fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Result<(), DamagedRecord> {
-    write_bare(out, property)?;
+fn write_rest(
+    out: &mut Vec<u8>,
+    property: &Property<'_>,
+    is_quoted: bool,
+    dialect: Dialect,
+) -> Result<(), DamagedRecord> {
+    write_bare(out, property, dialect)?;
     if is_quoted {
         out.extend_from_slice(b"\",");
     } else {
@@ -284,7 +327,7 @@ fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Re
     Ok(())
 }
 
-fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+fn write_bare(out: &mut Vec<u8>, property: &Property<'_>, dialect: Dialect) -> Result<(), DamagedRecord> {
     if property.edm_type() == EdmType::String {
         // Text without escapes is ASCII, so most values need no UTF-8 check.
         return write_escaped_bytes(out, property.value_bytes());
@@ -294,7 +337,7 @@ fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedR
         EdmValue::Binary(bytes) => write_base64(out, bytes),
         EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
         EdmValue::Boolean(false) => out.extend_from_slice(b"false"),
-        EdmValue::DateTime(instant) => instant.write_to(out),
+        EdmValue::DateTime(instant) => instant.text_in(dialect).write_to(out),
         EdmValue::Double(double) => write_json_double(out, double),
         EdmValue::Guid(guid) => guid.write_to(out),
         EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
@@ -324,14 +367,25 @@ pub(super) fn close_object(out: &mut Vec<u8>) {
 
 /// Writes the response to Create Table and to a query of one table.
 pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, level: MetadataLevel, table: &str) {
+    let address = |out: &mut Vec<u8>| write_tables_address(out, context, level, b"/@Element\",");
     out.push(b'{');
+    if context.dialect == Dialect::Storage {
+        address(out);
+    }
+    write_table_members(out, context, level, table);
+    if context.dialect == Dialect::Cosmos {
+        address(out);
+    }
+    close_object(out);
+}
+
+fn write_tables_address(out: &mut Vec<u8>, context: ResponseContext<'_>, level: MetadataLevel, end: &[u8]) {
     if level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":\"");
         write_escaped(out, context.base);
-        out.extend_from_slice(b"/$metadata#Tables/@Element\",");
+        out.extend_from_slice(b"/$metadata#Tables");
+        out.extend_from_slice(end);
     }
-    write_table_members(out, context, level, table);
-    close_object(out);
 }
 
 /// Writes the response to Query Tables.
@@ -342,10 +396,8 @@ pub fn write_table_set<'t>(
     tables: impl Iterator<Item = &'t str>,
 ) {
     out.push(b'{');
-    if level != MetadataLevel::None {
-        out.extend_from_slice(b"\"odata.metadata\":\"");
-        write_escaped(out, context.base);
-        out.extend_from_slice(b"/$metadata#Tables\",");
+    if context.dialect == Dialect::Storage {
+        write_tables_address(out, context, level, b"\",");
     }
     out.extend_from_slice(b"\"value\":[");
     for (index, table) in tables.enumerate() {
@@ -356,7 +408,11 @@ pub fn write_table_set<'t>(
         write_table_members(out, context, level, table);
         close_object(out);
     }
-    out.extend_from_slice(b"]}");
+    out.extend_from_slice(b"],");
+    if context.dialect == Dialect::Cosmos {
+        write_tables_address(out, context, level, b"\",");
+    }
+    close_object(out);
 }
 
 fn write_table_members(out: &mut Vec<u8>, context: ResponseContext<'_>, level: MetadataLevel, table: &str) {
@@ -396,7 +452,8 @@ mod tests {
     fn single(level: MetadataLevel, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
         let (account, format) = (AccountName::new("acct").unwrap(), Format::Json(level));
         let (base, version) = ("https://acct.table.example", Version::ETAG_IN_MINIMAL);
-        let response = ResponseContext { base, account: &account, format, version, now: DateTime::MIN };
+        let response =
+            ResponseContext { base, account: &account, dialect: Dialect::Storage, format, version, now: DateTime::MIN };
         let context = EntityContext { response, table: "cars", select };
         let mut out = Vec::new();
         write_single_entity(&mut out, &context, level, &EntityView::from_parts(key, record).unwrap()).unwrap();
