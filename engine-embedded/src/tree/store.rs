@@ -57,7 +57,7 @@ pub(super) struct Store {
     persisted: AtomicU64,
     /// The number of tombstones that were applied since the tree was opened.
     tombstones: AtomicU64,
-    /// The number of tombstones in files, minus those of the applied tombstones that were in files when it was counted.
+    /// The number of tombstones in files when they were last counted, minus `flushed_tombstones` at that time.
     pub(super) counted_tombstones: AtomicU64,
     /// The number of applied tombstones that are in files, or were merged away.
     pub(super) flushed_tombstones: AtomicU64,
