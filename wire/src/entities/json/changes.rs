@@ -51,7 +51,7 @@ struct EntityJson(Vec<u8>);
 
 /// Parses a page of the change feed.
 pub fn read_change_set(body: &[u8]) -> Result<Vec<ChangeRow<'_>>, BodyError> {
-    let set: EntitySet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
+    let set: EntitySet<&RawValue> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
     set.value.iter().map(|row| read_change(row.get())).collect()
 }
 

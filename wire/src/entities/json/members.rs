@@ -13,8 +13,8 @@ use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use serde::Deserialize;
-use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -24,6 +24,9 @@ const TYPE_ANNOTATION: &str = "@odata.type";
 const PARTITION_KEY_TYPE: &str = "PartitionKey@odata.type";
 const ROW_KEY_TYPE: &str = "RowKey@odata.type";
 const USUAL_MEMBERS: usize = 16;
+/// In a record, a property takes up to this many bytes more than its name and its JSON text: for its type, its lengths,
+/// and a number of few digits.
+const RECORD_BYTES_EXTRA: usize = 16;
 
 /// The members of an object. Values are JSON texts without surrounding white space.
 #[derive(Debug, Default)]
@@ -75,10 +78,20 @@ impl<'a> Members<'a> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let mut members = deserializer.deserialize_map(MembersVisitor).map_err(|_| BodyError::Malformed)?;
+        let members = Self::deserialize(&mut deserializer).map_err(|_| BodyError::Malformed)?;
         deserializer.end().map_err(|_| BodyError::Malformed)?;
-        members.link()?;
-        if members.has_too_many { Err(BodyError::TooManyProperties) } else { Ok(members) }
+        members.checked()
+    }
+
+    /// Assigns the types to the properties, and checks what can only be checked once all members are known.
+    pub(super) fn checked(mut self) -> Result<Self, BodyError> {
+        self.link()?;
+        if self.has_too_many { Err(BodyError::TooManyProperties) } else { Ok(self) }
+    }
+
+    /// Estimates the size of the record of the properties. No record is larger.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.properties.iter().map(|property| property.name.len() + property.value.len() + RECORD_BYTES_EXTRA).sum()
     }
 
     /// Returns why [`Self::read`] failed, unless there were too many members.
@@ -92,7 +105,7 @@ impl<'a> Members<'a> {
             }
         };
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let read = deserializer.deserialize_map(MembersVisitor);
+        let read = Self::deserialize(&mut deserializer);
         match read.and_then(|members| deserializer.end().map(|()| members)) {
             Ok(members) => {
                 let mut sorted: Vec<&str> = members.properties.iter().map(|property| &*property.name).collect();
@@ -170,6 +183,13 @@ impl<'a> Members<'a> {
     }
 }
 
+impl<'de> Deserialize<'de> for Members<'de> {
+    /// The members are not checked yet.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
@@ -215,7 +235,7 @@ mod tests {
             }
         }
         let body = format!("{{{}}}", vec!["\"\":0"; 100_000].join(","));
-        let members = serde_json::Deserializer::from_str(&body).deserialize_map(MembersVisitor).unwrap();
+        let members: Members<'_> = serde_json::from_str(&body).unwrap();
         assert_eq!((members.properties.len(), members.has_too_many), (JSON_MEMBERS_MAX, true));
     }
 }

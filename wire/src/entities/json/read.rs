@@ -24,8 +24,11 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
 /// Parses an entity as returned by a service or stored in a file. It includes the keys and, if present, the Timestamp
 /// and the `ETag`. The sign of zero is preserved.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
-    let members = Members::read(text)?;
-    let body = entity(&members, text.len(), KeyLocation::Body, Source::Stored)?;
+    stored_entity(&Members::read(text)?)
+}
+
+pub(super) fn stored_entity(members: &Members<'_>) -> Result<StoredEntity, BodyError> {
+    let body = entity(members, members.record_bytes(), KeyLocation::Body, Source::Stored)?;
     let timestamp = members.timestamp.filter(|value| *value != NULL);
     let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
     let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));

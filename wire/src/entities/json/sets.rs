@@ -2,16 +2,25 @@
 //!
 //! This module must not depend on continuation tokens, which are headers.
 
-use super::read::read_stored_entity;
+use super::members::Members;
+use super::read::stored_entity;
 use crate::entity_body::{BodyError, StoredEntity};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-pub(super) struct EntitySet<'a> {
-    #[serde(borrow)]
-    pub(super) value: Vec<&'a RawValue>,
+pub(super) struct EntitySet<E> {
+    pub(super) value: Vec<E>,
+}
+
+/// An entity that is decoded while the set around it is parsed, so the parser passes over each value only once.
+struct SetEntry(Result<StoredEntity, BodyError>);
+
+impl<'de> Deserialize<'de> for SetEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let members = Members::deserialize(deserializer)?;
+        Ok(Self(members.checked().and_then(|members| stored_entity(&members))))
+    }
 }
 
 #[derive(Deserialize)]
@@ -28,8 +37,9 @@ struct TableEntry<'a> {
 
 /// Parses the entities of a page, each with its keys.
 pub fn read_entity_set(body: &[u8]) -> Result<Vec<StoredEntity>, BodyError> {
-    let set: EntitySet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
-    set.value.iter().map(|entity| read_stored_entity(entity.get().as_bytes())).collect()
+    let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
+    let set: EntitySet<SetEntry> = serde_json::from_str(text).map_err(|_| BodyError::Malformed)?;
+    set.value.into_iter().map(|entry| entry.0).collect()
 }
 
 /// Parses the names in a page of tables.
