@@ -8,7 +8,8 @@ use engine::TableKey;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use model::record::Property;
 use model::{
-    AccountName, EdmValue, EntityKey, KeyText, ServiceProperties, StoredAccessPolicies, TableName, TableSettings,
+    AccountName, EdmValue, EntityKey, KeyText, RecordBuilder, ServiceProperties, StoredAccessPolicies, TableName,
+    TableSettings,
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,15 +124,13 @@ pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &
 /// Ignores the order of properties, and the sign of zero, which JSON does not preserve. The message contains no values,
 /// because they are user data.
 pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String> {
-    if from.properties == to.properties {
+    let from = from.properties.as_record_builder();
+    let to = to.properties.as_record_builder();
+    if from == to {
         return None;
     }
-    let (from, to) = (
-        from.properties.clone().into_record_builder().ordered(),
-        to.properties.clone().into_record_builder().ordered(),
-    );
-    let mut left = from.properties().filter_map(Result::ok).peekable();
-    let mut right = to.properties().filter_map(Result::ok).peekable();
+    let (from, to) = (sorted(from), sorted(to));
+    let (mut left, mut right) = (from.iter().peekable(), to.iter().peekable());
     loop {
         let (one, other) = match (left.peek(), right.peek()) {
             (None, None) => return None,
@@ -159,6 +158,13 @@ pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String>
     }
 }
 
+fn sorted(properties: &RecordBuilder) -> Vec<Property<'_>> {
+    let mut sorted = Vec::with_capacity(properties.len());
+    sorted.extend(properties.properties().filter_map(Result::ok));
+    sorted.sort_unstable_by_key(Property::name_bytes);
+    sorted
+}
+
 fn is_same_value(one: &Property<'_>, other: &Property<'_>) -> bool {
     if let (Ok(EdmValue::Double(one)), Ok(EdmValue::Double(other))) = (one.value(), other.value()) {
         // Adding zero removes the sign of zero. The service has only one NaN.
@@ -175,7 +181,6 @@ fn name<'a>(property: &Property<'a>) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::RecordBuilder;
 
     fn entity(partition: &str, row: usize, bytes: usize) -> PropertyBag {
         let key =
