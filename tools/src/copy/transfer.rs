@@ -1,11 +1,11 @@
 //! Copies tables: several in parallel, page by page, with the transactions of a page in parallel.
 //!
-//! Memory is bounded: each table that is being copied has at most two pages in memory. One of them is being written,
-//! and the other is being read.
+//! Memory is bounded: each table that is being copied has at most five pages in memory. Four of them are being written,
+//! and the fifth is being read.
 
 use crate::copy::plan::{Plan, TableCopy};
 use crate::copy::state::{CopyProgress, CopyState};
-use crate::endpoints::{Endpoint, Query, Source, WriteMode, group_into_transactions};
+use crate::endpoints::{Endpoint, Page, Pages, Query, Source, WriteMode, group_into_transactions};
 use crate::runtime::{for_each_table, next_result};
 use crate::state_file::Save;
 use crate::terminal::Progress;
@@ -14,12 +14,15 @@ use client::{Change, ChangeOperation, ChangeStream, Changes, Continuation, Error
 use engine::TableKey;
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX};
 use model::{AccountName, EntityKey};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const NAMED_TABLES_MAX: usize = 5;
+/// The maximum number of pages of a table that are written at a time. A data folder syncs all transactions that arrive
+/// during a sync together, so the more there are, the fewer syncs are needed.
+const WRITTEN_PAGES_MAX: usize = 4;
 
 pub(super) struct Transfer {
     pub(super) from: Arc<dyn Source>,
@@ -82,6 +85,13 @@ async fn is_empty(endpoint: &dyn Source, table: &TableKey) -> anyhow::Result<boo
     }
 }
 
+/// A page that is being written. Dropping it stops the writes.
+struct WrittenPage {
+    transactions: JoinSet<anyhow::Result<()>>,
+    count: u64,
+    next: Option<Continuation>,
+}
+
 impl Transfer {
     pub(super) async fn run(self: Arc<Self>, plan: &Plan) -> anyhow::Result<()> {
         for_each_table(&plan.tables, |table| &table.from.name, |table| Arc::clone(&self).copy(table)).await
@@ -117,24 +127,30 @@ impl Transfer {
     }
 
     async fn copy_entities(self: &Arc<Self>, table: &TableCopy, from: Option<Continuation>) -> anyhow::Result<()> {
-        let all = Query::default();
-        let mut page = self.from.page(&table.from, &all, from.as_ref(), PAGE_RESULTS_MAX).await?;
-        loop {
-            let (entities, next) = (page.entities, page.next);
+        let mut pages = Pages::read(&self.from, &table.from, Query::default(), from);
+        let mut writing = VecDeque::new();
+        while let Some(Page { entities, next }) = pages.next().await? {
             let count = entities.len() as u64;
-            let read_ahead = async {
-                match &next {
-                    Some(_) => self.from.page(&table.from, &all, next.as_ref(), PAGE_RESULTS_MAX).await.map(Some),
-                    None => Ok(None),
-                }
-            };
-            let ((), following) = tokio::try_join!(self.write(table, entities), read_ahead)?;
-            tokio::task::block_in_place(|| self.state.advance(table, count, next.as_ref()))?;
-            match following {
-                Some(following) => page = following,
-                None => return Ok(()),
+            let (this, target) = (Arc::clone(self), table.clone());
+            let mut transactions = JoinSet::new();
+            transactions.spawn(async move { this.write(&target, entities).await });
+            writing.push_back(WrittenPage { transactions, count, next });
+            if writing.len() == WRITTEN_PAGES_MAX
+                && let Some(first) = writing.pop_front()
+            {
+                self.record(table, first).await?;
             }
         }
+        for page in writing {
+            self.record(table, page).await?;
+        }
+        Ok(())
+    }
+
+    /// Records a page once it is written. All pages before it must have been recorded.
+    async fn record(&self, table: &TableCopy, mut page: WrittenPage) -> anyhow::Result<()> {
+        while next_result(&mut page.transactions).await?.is_some() {}
+        tokio::task::block_in_place(|| self.state.advance(table, page.count, page.next.as_ref()))
     }
 
     /// When this returns, the target has acknowledged the whole page.

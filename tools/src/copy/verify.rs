@@ -5,18 +5,16 @@
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;
-use crate::endpoints::{Page, Query, Source, difference};
+use crate::endpoints::{Pages, Query, Source, difference};
 use crate::runtime::for_each_table;
 use crate::terminal::Progress;
 use anyhow::ensure;
 use client::PropertyBag;
 use engine::TableKey;
 use model::EntityKey;
-use model::limits::PAGE_RESULTS_MAX;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Further differences are counted, but not listed.
 const LISTED_MAX: usize = 10;
@@ -108,16 +106,16 @@ impl Comparison {
                 (None, None) => return Ok(()),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some((one, _)), Some((other, _))) => one.cmp(other),
+                (Some(_), Some(_)) => sources.key.cmp(&targets.key),
             };
             match (&source, &target) {
-                (Some((_, one)), _) if order.is_lt() => {
+                (Some(one), _) if order.is_lt() => {
                     self.add(|| format!("table '{name}', {}: the target has no such entity", describe(&one.key)));
                 }
-                (_, Some((_, other))) if order.is_gt() => {
+                (_, Some(other)) if order.is_gt() => {
                     self.add(|| format!("table '{name}', {}: the source has no such entity", describe(&other.key)));
                 }
-                (Some((_, one)), Some((_, other))) => {
+                (Some(one), Some(other)) => {
                     if let Some(how) = difference(one, other) {
                         self.add(|| format!("table '{name}', {}: {how}", describe(&one.key)));
                     }
@@ -139,53 +137,39 @@ fn describe(key: &EntityKey) -> String {
     format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
 }
 
-/// One page of entities is read in advance.
+/// The entities of a table on one side.
 struct Entities {
-    pages: mpsc::Receiver<anyhow::Result<Page>>,
+    pages: Pages,
     current: std::vec::IntoIter<PropertyBag>,
-    last_key: Option<Vec<u8>>,
+    /// The key of the last entity, as bytes, which sort in entity order.
+    key: Vec<u8>,
+    previous_key: Vec<u8>,
     side: &'static str,
 }
 
 impl Entities {
     fn read(source: &Arc<dyn Source>, table: &TableKey, side: &'static str) -> Self {
-        let (sender, pages) = mpsc::channel(1);
-        let (source, table) = (Arc::clone(source), table.clone());
-        // The task stops when everything has been read, or when the receiver is dropped.
-        tokio::spawn(async move {
-            let all = Query::default();
-            let mut from = None;
-            loop {
-                let page = tokio::select! {
-                    page = source.page(&table, &all, from.as_ref(), PAGE_RESULTS_MAX) => page,
-                    () = sender.closed() => return,
-                };
-                let next = page.as_ref().ok().and_then(|page| page.next.clone());
-                if sender.send(page).await.is_err() || next.is_none() {
-                    return;
-                }
-                from = next;
-            }
-        });
-        Self { pages, current: Vec::new().into_iter(), last_key: None, side }
+        let pages = Pages::read(source, table, Query::default(), None);
+        Self { pages, current: Vec::new().into_iter(), key: Vec::new(), previous_key: Vec::new(), side }
     }
 
-    /// The keys are returned as bytes, which sort in entity order.
-    async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, PropertyBag)>> {
+    async fn next(&mut self) -> anyhow::Result<Option<PropertyBag>> {
         loop {
             if let Some(entity) = self.current.next() {
-                let key = entity.key.encode();
+                std::mem::swap(&mut self.key, &mut self.previous_key);
+                self.key.clear();
+                entity.key.encode_to(&mut self.key);
+                // Every encoded key contains a separator, so the empty key comes before the first one.
                 ensure!(
-                    self.last_key.as_ref().is_none_or(|last| *last < key),
+                    self.previous_key < self.key,
                     "the {} does not return its entities in order, so they cannot be compared: {}",
                     self.side,
                     describe(&entity.key)
                 );
-                self.last_key = Some(key.clone());
-                return Ok(Some((key, entity)));
+                return Ok(Some(entity));
             }
-            match self.pages.recv().await {
-                Some(page) => self.current = page?.entities.into_iter(),
+            match self.pages.next().await? {
+                Some(page) => self.current = page.entities.into_iter(),
                 None => return Ok(None),
             }
         }

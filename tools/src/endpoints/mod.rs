@@ -5,8 +5,11 @@
 mod contact;
 mod endpoint;
 mod engine;
+#[cfg(test)]
+pub(crate) mod faulty_source;
 mod location;
 mod open;
+mod pages;
 mod ranges;
 mod service;
 mod service_error;
@@ -18,6 +21,7 @@ pub(crate) use endpoint::{
 pub(crate) use engine::{EngineEndpoint, copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{TableSelection, choose_account, is_forbidden, list_accounts, open_endpoint, read_location};
+pub(crate) use pages::Pages;
 pub(crate) use ranges::{EntityRange, split};
 pub(crate) use service::query_of;
 pub(crate) use service_error::ServiceError;

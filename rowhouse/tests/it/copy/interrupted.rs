@@ -12,13 +12,13 @@ use test_support::{KEY, Random, Server};
 const SEED: &str = "ROWHOUSE_COPY_SEED";
 /// The maximum number of times that a copy is killed before it may complete.
 const KILLS: u32 = 8;
-/// The entry in the state file of a table whose first page was written.
+/// The entry in the state file of a table of which a page was written.
 const FIRST_PAGE: &str = "\"next_partition\": \"1!";
 
 fn fill_for_a_while(server: &Server) {
     fill_with_everything(server);
     fill(server, "scattered", 300, 1);
-    fill(server, "deep", 2, 2000);
+    fill(server, "deep", 2, 3000);
     fill(server, "mixed", 20, 60);
 }
 
@@ -84,7 +84,7 @@ fn a_killed_copy_between_services_is_resumed() {
     let measured = PROGRAM.start(&["--in-memory"]);
     let source = endpoint(&from.address);
     let to = PROGRAM.start(&["--in-memory"]);
-    let target = holding_the_second_page(&to);
+    let target = holding_the_fifth_page(&to);
     let [measured, arguments] = [&measured.address, &target.address]
         .map(|to| ["--from", &source, "--to", &endpoint(to), "--parallel", "4"].map(str::to_owned));
     let [measured, arguments] = [&measured, &arguments].map(|owned| owned.each_ref().map(String::as_str));
@@ -114,7 +114,7 @@ fn a_killed_copy_between_folders_is_resumed() {
     }
 }
 
-fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> CommandResult {
+fn stopped_in_the_fifth_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> CommandResult {
     let child = folder.start(arguments);
     target.wait_until_held();
     let ran = interrupt_and_wait(child);
@@ -122,20 +122,20 @@ fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str
     ran
 }
 
-/// Returns a proxy that holds the first transaction of the second page, which is sent once the first page has been
+/// Returns a proxy that holds the first transaction of the fifth page, which is sent once the first page has been
 /// recorded as written.
-fn holding_the_second_page(target: &Server) -> Proxy {
-    Proxy::holding(&target.address, "/$batch", 10)
+fn holding_the_fifth_page(target: &Server) -> Proxy {
+    Proxy::holding(&target.address, "/$batch", 40)
 }
 
 #[test]
 fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
-    fill(&from, "deep", 2, 2000);
-    let target = holding_the_second_page(&to);
+    fill(&from, "deep", 2, 3000);
+    let target = holding_the_fifth_page(&to);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&target.address), "--parallel", "1"];
-    let ran = stopped_in_the_second_page(&folder, &target, &arguments);
+    let ran = stopped_in_the_fifth_page(&folder, &target, &arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("run the same command to continue where it stopped"), "{ran:?}");
     let [state] = &folder.states("copy")[..] else { panic!("{:?}", folder.states("copy")) };
@@ -154,10 +154,10 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
 fn a_table_that_was_deleted_meanwhile_is_copied_again() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
-    fill(&from, "deep", 1, 3000);
-    let target = holding_the_second_page(&to);
+    fill(&from, "deep", 1, 5000);
+    let target = holding_the_fifth_page(&to);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&target.address), "--parallel", "1"];
-    let ran = stopped_in_the_second_page(&folder, &target, &arguments);
+    let ran = stopped_in_the_fifth_page(&folder, &target, &arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let text = std::fs::read_to_string(&folder.states("copy")[0]).unwrap();
     assert!(text.contains(FIRST_PAGE), "{text}");
