@@ -35,9 +35,6 @@ because the target sets them. Without --follow, do not write to either side duri
 After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The \
 exit code is 0 if everything was copied and both sides are equal, and 1 otherwise.";
 
-/// The default of `--parallel`.
-pub(super) const PARALLEL_DEFAULT: u16 = 16;
-
 /// The options of `copy` as given, without validation or defaults.
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
@@ -70,9 +67,9 @@ pub struct CopyArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) tables: Vec<String>,
 
-    /// Maximum number of concurrent transactions
-    #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(super) parallel: u16,
+    /// Maximum number of concurrent transactions [default: 16, or 256 into a data folder]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) parallel: Option<u16>,
 
     /// Write into tables that already contain entities: entities with the same keys are replaced, other entities are
     /// kept

@@ -16,7 +16,6 @@ use crate::option_values::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{Progress, print_line};
 use anyhow::{Context, ensure};
-use args::PARALLEL_DEFAULT;
 use parking_lot::Mutex;
 use plan::{CopySelection, Plan};
 use state::{CopyEndpoints, CopyState};
@@ -46,7 +45,8 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     // From here on, a signal stops the copy cleanly.
     let mut stop = pin!(stop_signal()?);
     let state = if args.verify_only { None } else { Some(Arc::new(CopyState::open(args.state.clone(), endpoints)?)) };
-    let opening = open_endpoint(EndpointOption::From, from, true, args.parallel);
+    let parallel = from.transactions_default();
+    let opening = open_endpoint(EndpointOption::From, from, true, parallel);
     let from = until_stopped(&mut stop, opening).await?;
     let is_equal = copy_from(args, &selection, (Arc::clone(&from), to), state, stop).await;
     // Close the endpoint, even if the copy failed.
@@ -64,9 +64,10 @@ async fn copy_from(
     state: Option<Arc<CopyState>>,
     mut stop: impl Future<Output = ()> + Unpin,
 ) -> anyhow::Result<bool> {
+    let parallel = args.parallel.unwrap_or(to.transactions_default());
     let opening = async {
         let plan = Plan::make(&*from, to.only_account(), selection).await?;
-        Ok((plan, open_endpoint(EndpointOption::To, to, args.verify_only, args.parallel).await?))
+        Ok((plan, open_endpoint(EndpointOption::To, to, args.verify_only, parallel).await?))
     };
     let (plan, to) = match (until_stopped(&mut stop, opening).await, &state) {
         (Ok(opened), _) => opened,
@@ -78,7 +79,7 @@ async fn copy_from(
         to: Arc::clone(&to),
         state,
         entities: None,
-        parallel: args.parallel,
+        parallel,
         overwrite: args.overwrite,
         follow: args.follow,
         with_policies: !args.skip_policies,
@@ -104,13 +105,14 @@ pub(crate) async fn restore(
     let mut stop = pin!(stop_signal()?);
     let state = CopyState::open(None, CopyEndpoints { from: from_name, to: to.to_string() })?;
     let plan = Plan::from_tables(tables, to.only_account())?;
-    let to = until_stopped(&mut stop, open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT)).await?;
+    let parallel = to.transactions_default();
+    let to = until_stopped(&mut stop, open_endpoint(EndpointOption::Into, to, false, parallel)).await?;
     let run = CopyRun {
         from,
         to: Arc::clone(&to),
         state: Some(Arc::new(state)),
         entities,
-        parallel: PARALLEL_DEFAULT,
+        parallel,
         overwrite: false,
         follow: false,
         with_policies: true,

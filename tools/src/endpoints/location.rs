@@ -71,6 +71,15 @@ pub(crate) enum Location {
 }
 
 impl Location {
+    /// Returns the number of concurrent transactions that suits the location. In a data folder, a transaction needs no
+    /// connection, and many of them share a sync.
+    pub(crate) fn transactions_default(&self) -> u16 {
+        match self {
+            Self::Folder(_) => 256,
+            Self::Database { .. } | Self::Service { .. } => 16,
+        }
+    }
+
     pub(crate) fn parse(option: EndpointOption, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(parts) = ConnectionString::parse(text) {
             return Self::of_connection_string(option, text, &parts, secret);
