@@ -11,7 +11,7 @@ use crate::file::{remove_file, replace_file};
 use crate::terminal::notice;
 use anyhow::Context;
 use model::limits::STATE_FILE_BYTES_MAX;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// The minimum interval between two writes of a file. After an interruption, work that was not yet recorded is done
 /// again.
-const SAVE_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Command {
@@ -65,12 +65,13 @@ pub(crate) struct StateFile<O, T> {
     path: Option<PathBuf>,
     is_resumed: bool,
     contents: Mutex<Contents<O, T>>,
+    /// The time of the last write. Locked while the file is written, so that no change waits for the disk.
+    saved: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
 struct Contents<O, T> {
     document: Document<O, T>,
-    saved: Option<Instant>,
     is_dirty: bool,
 }
 
@@ -105,8 +106,8 @@ where
             }
         };
         let is_resumed = !document.tables.is_empty();
-        let contents = Mutex::new(Contents { document, saved: None, is_dirty: false });
-        Ok(Self { command, path, is_resumed, contents })
+        let contents = Mutex::new(Contents { document, is_dirty: false });
+        Ok(Self { command, path, is_resumed, contents, saved: Mutex::new(None) })
     }
 
     pub(crate) fn is_resumed(&self) -> bool {
@@ -134,20 +135,31 @@ where
         save: Save,
         change: impl FnOnce(&mut O, &mut BTreeMap<String, T>) -> R,
     ) -> anyhow::Result<R> {
-        let mut contents = self.contents.lock();
-        let Document { options, tables, .. } = &mut contents.document;
-        let result = change(options, tables);
-        contents.is_dirty = true;
-        let is_due = contents.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
-        if save == Save::Now || (save == Save::WhenDue && is_due) {
-            self.save(&mut contents)?;
+        let result = {
+            let mut contents = self.contents.lock();
+            let Document { options, tables, .. } = &mut contents.document;
+            let result = change(options, tables);
+            contents.is_dirty = true;
+            result
+        };
+        match save {
+            Save::Now => self.save(self.saved.lock())?,
+            Save::WhenDue => {
+                // If the file is being written, a later call writes the change.
+                let saved = self.saved.try_lock();
+                let is_due = |saved: &Option<Instant>| saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
+                if let Some(saved) = saved.filter(|saved| is_due(saved)) {
+                    self.save(saved)?;
+                }
+            }
+            Save::Later => {}
         }
         Ok(result)
     }
 
     pub(crate) fn flush(&self) -> anyhow::Result<()> {
-        let mut contents = self.contents.lock();
-        if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
+        let saved = self.saved.lock();
+        if self.contents.lock().is_dirty { self.save(saved) } else { Ok(()) }
     }
 
     /// Removes the file if the command is complete, and keeps it if the command can be continued.
@@ -163,16 +175,21 @@ where
     }
 
     pub(crate) fn discard(&self) -> anyhow::Result<()> {
+        let _saved = self.saved.lock();
         self.contents.lock().is_dirty = false;
         self.path.as_deref().map_or(Ok(()), remove_file)
     }
 
-    fn save(&self, contents: &mut Contents<O, T>) -> anyhow::Result<()> {
+    fn save(&self, mut saved: MutexGuard<'_, Option<Instant>>) -> anyhow::Result<()> {
         if let Some(path) = &self.path {
-            let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
-            replace_file(path, &text)?;
+            let text = {
+                let mut contents = self.contents.lock();
+                contents.is_dirty = false;
+                serde_json::to_vec_pretty(&contents.document).context("writing the state file")?
+            };
+            replace_file(path, &text).inspect_err(|_| self.contents.lock().is_dirty = true)?;
         }
-        (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
+        *saved = Some(Instant::now());
         Ok(())
     }
 }
