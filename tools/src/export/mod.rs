@@ -7,6 +7,7 @@ mod args;
 mod assemble;
 mod read;
 mod state;
+mod target;
 
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
@@ -19,7 +20,6 @@ use crate::option_values::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
-use assemble::ExportTarget;
 use engine::TableKey;
 use model::clock::SystemClock;
 use model::{AccountName, Clock, TableName};
@@ -29,6 +29,7 @@ use std::fmt::Write as _;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use target::ExportTarget;
 use tokio::sync::Semaphore;
 
 /// Runs `rowhouse export`.

@@ -1,8 +1,9 @@
 //! Memory is bounded: each range that is being read has one page and its encoded text in memory.
 
 use crate::endpoints::{Query, Source, split};
-use crate::export::assemble::{ExportTarget, TableFile, assemble, part_path};
+use crate::export::assemble::{TableFile, assemble, part_path};
 use crate::export::state::{ExportState, TablePart};
+use crate::export::target::ExportTarget;
 use crate::file::remove_file;
 use crate::formats::{CsvSpool, ExportedRetention, ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
