@@ -18,6 +18,21 @@ impl<W> Sha256Writer<W> {
         Self { out, context: Context::new(&SHA256), bytes: 0 }
     }
 
+    /// Continues after bytes that were written earlier.
+    pub(crate) fn after(out: W, mut written: impl io::Read) -> io::Result<Self> {
+        let mut hashed = Sha256Writer::new(io::sink());
+        io::copy(&mut written, &mut hashed)?;
+        Ok(Self { out, context: hashed.context, bytes: hashed.bytes })
+    }
+
+    pub(crate) fn inner(&self) -> &W {
+        &self.out
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Returns the inner writer, the number of bytes, and their hash.
     pub(crate) fn finish(self) -> (W, u64, String) {
         (self.out, self.bytes, hex(self.context.finish().as_ref()))

@@ -1,10 +1,11 @@
 //! `rowhouse export`: writes tables to files.
 //!
-//! Each key range of a table is read into its own file, and these parts are then joined. The entities are therefore in
-//! key order, however many ranges are read in parallel. This module must not know how a line is written.
+//! Several key ranges of a table are read in parallel. The first of them is appended to the file of the table, and the
+//! other ones to their own files until their turn comes, so the entities are in key order. This module must not know
+//! how a line is written.
 
 mod args;
-mod assemble;
+mod lines;
 mod read;
 mod state;
 mod target;
@@ -88,7 +89,7 @@ impl ExportRun<'_> {
         let query = Query { filter: self.args.filter.clone(), select: self.args.select.clone() };
         match (&self.target, &keys[..]) {
             (ExportTarget::StandardOutput, [table]) => {
-                read::stream(&*self.source, table, &query, self.format, self.args.with_timestamps).await
+                read::stream(&self.source, table, query, self.format, self.args.with_timestamps).await
             }
             (target, _) => {
                 let summary = self.export_files(target, &account, &keys, query).await?;
@@ -138,7 +139,11 @@ impl ExportRun<'_> {
             readers: Arc::new(Semaphore::new(parallel)),
             parallel,
         });
-        progress.show_during(Arc::clone(&export).run(tables)).await?;
+        if let Err(error) = progress.show_during(Arc::clone(&export).run(tables)).await {
+            // Another run does not read again what was read since the last save. The disk may be full.
+            drop(export.state.flush());
+            return Err(error);
+        }
         let names: Vec<&TableName> = tables.iter().map(|table| &table.name).collect();
         let state = &export.state;
         if let ExportTarget::Folder(folder) = target {

@@ -1,28 +1,26 @@
-//! Memory is bounded: each range that is being read has one page and its encoded text in memory.
+//! Memory is bounded: each range that is being read has two pages and the lines of one of them in memory.
 
-use crate::endpoints::{Query, Source, split};
-use crate::export::assemble::{TableFile, assemble, part_path};
-use crate::export::state::{ExportState, TablePart};
+use crate::endpoints::{Pages, Query, Source, split};
+use crate::export::lines::{PartFile, TableFile, TableLines, convert_to_csv, csv_lines_path, new_path, part_path};
+use crate::export::state::{ExportProgress, ExportState, TablePart};
 use crate::export::target::ExportTarget;
-use crate::file::remove_file;
+use crate::file::{remove_file, sync_name};
 use crate::formats::{CsvSpool, ExportedRetention, ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
+use crate::state_file::SAVE_INTERVAL;
 use crate::terminal::{Progress, is_broken_pipe};
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use client::PropertyBag;
 use engine::TableKey;
 use model::TableSettings;
-use model::limits::PAGE_RESULTS_MAX;
-use std::fs::File;
+use model::limits::TABLE_RANGES_MAX;
+use platform::files::rename;
+use std::future::pending;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
-
-/// The minimum interval between two writes of a part's progress, each of which syncs the part's file.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The weight of a table in the progress. All ranges of a table have the same weight, because their sizes are unknown.
 pub(super) const TABLE_WORK: u64 = 10_000;
@@ -40,6 +38,14 @@ pub(super) struct FileExport {
     pub(super) parallel: usize,
 }
 
+/// Where the lines of a part are written.
+enum Output {
+    /// To the file of the table, because it contains all parts before this one.
+    Table(Box<TableLines>),
+    /// To the part's own file, until the parts before it are complete and the file of the table arrives.
+    Part(Box<PartFile>, oneshot::Receiver<TableLines>),
+}
+
 impl FileExport {
     pub(super) async fn run(self: Arc<Self>, tables: &[TableKey]) -> anyhow::Result<()> {
         for_each_table(tables, |table| &table.name, |table| Arc::clone(&self).export(table)).await
@@ -49,26 +55,26 @@ impl FileExport {
     async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
         let name = &table.name;
         let file = self.target.file(name, self.format);
-        let known = self.state.table(name.as_str()).unwrap_or_default();
+        let mut known = self.state.table(name.as_str()).unwrap_or_default();
         let mut work_left = TABLE_WORK;
         if known.done.is_none() {
-            let mut parts = known.parts;
-            if parts.is_empty() {
+            if known.parts.is_empty() {
                 let filter = self.query.filter.as_deref();
                 let ranges = split(Arc::clone(&self.source), table.clone(), filter, self.parallel).await?;
-                parts = ranges.into_iter().map(TablePart::new).collect();
-                self.state.begin(name, parts.clone())?;
+                known.parts = ranges.into_iter().map(TablePart::new).collect();
+                self.state.begin(name, known.parts.clone())?;
             }
-            let count = parts.len();
-            let part_work = TABLE_WORK / (count as u64 + 1);
-            work_left -= part_work * count as u64;
-            let entities = self.read_parts(&table, &file, parts, part_work).await?;
+            let count = known.parts.len() as u64;
+            let part_work = TABLE_WORK / (count + 1);
+            work_left -= part_work * count;
+            let (lines, entities) = self.read_parts(&table, &file, known, part_work).await?;
             let policies = if self.with_policies { Some(self.source.policies(&table).await?) } else { None };
             let settings = if self.with_policies { self.source.settings(&table).await? } else { None };
             let TableSettings { retention, indexes } = settings.unwrap_or_default();
-            let (format, with_timestamps, path) = (self.format, self.with_timestamps, file.clone());
-            let assembled = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
-            let TableFile { bytes, sha256 } = assembled.await.context(TASK_FAILED)??;
+            let TableFile { bytes, sha256 } = match self.format {
+                FileFormat::Jsonl => lines.finish(),
+                FileFormat::Csv => self.convert(&file).await?,
+            };
             let exported = ExportedTable {
                 name: name.to_string(),
                 file: file.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -81,76 +87,162 @@ impl FileExport {
             };
             self.state.complete(name, exported)?;
         }
-        // An earlier run may have been interrupted after it recorded the progress above. Remove the last part first: if
-        // this run is killed, the remaining parts still begin with number 0, where the next run looks for them.
-        let mut left = 0;
-        while part_path(&file, left).exists() {
-            left += 1;
-        }
-        for number in (0..left).rev() {
-            remove_file(&part_path(&file, number))?;
-        }
+        block_in_place(|| publish(&file))?;
         self.progress.add_work(work_left);
         self.progress.add_table();
         Ok(())
     }
 
-    /// Returns the number of entities in the parts.
+    async fn convert(&self, file: &Path) -> anyhow::Result<TableFile> {
+        let (lines, csv, with_timestamps) = (csv_lines_path(file), new_path(file), self.with_timestamps);
+        spawn_blocking(move || convert_to_csv(&lines, &csv, with_timestamps)).await.context(TASK_FAILED)?
+    }
+
+    /// Returns the lines of all parts, and the number of entities in them.
     async fn read_parts(
         self: &Arc<Self>,
         table: &TableKey,
         file: &Path,
-        parts: Vec<TablePart>,
+        known: ExportProgress,
         part_work: u64,
-    ) -> anyhow::Result<u64> {
+    ) -> anyhow::Result<(TableLines, u64)> {
+        let ExportProgress { parts, joined, bytes, .. } = known;
+        let path = if self.format == FileFormat::Csv { csv_lines_path(file) } else { new_path(file) };
+        let mut first = Some(block_in_place(|| TableLines::resume(path, bytes))?);
+        let mut entities = parts.iter().take(joined).map(|part| part.entities).sum::<u64>();
+        self.progress.add_work(part_work * joined as u64);
         let mut running = JoinSet::new();
-        for (number, part) in parts.into_iter().enumerate() {
-            let (this, table, path) = (Arc::clone(self), table.clone(), part_path(file, number));
-            running.spawn(async move { this.read_part(&table, number, part, path).await });
-        }
-        let mut entities = 0;
-        while let Some(count) = next_result(&mut running).await? {
-            entities += count;
+        let count = parts.len();
+        let (_, mut turn) = oneshot::channel();
+        let mut end = |read: u64| {
+            entities += read;
             self.progress.add_work(part_work);
-        }
-        Ok(entities)
-    }
-
-    async fn read_part(
-        &self,
-        table: &TableKey,
-        number: usize,
-        mut part: TablePart,
-        path: PathBuf,
-    ) -> anyhow::Result<u64> {
-        let _permit = self.readers.acquire().await?;
-        let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
-        let query =
-            Query { filter: part.range.filter(self.query.filter.as_deref()), select: self.query.select.clone() };
-        let mut saved = Instant::now();
-        let mut text = Vec::new();
-        while !part.is_done {
-            let page = self.source.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
-            block_in_place(|| {
-                text.clear();
-                write_lines(&mut text, &page.entities, self.with_timestamps)?;
-                file.write_all(&text).with_context(|| format!("writing {}", path.display()))?;
-                let entities = page.entities.len() as u64;
-                part.advance(text.len() as u64, entities, page.next);
-                self.progress.add_entities(entities);
-                if part.is_done || saved.elapsed() >= SAVE_INTERVAL {
-                    file.sync_data().with_context(|| format!("writing {}", path.display()))?;
-                    self.state.advance(&table.name, number, &part)?;
-                    saved = Instant::now();
+        };
+        for (number, part) in parts.into_iter().enumerate().skip(joined) {
+            // Parts begin in key order, so the part whose turn it is never waits for another one.
+            let permit = loop {
+                tokio::select! {
+                    permit = Arc::clone(&self.readers).acquire_owned() => break permit?,
+                    Some(ended) = running.join_next() => end(ended.context(TASK_FAILED)??),
                 }
-                anyhow::Ok(())
-            })?;
+            };
+            let (following, next_turn) = oneshot::channel();
+            let turn = std::mem::replace(&mut turn, next_turn);
+            let reader = PartReader {
+                export: Arc::clone(self),
+                table: table.clone(),
+                number,
+                part,
+                is_last: number + 1 == count,
+                following,
+            };
+            running.spawn(reader.run(first.take(), turn, part_path(file, number), permit));
         }
-        Ok(part.entities)
+        while let Some(read) = next_result(&mut running).await? {
+            end(read);
+        }
+        Ok((turn.await?, entities))
     }
 }
 
-pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_timestamps: bool) -> anyhow::Result<()> {
+/// Reads a part of a table.
+struct PartReader {
+    export: Arc<FileExport>,
+    table: TableKey,
+    number: usize,
+    part: TablePart,
+    is_last: bool,
+    /// Gets the file of the table once it contains this part.
+    following: oneshot::Sender<TableLines>,
+}
+
+impl PartReader {
+    /// Returns the number of entities in the part. The first part gets the file of the table, the other parts wait for
+    /// their turn.
+    async fn run(
+        mut self,
+        first: Option<TableLines>,
+        turn: oneshot::Receiver<TableLines>,
+        path: PathBuf,
+        permit: OwnedSemaphorePermit,
+    ) -> anyhow::Result<u64> {
+        let mut output = match first {
+            Some(lines) => Output::Table(Box::new(lines)),
+            None => Output::Part(Box::new(block_in_place(|| PartFile::resume(path, &mut self.part))?), turn),
+        };
+        if !self.part.is_done {
+            let (range, query) = (&self.part.range, &self.export.query);
+            let query = Query { filter: range.filter(query.filter.as_deref()), select: query.select.clone() };
+            let mut pages = Pages::read(&self.export.source, &self.table, query, self.part.next());
+            let mut lines = Vec::new();
+            while let Some(page) = pages.next().await? {
+                output = block_in_place(|| {
+                    lines.clear();
+                    write_lines(&mut lines, &page.entities, self.export.with_timestamps)?;
+                    let count = page.entities.len() as u64;
+                    self.part.advance(count, page.next);
+                    self.export.progress.add_entities(count);
+                    self.write(output, &lines)
+                })?;
+            }
+        }
+        drop(permit);
+        let mut lines = match output {
+            Output::Table(lines) => *lines,
+            Output::Part(own, turn) => match turn.await {
+                Ok(lines) => block_in_place(|| lines.with_part(*own))?,
+                // An earlier part failed, and the caller is about to report that.
+                Err(_) => pending().await,
+            },
+        };
+        block_in_place(|| self.save(&mut lines, self.is_last))?;
+        // The receiver is gone if another part failed.
+        drop(self.following.send(lines));
+        Ok(self.part.entities)
+    }
+
+    /// Writes the lines of a page. The file of the table is used as soon as it arrives.
+    fn write(&mut self, output: Output, lines: &[u8]) -> anyhow::Result<Output> {
+        let mut output = match output {
+            Output::Part(own, mut turn) => match turn.try_recv() {
+                Ok(table) => Output::Table(Box::new(table.with_part(*own)?)),
+                Err(_) => Output::Part(own, turn),
+            },
+            table @ Output::Table(_) => table,
+        };
+        match &mut output {
+            Output::Table(table) => {
+                table.append(lines)?;
+                self.save(table, false)?;
+            }
+            Output::Part(own, _) => {
+                own.append(lines)?;
+                own.describe(&mut self.part);
+                self.export.state.advance(&self.table.name, self.number, &self.part)?;
+            }
+        }
+        Ok(output)
+    }
+
+    /// Records the part if that is due.
+    fn save(&self, lines: &mut TableLines, is_due: bool) -> anyhow::Result<()> {
+        let record = |bytes| self.export.state.join(&self.table.name, self.number, &self.part, bytes);
+        if is_due || lines.saved.elapsed() >= SAVE_INTERVAL { lines.save(record) } else { Ok(()) }
+    }
+}
+
+/// Gives the complete file of a table its name, and removes the files from which it was made.
+fn publish(file: &Path) -> anyhow::Result<()> {
+    let new = new_path(file);
+    // An earlier run may have been interrupted after any step.
+    if new.exists() {
+        rename(&new, file).and_then(|()| sync_name(file)).with_context(|| format!("writing {}", file.display()))?;
+    }
+    remove_file(&csv_lines_path(file))?;
+    (0..TABLE_RANGES_MAX).try_for_each(|number| remove_file(&part_path(file, number)))
+}
+
+fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_timestamps: bool) -> anyhow::Result<()> {
     for entity in entities {
         write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
         out.push(b'\n');
@@ -158,25 +250,11 @@ pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_time
     Ok(())
 }
 
-/// Truncates data that was written after the state was last recorded.
-fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
-    let what = || format!("writing {}", path.display());
-    let mut file = File::options().create(true).append(true).open(path).with_context(what)?;
-    let length = file.metadata().with_context(what)?.len();
-    ensure!(
-        length >= bytes,
-        "{} is shorter than recorded in the state file: delete the state file to start over",
-        path.display()
-    );
-    file.set_len(bytes).and_then(|()| file.flush()).with_context(what)?;
-    Ok(file)
-}
-
 /// Writes JSON Lines page by page, but CSV only once all entities have been read.
 pub(super) async fn stream(
-    source: &dyn Source,
+    source: &Arc<dyn Source>,
     table: &TableKey,
-    query: &Query,
+    query: Query,
     format: FileFormat,
     with_timestamps: bool,
 ) -> anyhow::Result<()> {
@@ -184,10 +262,9 @@ pub(super) async fn stream(
         FileFormat::Jsonl => None,
         FileFormat::Csv => Some(CsvSpool::new(with_timestamps)?),
     };
-    let mut next = None;
+    let mut pages = Pages::read(source, table, query, None);
     let mut text = Vec::new();
-    loop {
-        let page = source.page(table, query, next.as_ref(), PAGE_RESULTS_MAX).await?;
+    while let Some(page) = pages.next().await? {
         let has_reader = block_in_place(|| {
             if let Some(spool) = &mut spool {
                 return spool.push(&page.entities).map(|()| true);
@@ -199,10 +276,6 @@ pub(super) async fn stream(
         })?;
         if !has_reader {
             return Ok(());
-        }
-        match page.next {
-            None => break,
-            following => next = following,
         }
     }
     match spool {
@@ -222,7 +295,80 @@ fn has_reader(written: anyhow::Result<()>) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoints::faulty_source::{FaultySource, table};
+    use crate::export::state::ExportOptions;
     use std::io::{Error, ErrorKind};
+    use std::sync::atomic::Ordering;
+
+    const ROWS: usize = 1000;
+
+    /// Exports the table, and continues if an earlier run failed. Returns the number of entities that were read, and
+    /// the number of them that another run does not read again.
+    async fn run(source: &Arc<FaultySource>, file: &Path, parallel: usize) -> (anyhow::Result<u64>, u64) {
+        let format = FileFormat::from_path(file).unwrap();
+        let target = ExportTarget::File(file.to_owned());
+        let options = ExportOptions {
+            from: "a".to_owned(),
+            account: "acct".to_owned(),
+            file_format: format,
+            filter: None,
+            select: Vec::new(),
+            with_timestamps: false,
+            skip_policies: true,
+        };
+        let export = Arc::new(FileExport {
+            source: Arc::clone(source) as Arc<dyn Source>,
+            state: ExportState::open(target.state(), options).unwrap(),
+            target,
+            format,
+            query: Query::default(),
+            with_timestamps: false,
+            with_policies: false,
+            progress: Arc::new(Progress::new("exporting", 1)),
+            readers: Arc::new(Semaphore::new(parallel)),
+            parallel,
+        });
+        let result = Arc::clone(&export).run(&[table()]).await;
+        let result = result.map(|()| export.progress.done().1);
+        let parts = export.state.table("cars").unwrap_or_default().parts;
+        let recorded = parts.iter().map(|part| part.entities).sum();
+        (export.state.finish(result), recorded)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn an_export_that_failed_anywhere_is_resumed_with_the_same_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = FaultySource::of_rows(ROWS, 50).await;
+        for (parallel, extension) in [(1, "jsonl"), (4, "jsonl"), (4, "csv")] {
+            let path = |name: &str| folder.path().join(format!("{name}-{parallel}.{extension}"));
+            let whole = path("whole");
+            source.fail_at(usize::MAX);
+            assert_eq!(run(&source, &whole, parallel).await.0.unwrap(), ROWS as u64);
+            let requests = source.pages.load(Ordering::Relaxed);
+            let expected = std::fs::read(&whole).unwrap();
+            let lines = std::str::from_utf8(&expected).unwrap().lines().count();
+            assert_eq!(lines, ROWS + usize::from(extension == "csv"));
+            let mut kept = 0;
+            for number in (0..requests).step_by(7) {
+                let parted = path("parted");
+                source.fail_at(number);
+                let (failed, recorded) = run(&source, &parted, parallel).await;
+                assert!(format!("{:#}", failed.unwrap_err()).contains("table 'cars': planted"), "{number}");
+                assert!(!parted.exists(), "{number}: it would look complete");
+                source.fail_at(usize::MAX);
+                let (read, _) = run(&source, &parted, parallel).await;
+                assert_eq!(read.unwrap() + recorded, ROWS as u64, "{number}: entities are read once");
+                assert!(std::fs::read(&parted).unwrap() == expected, "{number}");
+                kept += recorded;
+                std::fs::remove_file(parted).unwrap();
+            }
+            assert!(kept > 0 || parallel == 1, "no part outlived a failure");
+        }
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["whole-1.jsonl", "whole-4.csv", "whole-4.jsonl"], "nothing else remains");
+    }
 
     #[test]
     fn a_reader_that_stops_early_is_no_error() {

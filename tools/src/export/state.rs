@@ -2,8 +2,11 @@
 //!
 //! Invariants:
 //!
-//! 1. Everything that the file records about a part is on disk: the part is synced before it is recorded.
-//! 2. Data beyond the recorded length is truncated when the export continues, so no line is incomplete or duplicated.
+//! 1. The lines of a table are on disk up to the recorded length: they are synced before they are recorded. They are
+//!    the lines of all joined parts, and of the following part up to its recorded position.
+//! 2. The files of the other parts are not synced, because most of them never need to reach the disk. The hash in the
+//!    record tells whether a crash of the machine has damaged them.
+//! 3. Data beyond the recorded length is truncated when the export continues, so no line is incomplete or duplicated.
 
 use crate::endpoints::EntityRange;
 use crate::file::remove_file;
@@ -15,7 +18,7 @@ use model::TableName;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub(super) const COMMAND: Command = Command { name: "export", format: 3, advice: "delete it" };
+pub(super) const COMMAND: Command = Command { name: "export", format: 4, advice: "delete it" };
 
 /// An export continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +37,10 @@ pub(super) struct ExportProgress {
     /// The entry in the manifest. It exists once the file is complete.
     pub(super) done: Option<ExportedTable>,
     pub(super) parts: Vec<TablePart>,
+    /// The number of parts whose lines are all in the file of the table.
+    pub(super) joined: usize,
+    /// The length of the file of the table.
+    pub(super) bytes: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +49,9 @@ pub(super) struct TablePart {
     pub(super) range: EntityRange,
     next_partition: Option<String>,
     next_row: Option<String>,
+    /// The length and the hash of the part's own file.
     pub(super) bytes: u64,
+    pub(super) hash: u64,
     pub(super) entities: u64,
     pub(super) is_done: bool,
 }
@@ -57,9 +66,7 @@ impl TablePart {
         Some(Continuation { partition: self.next_partition.clone()?, row: self.next_row.clone() })
     }
 
-    /// `bytes` is the size of the page in the file.
-    pub(super) fn advance(&mut self, bytes: u64, entities: u64, next: Option<Continuation>) {
-        self.bytes += bytes;
+    pub(super) fn advance(&mut self, entities: u64, next: Option<Continuation>) {
         self.entities += entities;
         self.is_done = next.is_none();
         (self.next_partition, self.next_row) = next.map_or((None, None), |next| (Some(next.partition), next.row));
@@ -96,26 +103,45 @@ impl ExportState {
     }
 
     pub(super) fn begin(&self, table: &TableName, parts: Vec<TablePart>) -> anyhow::Result<()> {
-        self.set(table, ExportProgress { done: None, parts })
+        self.set(table, ExportProgress { parts, ..ExportProgress::default() })
     }
 
-    /// The file of the part must have been synced.
+    /// Records a part that has its own file.
     pub(super) fn advance(&self, table: &TableName, number: usize, part: &TablePart) -> anyhow::Result<()> {
-        self.update(Save::Now, |_, tables| {
-            if let Some(known) = tables.get_mut(table.as_str()).and_then(|table| table.parts.get_mut(number)) {
-                known.clone_from(part);
-            }
+        self.change(table, Save::WhenDue, |progress| set_part(progress, number, part))
+    }
+
+    /// Records a part that continues the file of the table, which must have been synced.
+    pub(super) fn join(&self, table: &TableName, number: usize, part: &TablePart, bytes: u64) -> anyhow::Result<()> {
+        self.change(table, Save::Now, |progress| {
+            set_part(progress, number, part);
+            progress.joined = number;
+            progress.bytes = bytes;
         })
     }
 
     pub(super) fn complete(&self, table: &TableName, exported: ExportedTable) -> anyhow::Result<()> {
-        self.set(table, ExportProgress { done: Some(exported), parts: Vec::new() })
+        self.set(table, ExportProgress { done: Some(exported), ..ExportProgress::default() })
     }
 
     fn set(&self, table: &TableName, progress: ExportProgress) -> anyhow::Result<()> {
         self.update(Save::Now, |_, tables| {
             tables.insert(table.to_string(), progress);
         })
+    }
+
+    fn change(&self, table: &TableName, save: Save, change: impl FnOnce(&mut ExportProgress)) -> anyhow::Result<()> {
+        self.update(save, |_, tables| {
+            if let Some(progress) = tables.get_mut(table.as_str()) {
+                change(progress);
+            }
+        })
+    }
+}
+
+fn set_part(progress: &mut ExportProgress, number: usize, part: &TablePart) {
+    if let Some(known) = progress.parts.get_mut(number) {
+        known.clone_from(part);
     }
 }
 
@@ -162,7 +188,7 @@ mod tests {
         let range = EntityRange { to: Some("k".to_owned()), ..EntityRange::default() };
         state.begin(&TableName::new("cars").unwrap(), vec![TablePart::new(range)]).unwrap();
         let expected = r#"{
-  "format": 3,
+  "format": 4,
   "from": "a",
   "account": "b",
   "file_format": "jsonl",
@@ -181,10 +207,13 @@ mod tests {
           "next_partition": null,
           "next_row": null,
           "bytes": 0,
+          "hash": 0,
           "entities": 0,
           "is_done": false
         }
-      ]
+      ],
+      "joined": 0,
+      "bytes": 0
     }
   }
 }"#;

@@ -86,8 +86,7 @@ fn killed_imports_are_resumed_with_the_same_result() {
     }
 }
 
-/// Returns a proxy that holds the second page of the table `deep`. If pages are read one at a time, the first page has
-/// been written to a file by then.
+/// Returns a proxy that holds the second page of the table `deep`, which is read while the first one is written.
 fn holding_the_second_page(from: &Server) -> Proxy {
     Proxy::holding(&from.address, "/deep()?$top=1000&NextPartitionKey=", 0)
 }
@@ -101,15 +100,41 @@ fn a_half_written_line_is_cut() {
     let arguments = ["--from", &test_support::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
     let mut child = start(&folder, "export", &arguments);
     source.wait_until_held();
+    let new = folder.path("parted/deep.jsonl.new");
+    let began = Instant::now();
+    while std::fs::metadata(&new).map_or(0, |file| file.len()) == 0 {
+        assert!(began.elapsed() < TIMEOUT);
+        sleep(Duration::from_millis(1));
+    }
     child.kill().unwrap();
     wait_for_exit(child);
     source.release();
-    let part = folder.path("parted/deep.jsonl.part0");
-    let mut file = std::fs::File::options().append(true).open(&part).unwrap();
-    assert!(file.metadata().unwrap().len() > 0);
+    assert!(!std::fs::exists(folder.path("parted/deep.jsonl")).unwrap(), "it would look complete");
+    let mut file = std::fs::File::options().append(true).open(&new).unwrap();
     file.write_all(b"{\"PartitionKey\":\"half a li").unwrap();
     let ran = done(&folder, "export", &arguments);
     assert!(ran.stderr.contains("continuing an earlier export"), "{ran:?}");
+    assert_same_files(&folder, "parted", "whole");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_reported_and_the_export_continues_afterwards() {
+    let folder = PROGRAM.folder();
+    let from = source();
+    done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
+    std::fs::create_dir(folder.path("parted")).unwrap();
+    // Writes to this device fail as on a full disk, and nothing stays in it.
+    let new = folder.path("parted/deep.jsonl.new");
+    std::os::unix::fs::symlink("/dev/full", &new).unwrap();
+    let arguments = ["--from", &endpoint(&from), "--to", "parted"];
+    let told = super::refused(&folder, "export", &arguments);
+    assert!(told.contains("deep.jsonl.new: No space left on device"), "{told}");
+    assert!(told.contains("run the same command to continue"), "{told}");
+    assert!(!std::fs::exists(folder.path("parted/deep.jsonl")).unwrap(), "it would look complete");
+    assert!(!std::fs::exists(folder.path("parted/export.json")).unwrap(), "it would look complete");
+    std::fs::remove_file(new).unwrap();
+    done(&folder, "export", &arguments);
     assert_same_files(&folder, "parted", "whole");
 }
 

@@ -144,7 +144,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
     write(
         folder.path("out/export.state.json"),
         format!(
-            "{{\"format\":3,\"from\":\"{service}\",\"account\":\"devstoreaccount1\",\"file_format\":\"jsonl\",\"filter\":null,\
+            "{{\"format\":4,\"from\":\"{service}\",\"account\":\"devstoreaccount1\",\"file_format\":\"jsonl\",\"filter\":null,\
              \"select\":[],\"with_timestamps\":false,\"skip_policies\":false,\"tables\":{{}}}}"
         ),
     )
