@@ -156,17 +156,24 @@ END
     fi
 }
 
-# Fails unless the given command starts a server that responds to clients, and each signal stops it as it stops the
-# program itself.
+# Fails unless the given command starts a server that responds to clients, and each signal has the effect that it has on
+# the program itself.
 serves() {
     start "$@"
     uses_clients
     stops TERM 0
     start "$@"
     stops INT 0
-    # The program does not handle SIGHUP, whose default action terminates the process.
+    # On SIGHUP, the program reloads its files, and goes on.
     start "$@"
-    stops HUP 129
+    kill -s HUP "$pid"
+    for _ in $(seq 600); do
+        if grep -q SIGHUP "$scratch/server.log"; then break; fi
+        sleep 0.1
+    done
+    grep -q SIGHUP "$scratch/server.log" || fail "SIGHUP did not reach the program"
+    uses_clients
+    stops TERM 0
 }
 
 # ---- what the program needs --------------------------------------------------------------------------------------
