@@ -316,7 +316,7 @@ pub async fn small_pages_are_parts_of_the_whole(engine: Arc<dyn Engine>, _: Manu
     let row = |number: usize| format!("{number:03}");
     for number in 0..ENTITIES {
         let mut properties = RecordBuilder::default();
-        properties.push("value", EdmValue::Int64(if number % 45 == 7 { 1 } else { 0 }));
+        properties.push("value", EdmValue::Int64(i64::from(number % 45 == 7)));
         properties.push("filler", EdmValue::Binary(&vec![7; [10, 10, 3000, 40_000][number / 10 % 4]]));
         let entity = Mutation::InsertOrReplace { key: key("p", &row(number)), properties };
         commit_one(&*engine, &table, entity).await.unwrap();

@@ -225,7 +225,7 @@ mod tests {
     fn results_belong_to_the_original_mutations() {
         let combined = Combined::new(vec![mutation(5, &[], 1), mutation(0, &[], 2)]).unwrap();
         let stored = MutationResult::Stored(DateTime::MIN);
-        assert_eq!(combined.results(&[stored.clone()]), [MutationResult::Deleted, stored]);
+        assert_eq!(combined.results(std::slice::from_ref(&stored)), [MutationResult::Deleted, stored]);
         assert_eq!((combined.first_origin(0), combined.places(&[0, 1])), (0, vec![0]));
     }
 }

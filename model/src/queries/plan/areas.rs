@@ -130,8 +130,8 @@ pub(super) fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
 /// The areas of a filter.
 pub(super) struct Areas<'f> {
     pub(super) areas: Vec<Area<'f>>,
-    /// Whether the areas contain more keys than the conditions on keys allow, because planning them would have taken too
-    /// many steps.
+    /// Whether the areas contain more keys than the conditions on keys allow, because planning them would have taken
+    /// too many steps.
     pub(super) are_reduced: bool,
 }
 
@@ -158,8 +158,8 @@ struct Planner {
 }
 
 impl Planner {
-    /// Adds areas that contain every entity for which the filter evaluates to `wanted`. Returns false, and adds nothing,
-    /// if the filter does not restrict keys.
+    /// Adds areas that contain every entity for which the filter evaluates to `wanted`. Returns false, and adds
+    /// nothing, if the filter does not restrict keys.
     ///
     /// The areas of a negation are not the complement of the filter's areas, because areas may contain more than the
     /// matches. A negation is therefore pushed down to the conditions.

@@ -75,7 +75,7 @@ pub(crate) fn defect(body: &[u8], keys: KeyLocation, version: Version, error: &B
     }
     let of_keys = || keys_defect(named_keys.map(|(name, text)| (name, text.ok().flatten())), error);
     let of_properties = || custom().find_map(|property| property.defect(error));
-    let found = if keys != KeyLocation::Address { of_keys().or_else(of_properties) } else { of_properties() };
+    let found = if keys == KeyLocation::Address { of_properties() } else { of_keys().or_else(of_properties) };
     found.unwrap_or_else(|| ReasonKind::BodyMalformed.because("A key has an unknown type."))
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn defect(body: &[u8], keys: KeyLocation, error: &BodyError) -> Reaso
     }
     let of_property = |property: &Member<'_>| property_defect(property, error);
     let of_properties = || members.properties.iter().find_map(of_property);
-    let found = if keys != KeyLocation::Address { of_keys().or_else(of_properties) } else { of_properties() };
+    let found = if keys == KeyLocation::Address { of_properties() } else { of_keys().or_else(of_properties) };
     found.unwrap_or_else(|| ReasonKind::BodyMalformed.because("A key or an annotation has an invalid value."))
 }
 
