@@ -4,7 +4,8 @@
 //! Invariants:
 //!
 //! 1. At least one entity is examined or passed before the deadline is checked, so a chain of pages always ends.
-//! 2. An entity that cannot be read is an error; it is never skipped.
+//! 2. An entity that cannot be read is an error; it is never skipped. Of an entity that the filter refuses, only what
+//!    decides is read: often a few properties, and not the key.
 //!
 //! The change feed of the server, whose rows no engine stores, builds its pages here, too.
 //!
@@ -14,7 +15,7 @@ use crate::contract::{EntitySink, Fault, Order, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
 use model::plan::EntityFilter;
-use model::{DateTime, EntityView, Expiry, IndexedProperty, KeyRange, Position};
+use model::{DateTime, EntityView, Expiry, IndexedProperty, KeyRange, Position, StoredEntity};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -114,8 +115,8 @@ impl<S: EntitySink> PageBuilder<S> {
         if self.must_stop() {
             return Ok(self.end_before(position));
         }
-        let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
-        self.examine(position, key, &entity)
+        let entity = StoredEntity::new(key, record).map_err(|_| damaged(key))?;
+        self.examine(position, key, entity)
     }
 
     /// Offers the next entity, which is not stored, to the page. `key` is its position in the order of the scan.
@@ -123,26 +124,26 @@ impl<S: EntitySink> PageBuilder<S> {
         if self.must_stop() {
             return Ok(self.end_before(key));
         }
-        self.examine(key, key, entity)
+        self.examine(key, key, StoredEntity::from(entity.clone()))
     }
 
-    fn examine(&mut self, position: &[u8], key: &[u8], entity: &EntityView<'_>) -> Result<ControlFlow<()>, Fault> {
+    fn examine(&mut self, position: &[u8], key: &[u8], mut entity: StoredEntity<'_>) -> Result<ControlFlow<()>, Fault> {
         self.examined += 1;
-        self.unchecked += 1 + entity.record.record_bytes() / 1024;
-        let expires = self.expiry.of(entity.record);
+        self.unchecked += 1 + entity.record().record_bytes() / 1024;
+        let expires = self.expiry.of(entity.record());
         if !self.expiry.shows(expires) {
             self.earliest_expiry = self.earliest_expiry.into_iter().chain(expires).min();
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(filter) = &mut self.filter
-            && !filter.matches(key, entity).map_err(|_| damaged(key))?
+            && !filter.matches(key, &mut entity).map_err(|_| damaged(key))?
         {
             return Ok(ControlFlow::Continue(()));
         }
         if self.full {
             return Ok(self.end_before(position));
         }
-        let intake = self.sink.entity(entity);
+        let intake = self.sink.entity(&entity.into_view().map_err(|_| damaged(key))?);
         if intake == SinkDecision::Refused {
             return Ok(self.end_before(position));
         }
@@ -210,7 +211,8 @@ pub fn damaged(key: &[u8]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{EdmValue, EntityKey, Record, RecordBuilder};
+    use model::filter::{Comparison, Literal, Operator, PropertyName};
+    use model::{EdmValue, EntityKey, Filter, Record, RecordBuilder};
     use std::time::Duration;
 
     struct Counting;
@@ -225,6 +227,31 @@ mod tests {
         let mut builder = RecordBuilder::default();
         builder.push("P", EdmValue::Binary(&vec![0; bytes]));
         builder.finish(DateTime::MIN)
+    }
+
+    #[test]
+    fn only_the_key_of_an_accepted_entity_must_be_readable() {
+        let filter = |literal| {
+            let comparison = Comparison {
+                property: PropertyName::new("N"),
+                operator: Operator::Equal,
+                literal: Literal::Int32(literal),
+            };
+            Some(Filter::Compare(comparison))
+        };
+        let mut builder = RecordBuilder::default();
+        builder.push("N", EdmValue::Int32(1));
+        let record = builder.finish(DateTime::MIN);
+        for (filter, is_read) in [(filter(1), false), (filter(2), true), (None, false)] {
+            let deadline = Instant::now() + Duration::from_hours(1);
+            let scan = Scan { filter, ..Scan::all(deadline) };
+            let mut page = PageBuilder::new(scan, Expiry::NEVER, Counting, Vec::new());
+            let visited = page.visit(b"a key without a separator", record.as_bytes());
+            assert_eq!(visited.is_ok(), is_read);
+            if let Err(fault) = visited {
+                assert!(matches!(fault, Fault::Damaged(_)));
+            }
+        }
     }
 
     #[test]

@@ -36,3 +36,56 @@ impl<'a> EntityView<'a> {
         Ok(Self { key, record: record.view()? })
     }
 }
+
+/// An entity as an engine stores it. The key is decoded only if it is needed, because a scan refuses most entities
+/// for their properties.
+#[derive(Debug, Clone)]
+pub struct StoredEntity<'a> {
+    key: StoredKey<'a>,
+    record: RecordView<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum StoredKey<'a> {
+    Encoded(&'a [u8]),
+    Decoded(KeyView<'a>),
+}
+
+impl<'a> StoredEntity<'a> {
+    /// Creates the entity from its key bytes inside the table (see [`EntityKey::encode`]) and its record bytes.
+    #[inline]
+    pub fn new(key: &'a [u8], record: &'a [u8]) -> Result<Self, DamagedRecord> {
+        Ok(Self { key: StoredKey::Encoded(key), record: RecordView::new(record)? })
+    }
+
+    /// Returns the Timestamp and the custom properties.
+    pub fn record(&self) -> RecordView<'a> {
+        self.record
+    }
+
+    /// Returns the keys.
+    pub fn key(&mut self) -> Result<&KeyView<'a>, DamagedRecord> {
+        if let StoredKey::Encoded(bytes) = self.key {
+            self.key = StoredKey::Decoded(KeyView::decode(bytes).ok_or(DamagedRecord)?);
+        }
+        match &self.key {
+            StoredKey::Decoded(key) => Ok(key),
+            StoredKey::Encoded(_) => Err(DamagedRecord),
+        }
+    }
+
+    /// Returns the entity with decoded keys.
+    pub fn into_view(self) -> Result<EntityView<'a>, DamagedRecord> {
+        let key = match self.key {
+            StoredKey::Encoded(bytes) => KeyView::decode(bytes).ok_or(DamagedRecord)?,
+            StoredKey::Decoded(key) => key,
+        };
+        Ok(EntityView { key, record: self.record })
+    }
+}
+
+impl<'a> From<EntityView<'a>> for StoredEntity<'a> {
+    fn from(EntityView { key, record }: EntityView<'a>) -> Self {
+        Self { key: StoredKey::Decoded(key), record }
+    }
+}

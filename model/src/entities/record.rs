@@ -76,6 +76,7 @@ pub struct RecordView<'a> {
 
 impl<'a> RecordView<'a> {
     /// Parses the header. Properties are parsed on demand.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
         let (header, properties) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DamagedRecord)?;
         let [version, timestamp @ .., count] = *header;
@@ -184,19 +185,7 @@ impl<'a> Property<'a> {
 
     /// Returns the value.
     pub fn value(&self) -> Result<EdmValue<'a>, DamagedRecord> {
-        Ok(match self.edm_type {
-            EdmType::String => EdmValue::String(std::str::from_utf8(self.value).map_err(|_| DamagedRecord)?),
-            EdmType::Binary => EdmValue::Binary(self.value),
-            EdmType::Boolean => EdmValue::Boolean(self.fixed::<1>()? != [0]),
-            EdmType::DateTime => {
-                let ticks = i64::from_be_bytes(self.fixed()?);
-                EdmValue::DateTime(DateTime::from_ticks(ticks).ok_or(DamagedRecord)?)
-            }
-            EdmType::Double => EdmValue::Double(f64::from_be_bytes(self.fixed()?)),
-            EdmType::Guid => EdmValue::Guid(Guid::from_bytes(self.fixed()?)),
-            EdmType::Int32 => EdmValue::Int32(i32::from_be_bytes(self.fixed()?)),
-            EdmType::Int64 => EdmValue::Int64(i64::from_be_bytes(self.fixed()?)),
-        })
+        read_value(self.edm_type, self.value)
     }
 
     /// Appends the value as it is stored in a record.
@@ -206,10 +195,27 @@ impl<'a> Property<'a> {
         }
         out.extend_from_slice(self.value);
     }
+}
 
-    fn fixed<const N: usize>(&self) -> Result<[u8; N], DamagedRecord> {
-        self.value.try_into().map_err(|_| DamagedRecord)
+/// Returns the value of the given type that is stored as the given bytes.
+#[inline]
+pub(crate) fn read_value(edm_type: EdmType, bytes: &[u8]) -> Result<EdmValue<'_>, DamagedRecord> {
+    fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], DamagedRecord> {
+        bytes.try_into().map_err(|_| DamagedRecord)
     }
+    Ok(match edm_type {
+        EdmType::String => EdmValue::String(std::str::from_utf8(bytes).map_err(|_| DamagedRecord)?),
+        EdmType::Binary => EdmValue::Binary(bytes),
+        EdmType::Boolean => EdmValue::Boolean(fixed::<1>(bytes)? != [0]),
+        EdmType::DateTime => {
+            let ticks = i64::from_be_bytes(fixed(bytes)?);
+            EdmValue::DateTime(DateTime::from_ticks(ticks).ok_or(DamagedRecord)?)
+        }
+        EdmType::Double => EdmValue::Double(f64::from_be_bytes(fixed(bytes)?)),
+        EdmType::Guid => EdmValue::Guid(Guid::from_bytes(fixed(bytes)?)),
+        EdmType::Int32 => EdmValue::Int32(i32::from_be_bytes(fixed(bytes)?)),
+        EdmType::Int64 => EdmValue::Int64(i64::from_be_bytes(fixed(bytes)?)),
+    })
 }
 
 /// An iterator over the properties of a record.
@@ -226,7 +232,18 @@ impl<'a> Properties<'a> {
         Some(taken)
     }
 
+    #[inline]
     fn length(&mut self) -> Option<usize> {
+        match self.rest.split_first()? {
+            (length, rest) if *length < 0x80 => {
+                self.rest = rest;
+                Some(usize::from(*length))
+            }
+            _ => self.long_length(),
+        }
+    }
+
+    fn long_length(&mut self) -> Option<usize> {
         let mut value = 0_usize;
         for shift in [0, 7, 14, 21] {
             let (byte, rest) = self.rest.split_first()?;
@@ -239,6 +256,7 @@ impl<'a> Properties<'a> {
         None
     }
 
+    #[inline]
     fn property(&mut self) -> Option<Property<'a>> {
         let name_bytes = self.length()?;
         let name = self.take(name_bytes)?;
@@ -248,6 +266,7 @@ impl<'a> Properties<'a> {
         Some(Property { name, edm_type, value: self.value(edm_type)? })
     }
 
+    #[inline]
     fn value(&mut self, edm_type: EdmType) -> Option<&'a [u8]> {
         let bytes = match fixed_bytes(edm_type) {
             Some(fixed) => fixed,
@@ -300,6 +319,7 @@ impl PropertyHeader {
 impl<'a> Iterator for Properties<'a> {
     type Item = Result<Property<'a>, DamagedRecord>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let property = self.property().ok_or(DamagedRecord);

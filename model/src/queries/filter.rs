@@ -10,6 +10,7 @@ use crate::DateTime;
 use crate::edm::{EdmType, Guid};
 use crate::name;
 
+pub use evaluate::Matcher;
 pub use types::TypeDependence;
 
 /// The only property of a table in Query Tables (04 §7).

@@ -20,7 +20,7 @@ use futures_util::stream;
 use http::HeaderName;
 use model::limits::CHANGE_STREAM_SECONDS_MAX;
 use model::record::DamagedRecord;
-use model::{ChangePosition, ChangesTable, DateTime, Filter, KeyRange};
+use model::{ChangePosition, ChangesTable, DateTime, Filter, KeyRange, Matcher, StoredEntity};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -69,7 +69,7 @@ pub(super) async fn run(
     let mut reader = RowReader {
         scope,
         ranges,
-        filter,
+        filter: filter.map(Matcher::new),
         last: feed.stream_last(&bounds).await?,
         form: PageForm::new(context.response, context.table(), select),
         rows: ChangeRows::default(),
@@ -142,7 +142,7 @@ enum NextPiece {
 struct RowReader {
     scope: ChangeScope,
     ranges: Vec<KeyRange>,
-    filter: Option<Filter>,
+    filter: Option<Matcher>,
     /// The last position that can match, if it is known.
     last: Option<ChangePosition>,
     form: PageForm,
@@ -301,7 +301,7 @@ impl RowReader {
                     continue;
                 }
                 if let Some(filter) = &self.filter
-                    && !filter.matches(&row)?
+                    && !filter.matches(&mut StoredEntity::from(row.clone()))?
                 {
                     continue;
                 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::edm::EdmValue;
 use crate::key::KeyText;
 use crate::record::{DamagedRecord, Record, RecordBuilder};
-use crate::{Entity, EntityKey, EntityView};
+use crate::{Entity, EntityKey, EntityView, StoredEntity};
 use proptest::prelude::*;
 
 pub(crate) const OPERATORS: [Operator; 6] = [
@@ -249,6 +249,21 @@ fn only_what_decides_is_read() {
 }
 
 #[test]
+fn a_key_is_decoded_only_for_filters_on_keys() {
+    let Entity { record, .. } = entity("p", "r", &[("A", EdmValue::Int32(1))]);
+    let stored = || StoredEntity::new(b"a key without a separator", record.as_bytes()).unwrap();
+    let answer = |filter| Matcher::new(filter).matches(&mut stored());
+    let a = |number| compare("A", Operator::Equal, Literal::Int32(number));
+    let row = compare("RowKey", Operator::NotEqual, text("x"));
+    assert_eq!((answer(a(1)), answer(a(2))), (Ok(true), Ok(false)));
+    assert_eq!(answer(compare("Timestamp", Operator::Equal, text("x"))), Ok(false));
+    assert_eq!(answer(row.clone()), Err(DamagedRecord));
+    assert_eq!(answer(Filter::And(vec![a(2), row.clone()])), Ok(false));
+    assert_eq!(answer(Filter::And(vec![a(1), row])), Err(DamagedRecord));
+    assert_eq!(stored().into_view().unwrap_err(), DamagedRecord);
+}
+
+#[test]
 fn a_stored_string_that_is_not_utf8_never_panics() {
     let mut builder = RecordBuilder::default();
     builder.push("S", EdmValue::String("abc"));
@@ -368,6 +383,47 @@ pub(crate) fn any_entity() -> impl Strategy<Value = Entity> {
     })
 }
 
+/// More names than are remembered.
+const CUSTOM_NAMES: [&str; 12] =
+    ["A", "B", "C", "AA", "AB", "Ab", "Property", "Propertz", "PropertyB", "Ä", "D", "PropertyThatHasALongName"];
+
+fn filter_of_custom_properties() -> impl Strategy<Value = Filter> {
+    let name = proptest::sample::select(CUSTOM_NAMES.to_vec());
+    let literal = prop_oneof![
+        Just(Literal::Boolean(true)),
+        Just(Literal::Int32(0)),
+        Just(Literal::Int64(0)),
+        Just(Literal::Double(0.0)),
+        Just(Literal::Binary(Box::from([9]))),
+        Just(Literal::DateTime(instant("2024-01-01T00:00:00Z"))),
+        literal_text().prop_map(|value| text(&value)),
+    ];
+    let operator = proptest::sample::select(OPERATORS.to_vec());
+    let function = proptest::sample::select(STRING_FUNCTIONS.to_vec());
+    let leaf = prop_oneof![
+        6 => (name.clone(), operator, literal).prop_map(|(name, operator, literal)| compare(name, operator, literal)),
+        2 => (name.clone(), function, literal_text()).prop_map(|(name, function, text)| call(function, name, &text)),
+        1 => name.prop_map(|name| Filter::IsTrue(PropertyName::new(name))),
+    ];
+    leaf.prop_recursive(4, 40, 8, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..8).prop_map(Filter::And),
+            proptest::collection::vec(inner.clone(), 0..8).prop_map(Filter::Or),
+            inner.prop_map(not),
+        ]
+    })
+}
+
+/// Evaluates the filter with a separate pass through the record for each operand.
+fn matches_in_turn(filter: &Filter, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+    match filter {
+        Filter::And(operands) => operands.iter().try_fold(true, |all, f| Ok(all && matches_in_turn(f, entity)?)),
+        Filter::Or(operands) => operands.iter().try_fold(false, |any, f| Ok(any || matches_in_turn(f, entity)?)),
+        Filter::Not(operand) => Ok(!matches_in_turn(operand, entity)?),
+        leaf => leaf.matches(entity),
+    }
+}
+
 /// Evaluates the filter with a new property cache for each operand and without short-circuiting.
 fn matches_simply(filter: &Filter, entity: &Entity) -> bool {
     match filter {
@@ -384,14 +440,38 @@ proptest! {
         prop_assert_eq!(matches(&filter, &entity), matches_simply(&filter, &entity));
     }
 
+    /// The properties are in any order, some are missing or stored twice, and the record may be truncated.
     #[test]
-    fn more_properties_than_are_remembered_are_still_found(order in proptest::collection::vec(0..9, 1..40)) {
-        let names: Vec<String> = (0..8).map(|i| format!("p{i}")).collect();
+    fn one_pass_finds_what_a_pass_for_each_operand_finds(
+        filter in filter_of_custom_properties(),
+        stored in proptest::collection::vec((0..CUSTOM_NAMES.len(), crate::record::tests::value()), 0..14),
+        damage in proptest::option::of((0..100_usize, any::<u8>())),
+    ) {
+        let mut builder = RecordBuilder::default();
+        for (name, value) in &stored {
+            builder.push(CUSTOM_NAMES[*name], value.view());
+        }
+        let mut bytes = builder.finish(DateTime::MIN).as_bytes().to_vec();
+        if let Some((at, byte)) = damage {
+            match bytes.get_mut(at) {
+                // The header stays intact.
+                Some(damaged) if at > 8 => *damaged = byte,
+                _ => bytes.truncate(bytes.len().max(11) - 1),
+            }
+        }
+        let (key, record) = (EntityKey::new("p", "r").unwrap(), Record::from_bytes(bytes));
+        let entity = EntityView::from_parts(&key, &record).unwrap();
+        prop_assert_eq!(filter.matches(&entity), matches_in_turn(&filter, &entity));
+    }
+
+    #[test]
+    fn more_properties_than_are_remembered_are_still_found(order in proptest::collection::vec(0..15, 1..40)) {
+        let names: Vec<String> = (0..14).map(|i| format!("p{i}")).collect();
         let properties: Vec<_> = names.iter().zip(0..).map(|(name, i)| (name.as_str(), EdmValue::Int32(i))).collect();
         let entity = entity("p", "r", &properties);
         let comparisons = order.iter().map(|i| {
             let comparison = compare(&format!("p{i}"), Operator::Equal, Literal::Int32(*i));
-            if *i < 8 { comparison } else { not(comparison) }
+            if *i < 14 { comparison } else { not(comparison) }
         });
         prop_assert!(matches(&Filter::And(comparisons.collect()), &entity));
     }

@@ -8,8 +8,8 @@
 
 use super::areas::{Area, Areas, entity_bound};
 use super::residual::Residual;
-use crate::EntityView;
-use crate::filter::Filter;
+use crate::entity::StoredEntity;
+use crate::filter::{Filter, Matcher};
 use crate::range::KeyRange;
 use crate::record::DamagedRecord;
 
@@ -23,7 +23,7 @@ pub struct EntityFilter(Evaluation);
 
 #[derive(Debug)]
 enum Evaluation {
-    Whole(Filter),
+    Whole(Matcher),
     ByRange {
         /// Ascending and disjoint. The filter is false for entities outside them.
         pieces: Vec<Piece>,
@@ -55,12 +55,12 @@ impl EntityFilter {
         };
         Self(match Some(range_count).filter(|count| *count >= RANGES_MIN).and_then(|_| pieces()) {
             Some(pieces) => Evaluation::ByRange { pieces, last: 0 },
-            None => Evaluation::Whole(filter),
+            None => Evaluation::Whole(Matcher::new(filter)),
         })
     }
 
     /// Returns whether an entity, which has the given key bytes, matches.
-    pub fn matches(&mut self, key: &[u8], entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+    pub fn matches(&mut self, key: &[u8], entity: &mut StoredEntity<'_>) -> Result<bool, DamagedRecord> {
         match &mut self.0 {
             Evaluation::Whole(filter) => filter.matches(entity),
             Evaluation::ByRange { pieces, last } => {
@@ -77,7 +77,7 @@ impl EntityFilter {
 }
 
 impl Condition {
-    fn holds(&self, key: &[u8], entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+    fn holds(&self, key: &[u8], entity: &mut StoredEntity<'_>) -> Result<bool, DamagedRecord> {
         match self {
             Self::Residual(residual) => residual.matches(entity),
             Self::Any(residuals) => {

@@ -2,8 +2,8 @@
 //!
 //! This module must not depend on which part is known.
 
-use crate::EntityView;
-use crate::filter::Filter;
+use crate::entity::StoredEntity;
+use crate::filter::{Filter, Matcher};
 use crate::record::DamagedRecord;
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use std::sync::Arc;
 pub(super) enum Residual {
     /// No condition: every entity meets it.
     None,
-    Filter(Arc<Filter>),
+    Filter(Arc<Matcher>),
     Both(Arc<(Residual, Residual)>),
 }
 
 impl From<Filter> for Residual {
     fn from(filter: Filter) -> Self {
-        Self::Filter(Arc::new(filter))
+        Self::Filter(Arc::new(Matcher::new(filter)))
     }
 }
 
@@ -49,7 +49,7 @@ impl Residual {
         }
     }
 
-    pub(super) fn matches(&self, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+    pub(super) fn matches(&self, entity: &mut StoredEntity<'_>) -> Result<bool, DamagedRecord> {
         match self {
             Self::None => Ok(true),
             Self::Filter(filter) => filter.matches(entity),

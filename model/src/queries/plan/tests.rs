@@ -269,8 +269,9 @@ fn planning_thousands_of_comparisons_ends() {
 fn check_by_range(filter: &Filter, entities: &[Entity]) {
     let mut by_range = EntityFilter::new(filter.clone(), usize::MAX);
     for entity in entities {
-        let view = EntityView::from_parts(&entity.key, &entity.record).unwrap();
-        let found = by_range.matches(&entity.key.encode(), &view).unwrap();
+        let key = entity.key.encode();
+        let mut stored = StoredEntity::new(&key, entity.record.as_bytes()).unwrap();
+        let found = by_range.matches(&key, &mut stored).unwrap();
         assert_eq!(found, matches(filter, entity), "{:?} {filter:?}", entity.key);
     }
 }
