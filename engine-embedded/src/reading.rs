@@ -36,7 +36,7 @@ pub(crate) struct RunningPage<S> {
     /// The next entity, if the scan had to stop before it.
     held: Option<Found>,
     /// The last key that was read, for reporting an entity that cannot be read.
-    last_key: Vec<u8>,
+    last_key: Key,
     snapshot: Snapshot,
     // Dropped last, because it keeps the folder locked.
     shared: Arc<EmbeddedState>,
@@ -128,7 +128,7 @@ impl<S: EntitySink> RunningPage<S> {
         if let Some(property) = property {
             page = page.from_index(property);
         }
-        let (held, last_key) = (None, Vec::new());
+        let (held, last_key) = (None, Key::from(&[][..]));
         Ok(Self { page, deadline, id: stored.id, source, held, last_key, snapshot, shared })
     }
 
@@ -136,16 +136,17 @@ impl<S: EntitySink> RunningPage<S> {
     /// runs other tasks.
     pub(crate) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
-        while let Some(found) = self.next()? {
+        loop {
             if until_check == 0 {
                 if slot.must_yield() {
+                    let Some(found) = self.next()? else { break };
                     self.held = Some(found);
                     return Ok(Step::Paused(Box::new(self)));
                 }
                 until_check = ENTITIES_BETWEEN_CHECKS;
             }
             until_check -= 1;
-            if self.visit(&found)?.is_break() {
+            if self.visit_next()?.is_break() {
                 break;
             }
         }
@@ -190,10 +191,7 @@ impl<S: EntitySink> RunningPage<S> {
             Some(record) => self.page.visit_at(found.position(), found.key(), record).map_err(ReadError::Fault)?,
             None => self.page.pass(found.position()),
         };
-        if next.is_continue() {
-            self.last_key.clear();
-            self.last_key.extend_from_slice(&found.full_key);
-        }
+        self.last_key.clone_from(&found.full_key);
         Ok(next)
     }
 
@@ -207,6 +205,25 @@ impl<S: EntitySink> RunningPage<S> {
             let _ended = self.page.end_before(found.position());
         }
         self.finish()
+    }
+
+    /// Offers the next entity to the page. Returns `Break` if there is none, or if the page has ended.
+    fn visit_next(&mut self) -> Result<ControlFlow<()>, ReadError> {
+        // Nearly all entities of long scans are found here, without further copies.
+        if self.held.is_none()
+            && let Source::Ranges { entries, .. } = &mut self.source
+            && let Some(entity) = entries.as_mut().and_then(Iterator::next)
+        {
+            let (full_key, record) = entity.map_err(|error| read_fault(error, &self.last_key))?;
+            let key = layout::key_in_table(&full_key).unwrap_or_default();
+            let next = self.page.visit(key, &record).map_err(ReadError::Fault)?;
+            self.last_key = full_key;
+            return Ok(next);
+        }
+        match self.next()? {
+            Some(found) => self.visit(&found),
+            None => Ok(ControlFlow::Break(())),
+        }
     }
 
     fn next(&mut self) -> Result<Option<Found>, ReadError> {
@@ -231,7 +248,7 @@ impl<S: EntitySink> RunningPage<S> {
                     continue;
                 }
                 let range = layout::stored_range(self.id, &range);
-                self.last_key.clone_from(&range.start);
+                self.last_key = Key::from(range.start.as_slice());
                 *entries = Some(self.snapshot.range(range));
             },
             // An entry whose entity is missing is damage, which a check reports. The entity does not exist.

@@ -4,7 +4,7 @@ use super::*;
 use crate::edm::compare_ordinal;
 use crate::filter::tests::{OPERATORS, any_entity, call, compare, entity, filter, matches, not, text};
 use crate::filter::{Literal, Operator, PropertyName, StringFunction};
-use crate::{EdmValue, Entity, EntityView};
+use crate::{EdmValue, Entity, StoredEntity};
 use Operator::{Equal, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, NotEqual};
 use proptest::prelude::*;
 
