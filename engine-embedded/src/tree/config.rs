@@ -28,15 +28,9 @@ pub(super) fn exists(path: &Path) -> Result<bool, TreeError> {
     path.join(CURRENT).try_exists().map_err(|error| TreeError::Library(error.into()))
 }
 
-/// Returns the configuration of a tree whose lists of files take their numbers from `lists`. When the library has
-/// installed a list with the number N, it raises `after_lists` to N + 1.
-pub(super) fn config(
-    path: &Path,
-    settings: TreeSettings,
-    lists: &SequenceNumberCounter,
-    after_lists: &SequenceNumberCounter,
-) -> Config {
-    Config::new(path, lists.clone(), after_lists.clone())
+pub(super) fn config(path: &Path, settings: TreeSettings) -> Config {
+    // The library numbers its lists with the first counter. Only its own reads would depend on the numbers.
+    Config::new(path, SequenceNumberCounter::default(), SequenceNumberCounter::default())
         .use_cache(Arc::new(Cache::with_capacity_bytes(settings.cache_bytes)))
         .use_descriptor_table(Some(Arc::new(DescriptorTable::new(CACHED_FILES_MAX))))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))

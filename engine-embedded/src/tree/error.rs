@@ -15,8 +15,6 @@ pub(crate) enum TreeError {
     Exists(PathBuf),
     /// The sequence that was recorded with the last flush does not match the files.
     Inconsistent(PathBuf),
-    /// No number is left for a list of files until the next transaction is published.
-    NoListNumber,
     Library(library::Error),
 }
 
@@ -43,7 +41,7 @@ impl TreeError {
                 Some("its files do not match the sequence recorded with the last flush".to_owned())
             }
             Self::Missing(_) => Some("the list of sorted files is missing".to_owned()),
-            Self::Exists(_) | Self::NoListNumber => None,
+            Self::Exists(_) => None,
         }
     }
 }
@@ -55,9 +53,6 @@ impl fmt::Display for TreeError {
             Self::Exists(path) => write!(f, "the folder {} already contains a tree", path.display()),
             Self::Inconsistent(path) => {
                 write!(f, "the files in {} do not match the sequence recorded with the last flush", path.display())
-            }
-            Self::NoListNumber => {
-                f.write_str("the files were changed too often since the last transaction; retry after the next one")
             }
             Self::Library(library::Error::Io(error)) => error.fmt(f),
             Self::Library(error) => write!(

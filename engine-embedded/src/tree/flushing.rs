@@ -3,7 +3,6 @@
 use super::error::TreeError;
 use super::library::AbstractTree;
 use super::store::{Store, Tree};
-use crate::sequence::Sequence;
 use crate::sync::atomic::Ordering;
 
 impl Tree {
@@ -38,7 +37,7 @@ impl Tree {
             store.flushed_tombstones.store(last.tombstones, Ordering::Relaxed);
         }
         let waiting = store.sealed.lock().len();
-        store.room.flush_ended(result.is_err(), waiting, store.library.l0_run_count());
+        store.room.flush_ended(result.is_err(), waiting, store.lists.newest().uppermost_runs());
         result?;
         store.release_or_warn();
         Ok(true)
@@ -54,10 +53,11 @@ impl Tree {
 
 impl Store {
     fn flush(&self) -> Result<(), TreeError> {
-        self.check_list_numbers()?;
         let bound = self.registry.oldest().snapshot_number();
         let lock = self.library.get_flush_lock();
         self.library.flush(&lock, bound)?;
+        // Only the active memtable is left.
+        self.renew_list(|memtables| memtables.first().cloned().into_iter().collect());
         Ok(())
     }
 
@@ -68,39 +68,10 @@ impl Store {
         }
     }
 
-    /// Releases the lists of files that no snapshot uses. The library removes only the oldest lists, so one snapshot
-    /// would retain every later list, with its memtables of 16 MiB. Therefore, this method takes out the lists that
-    /// open snapshots use, lets the library remove all but the newest, and puts them back.
+    /// Releases the lists that no snapshot uses. The library needs only its newest one, because it reads nothing for
+    /// the engine.
     pub(super) fn release(&self) -> Result<bool, TreeError> {
-        let bound = self.registry.oldest().snapshot_number();
-        let mut lists = self.library.get_version_history_lock();
-        lists.maintenance(&self.path, bound)?;
-        let (open, published) = self.registry.sequences();
-        if open.len() < lists.free_list_len() {
-            let newest = self.newest_list_number();
-            // A snapshot that is opened later has the published sequence or a later one, and may use an older list
-            // only if the newest list was installed during the next publication.
-            let later = (published.get()..Sequence::from_number(newest).get()).map(Sequence::new);
-            let mut used: Vec<Sequence> = open.into_iter().chain(later).collect();
-            used.sort_unstable();
-            used.dedup();
-            // The newest list must not be taken out: when the library removes a list, it also removes the file that
-            // describes the list on disk. For the others, that file is of no use.
-            used.retain(|sequence| sequence.snapshot_number() <= newest);
-            let mut kept: Vec<_> =
-                used.iter().map(|sequence| lists.get_version_for_snapshot(sequence.snapshot_number())).collect();
-            let latest = lists.latest_version();
-            let removed = lists.maintenance(&self.path, u64::MAX);
-            // Put the lists back even after an error. Lists that were not removed are then in front of newer and older
-            // ones, where no search reaches them, because it begins at the other end.
-            kept.push(latest);
-            let mut kept = kept.into_iter();
-            if let Some(first) = kept.next() {
-                lists.replace_latest_version(first);
-            }
-            kept.for_each(|list| lists.append_version(list));
-            removed?;
-        }
-        Ok(lists.free_list_len() == 0)
+        self.library.get_version_history_lock().maintenance(&self.path, u64::MAX)?;
+        Ok(self.lists.release() == 0)
     }
 }

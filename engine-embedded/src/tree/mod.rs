@@ -5,32 +5,27 @@
 //! files, each on a thread of its choice. What is not flushed is lost when the process ends; the caller applies it
 //! again from its log ([`Tree::persisted`]).
 //!
-//! Snapshots depend on lists of files. A list names memtables and files; flushing and merging install a new list. A
-//! snapshot reads from the newest list whose number is below its own ([`sequence`]). Older lists exist until no open
-//! snapshot needs them. Invariants:
+//! Snapshots depend on lists. A list names memtables and files; sealing, flushing and merging replace the newest one
+//! ([`lists`]). A snapshot takes the list that is the newest one when the snapshot reads the published sequence, and
+//! keeps it. Invariants:
 //!
-//! 1. **A list gets a number of the sequence that is published when the list is installed, or that is just being
-//!    published.** Therefore, every snapshot of a later publication uses this list or a newer one, and finds what is
-//!    applied after the installation. A publication raises the counter for lists to the first number of its sequence,
-//!    and `Store::check_list_numbers` refuses a flush or merge when the numbers of the sequence are nearly used up.
-//! 2. **The files of a list contain only items of the sequences up to the one that owns the list's number.** Therefore,
-//!    every snapshot that uses the list sees the newest version of each key in its files, and it does no harm that
-//!    merges drop older versions. Two rules ensure this. The writer changes to a new memtable only when everything that
-//!    it applied is published, and a memtable is flushed only after this change. A publication first raises the counter
-//!    for lists and then the published sequence.
-//! 3. **A list is released only if no open or future snapshot uses it.** Snapshots are registered while they are open
-//!    ([`registry`]), and a read without a snapshot ([`Tree::latest`]) always uses the newest list. The library panics
-//!    if a read finds no list.
-//! 4. **Every list contains all applied items**, except versions that no snapshot of that list can see. The writer
-//!    inserts into a memtable that was active in the newest list; if it has been sealed since, it is still in the list.
+//! 1. **Every list contains all items that were applied before it was replaced**, except versions of which it contains
+//!    a newer one. The list that replaces it contains the next memtable before the writer changes to it. A snapshot
+//!    therefore finds everything up to its sequence in its list.
+//! 2. **Files contain only transactions that are published.** The writer changes to a new memtable only when everything
+//!    that it applied is published, and a memtable is flushed only after this change. Therefore, a snapshot sees the
+//!    newest version of each key in the files of its list, and it does no harm that flushes and merges drop older ones,
+//!    and [`Tree::persisted`] covers whole transactions.
+//! 3. **A memtable or file exists as long as a list that contains it**, and a list as long as a snapshot that uses it.
 //!
-//! After opening, invariants 1 and 2 hold for all snapshots: the only list has the number 0, and the published sequence
-//! is the last one in the files.
+//! Snapshots are also registered while they are open ([`registry`]), and flushes and merges keep the versions that they
+//! show. No read depends on that, because a snapshot reads only from its own list.
 
 mod config;
 mod error;
 mod flushing;
 mod library;
+mod lists;
 mod reading;
 mod registry;
 mod room;

@@ -1,29 +1,34 @@
 //! Snapshots and reads.
 
 use super::error::TreeError;
-use super::library::{AbstractTree, Guard, IterGuardImpl};
+use super::library::{Items, List};
 use super::registry::Registration;
 use super::store::{Key, RESERVED_KEY, Tree, Value};
 use crate::sequence::Sequence;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 impl Tree {
     /// Opens a snapshot of the published state.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot { registration: self.0.registry.open(), tree: self.clone() }
+        // A list that is older than the sequence could lack a memtable. The files of a newer one could contain later
+        // transactions, for which versions were dropped that the snapshot shows.
+        let (list, registration) = self.0.lists.newest_while(|| self.0.registry.open());
+        Snapshot { registration, list, tree: self.clone() }
     }
 
     /// Returns the value of a key in the newest applied state, whether or not it is published. While a transaction is
     /// being applied, some of its items may be missing.
     pub(crate) fn latest(&self, key: &[u8]) -> Result<Option<Value>, TreeError> {
-        // This read needs no registration: the newest list always exists, and contains the newest version of each key.
-        Ok(self.0.library.get(key, u64::MAX)?)
+        // This read needs no registration: every list contains the newest version of each key.
+        Ok(self.0.lists.newest().get(key, u64::MAX)?)
     }
 }
 
 /// The published state at one instant. While a snapshot is open, the files that it needs are not removed.
 pub(crate) struct Snapshot {
     registration: Registration,
+    list: Arc<List>,
     tree: Tree,
 }
 
@@ -34,7 +39,7 @@ impl Snapshot {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, TreeError> {
-        Ok(self.tree.0.library.get(key, self.number())?)
+        Ok(self.list.get(key, self.number())?)
     }
 
     /// Returns an iterator over the items in a range of keys, from both ends. It keeps its own snapshot open.
@@ -45,7 +50,7 @@ impl Snapshot {
             Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => Bound::Excluded(RESERVED_KEY),
         };
         let end = range.end_bound().map(AsRef::as_ref);
-        let items = self.tree.0.library.range::<&[u8], _>((start, end), self.number(), None);
+        let items = self.list.range((start, end), self.number());
         Range { items, _snapshot: self.clone() }
     }
 
@@ -56,7 +61,8 @@ impl Snapshot {
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        Self { registration: self.tree.0.registry.open_again(&self.registration), tree: self.tree.clone() }
+        let registration = self.tree.0.registry.open_again(&self.registration);
+        Self { registration, list: Arc::clone(&self.list), tree: self.tree.clone() }
     }
 }
 
@@ -68,7 +74,7 @@ impl Drop for Snapshot {
 
 /// An iterator over the items of a snapshot in a range of keys.
 pub(crate) struct Range {
-    items: Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send>,
+    items: Items,
     // Dropped last.
     _snapshot: Snapshot,
 }
@@ -77,12 +83,12 @@ impl Iterator for Range {
     type Item = Result<(Key, Value), TreeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.items.next()?.into_inner().map_err(TreeError::from))
+        Some(self.items.next()?.map_err(TreeError::from))
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        Some(self.items.next_back()?.into_inner().map_err(TreeError::from))
+        Some(self.items.next_back()?.map_err(TreeError::from))
     }
 }

@@ -96,18 +96,6 @@ impl Registry {
         (0..SHARDS).map(oldest_of).fold(published, Sequence::min)
     }
 
-    /// Returns the sequences of all open snapshots, sorted, and the oldest sequence of a snapshot that is opened later.
-    pub(super) fn sequences(&self) -> (Vec<Sequence>, Sequence) {
-        let published = self.published();
-        let mut sequences = Vec::new();
-        for shard in 0..SHARDS {
-            sequences.extend(self.lock(shard).iter().map(|open| open.sequence));
-        }
-        sequences.sort_unstable();
-        sequences.dedup();
-        (sequences, published)
-    }
-
     pub(super) fn count(&self) -> usize {
         (0..SHARDS).map(|shard| self.lock(shard).iter().map(|open| open.count).sum::<usize>()).sum()
     }
@@ -150,12 +138,8 @@ mod tests {
                 _ if !open.is_empty() => registry.close(&open.swap_remove(random.index(open.len()))),
                 _ => {}
             }
-            let mut expected: Vec<_> = open.iter().map(|registration| registration.sequence).collect();
-            expected.sort_unstable();
-            expected.dedup();
-            let latest = Sequence::new(published);
-            assert_eq!(registry.oldest(), expected.first().copied().unwrap_or(latest));
-            assert_eq!(registry.sequences(), (expected, latest));
+            let expected = open.iter().map(|registration| registration.sequence).min();
+            assert_eq!(registry.oldest(), expected.unwrap_or(Sequence::new(published)));
             assert_eq!(registry.count(), open.len());
         }
     }

@@ -1,14 +1,8 @@
 //! The numbers that the library uses in place of the sequences of transactions.
 //!
-//! The library knows only numbers: each item has one, each list of files has one, and a read names one. A read with the
-//! number N uses the newest list below N, and sees the items below N in the memtables and files of that list. Lists
-//! take their numbers from a counter when they are installed. If transactions took consecutive numbers, a list would
-//! take the number of a transaction that may not be applied yet.
-//!
-//! Therefore, a sequence S owns 65,536 numbers, from S × 65,536. All its items have the first of them. The others are
-//! for the lists that are installed while S is the published sequence. A snapshot at S reads with the first number of
-//! S + 1. It sees the items up to S and the lists that were installed before the next publication. With a number just
-//! above the items, it would not see these lists, and an idle tree could not release the files that they replace.
+//! The library knows only numbers: each item has one, and a read sees the items below the one that it names. A sequence
+//! S owns 65,536 numbers, from S × 65,536. All its items have the first of them, and a snapshot at S reads with the
+//! first number of S + 1. The others are not used any more; the format of the sorted files contains the numbers.
 
 use crate::sequence::Sequence;
 
@@ -30,11 +24,6 @@ impl Sequence {
         self.get() << NUMBERS_BITS
     }
 
-    /// Returns the lowest number of a list that is installed while this sequence is the published one.
-    pub(super) fn first_list_number(self) -> u64 {
-        self.item_number()
-    }
-
     pub(super) fn snapshot_number(self) -> u64 {
         self.item_number() + NUMBERS
     }
@@ -50,8 +39,7 @@ mod tests {
             let next = sequence.next();
             assert!(sequence.item_number() < sequence.snapshot_number());
             assert_eq!(sequence.snapshot_number(), next.item_number());
-            let last_list = sequence.snapshot_number() - 1;
-            for number in [sequence.item_number(), sequence.first_list_number(), last_list] {
+            for number in [sequence.item_number(), sequence.snapshot_number() - 1] {
                 assert_eq!(Sequence::from_number(number), sequence);
             }
         }

@@ -10,7 +10,7 @@ use super::store::Tree;
 use crate::sync::atomic::Ordering;
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -134,27 +134,35 @@ pub(crate) struct TreeState {
 }
 
 impl Tree {
-    /// Waits for a list of files that is being installed, which takes five syncs.
     pub(crate) fn state(&self) -> TreeState {
         let (store, library) = (&*self.0, &self.0.library);
         let cache = &library.config.cache;
+        let (list, older) = (store.lists.newest(), store.lists.older());
+        let memtables: BTreeMap<_, _> = older
+            .iter()
+            .chain([&list])
+            .flat_map(|list| list.memtables())
+            .map(|memtable| (memtable.id(), memtable.size()))
+            .collect();
         let sealed = store.sealed.lock();
         let (sealed_memtables, sealed_bytes) =
             (sealed.len(), sealed.iter().map(|memtable| memtable.bytes).sum::<u64>());
         drop(sealed);
         TreeState {
             disk_bytes: self.disk_bytes(),
-            files: number(library.table_count()),
+            files: number(list.levels().flatten().count()),
             memtable_bytes: sealed_bytes + store.active_memtable_bytes(),
-            retained_memtable_bytes: library.version_memtable_size_sum(),
+            retained_memtable_bytes: memtables.into_values().sum(),
             sealed_memtables: number(sealed_memtables),
             cache_bytes: cache.size(),
             cache_capacity_bytes: cache.capacity(),
             cache_hits: number(library.metrics.block_load_cached_count()),
             blocks_loaded: self.blocks_loaded(),
-            pinned_bytes: number(library.pinned_filter_size() + library.pinned_block_index_size()),
+            pinned_bytes: number(
+                list.levels().flatten().map(|file| file.pinned_filter_size() + file.pinned_block_index_size()).sum(),
+            ),
             open_snapshots: number(store.registry.count()),
-            retained_lists: number(library.version_free_list_len()),
+            retained_lists: number(older.len()),
         }
     }
 
@@ -166,13 +174,13 @@ impl Tree {
 
     /// Returns the size of the files in the newest list, in bytes.
     pub(crate) fn disk_bytes(&self) -> u64 {
-        self.0.library.disk_space()
+        self.shape().bytes()
     }
 
     /// Returns the names of the sorted files in the newest list.
     pub(crate) fn sorted_files(&self) -> HashSet<OsString> {
-        let version = self.0.library.current_version();
-        version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
+        let list = self.0.lists.newest();
+        list.levels().flatten().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
     }
 }
 
@@ -202,9 +210,8 @@ pub(crate) struct Merged {
 
 impl Tree {
     pub(crate) fn shape(&self) -> Shape {
-        let version = self.0.library.current_version();
-        let levels = version.iter_levels().map(|runs| {
-            let files = runs.iter().flat_map(|run| run.iter());
+        let list = self.0.lists.newest();
+        let levels = list.levels().map(|files| {
             files.fold(Level::default(), |sum, file| Level {
                 files: sum.files + 1,
                 entries: sum.entries + file.metadata.item_count,
@@ -239,13 +246,14 @@ impl Tree {
         };
         let store = &*self.0;
         let _merging = store.merging.lock();
-        store.check_list_numbers().inspect_err(|_| self.refuse_merge())?;
         store.room.merge_began();
         let before = store.library.current_version().id();
         let oldest = store.registry.oldest();
         let may_have_kept_versions = oldest < self.persisted();
         let result = store.library.compact(strategy, oldest.snapshot_number());
-        store.room.merge_ended(result.is_err(), store.library.l0_run_count());
+        // A merge that fails at its end may have installed a list.
+        store.renew_list(<[_]>::to_vec);
+        store.room.merge_ended(result.is_err(), store.lists.newest().uppermost_runs());
         result?;
         store.release_or_warn();
         Ok(Merged { has_changed: store.library.current_version().id() != before, may_have_kept_versions })
@@ -253,7 +261,7 @@ impl Tree {
 
     /// Records that a merge that is due is not done, as after a failed merge: the writer does not wait for it.
     pub(crate) fn refuse_merge(&self) {
-        self.0.room.merge_ended(true, self.0.library.l0_run_count());
+        self.0.room.merge_ended(true, self.0.lists.newest().uppermost_runs());
     }
 }
 

@@ -3,9 +3,9 @@
 use super::config::{self, TreeSettings};
 use super::error::TreeError;
 use super::library::{
-    self, AbstractTree, AnyTree, Cache, Checksum, Config, InternalValue, Memtable, SequenceNumberCounter, Table,
-    ValueType,
+    self, AbstractTree, AnyTree, Cache, Checksum, Config, InternalValue, List, Memtable, Table, ValueType,
 };
+use super::lists::Lists;
 use super::registry::Registry;
 use super::room::{Fill, Room};
 use crate::sequence::Sequence;
@@ -13,6 +13,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,10 +32,6 @@ pub(super) const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
 /// The size at which the writer waits until the memtable is sealed, although no other one waits to be flushed.
 const MEMTABLE_BYTES_MAX: u64 = 2 * MEMTABLE_BYTES;
 
-/// The number of lists that may be installed between the check for numbers and the last use of them: one flush and one
-/// merge run at a time, and each installs one list.
-const CONCURRENT_LISTS_MAX: u64 = 2;
-
 /// A handle to the sorted store. All handles and snapshots share one store, which is closed when the last one is
 /// dropped.
 #[derive(Clone)]
@@ -43,10 +40,7 @@ pub(crate) struct Tree(pub(super) Arc<Store>);
 pub(super) struct Store {
     pub(super) library: library::Tree,
     pub(super) path: PathBuf,
-    /// The counter from which the library takes the numbers of lists of files.
-    lists: SequenceNumberCounter,
-    /// One more than the number of the newest list, or 0 if no list has been installed since the tree was opened.
-    after_lists: SequenceNumberCounter,
+    pub(super) lists: Lists,
     pub(super) registry: Registry,
     writer: Mutex<Writer>,
     /// Notified when the writer has changed to a new memtable.
@@ -68,7 +62,7 @@ pub(super) struct Store {
 }
 
 struct Writer {
-    /// The memtable that receives items. It is in the newest list of files, as the active memtable or a sealed one.
+    /// The memtable that receives items. It is in the newest list, as the active memtable or a sealed one.
     memtable: Arc<Memtable>,
     /// The last sequence whose items have been inserted.
     applied: Sequence,
@@ -113,18 +107,16 @@ impl Tree {
     }
 
     fn start(path: &Path, settings: TreeSettings) -> Result<Self, TreeError> {
-        let (lists, after_lists) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
-        let library = open_library(config::config(path, settings, &lists, &after_lists))?;
-        let persisted = persisted_at_open(&library, path)?;
-        lists.set(persisted.first_list_number());
+        let library = open_library(config::config(path, settings))?;
+        let list = List::newest(&library, vec![library.active_memtable()]);
+        let persisted = persisted_at_open(&library, &list, path)?;
         let writer = Writer { memtable: library.active_memtable(), applied: persisted, next: None };
         let room = Room::default();
-        room.merge_ended(false, library.l0_run_count());
+        room.merge_ended(false, list.uppermost_runs());
         Ok(Self(Arc::new(Store {
             path: library.config.path.clone(),
             library,
-            lists,
-            after_lists,
+            lists: Lists::new(list),
             registry: Registry::new(persisted),
             writer: Mutex::new(writer),
             changed_memtable: Condvar::new(),
@@ -176,8 +168,6 @@ impl Tree {
         let mut writer = store.writer.lock();
         assert!(sequence >= writer.applied, "a publication covers everything that was applied");
         writer.applied = sequence;
-        // Invariant 2 of the module requires this order.
-        store.raise_list_number(sequence);
         store.registry.publish(sequence);
         if writer.next.is_some() {
             store.change_memtable(&mut writer);
@@ -235,8 +225,11 @@ impl Store {
         if self.library.rotate_memtable().is_none() {
             return false;
         }
+        let next = self.library.active_memtable();
+        // The list contains the next memtable before the writer inserts into it.
+        self.renew_list(|memtables| [slice::from_ref(&next), memtables].concat());
         let mut writer = self.writer.lock();
-        writer.next = Some(self.library.active_memtable());
+        writer.next = Some(next);
         if writer.applied == self.registry.published() {
             self.change_memtable(&mut writer);
         }
@@ -285,34 +278,14 @@ impl Store {
         self.persisted.store(sequence.get(), Ordering::Release);
     }
 
-    /// Fails if a list that is installed now might get a number of a sequence that is not being published (invariant 1
-    /// of the module). The counter itself shows which sequence the next number belongs to: the published one, or the
-    /// next one while [`Tree::publish`] is between its two steps. It reaches a later sequence only by a publication,
-    /// because this check leaves the last number unused.
-    pub(super) fn check_list_numbers(&self) -> Result<(), TreeError> {
-        let next = self.lists.get();
-        let end = Sequence::from_number(next).snapshot_number();
-        if next + CONCURRENT_LISTS_MAX < end { Ok(()) } else { Err(TreeError::NoListNumber) }
-    }
-
-    /// Returns the number of the newest list of files. It is exact while the library's lock of the lists is held.
-    pub(super) fn newest_list_number(&self) -> u64 {
-        self.after_lists.get().saturating_sub(1)
-    }
-
-    /// The first step of a publication.
-    pub(super) fn raise_list_number(&self, sequence: Sequence) {
-        self.lists.fetch_max(sequence.first_list_number());
+    /// Lets reads use the newest list of the library. `memtables` returns its memtables, given the previous ones.
+    pub(super) fn renew_list(&self, memtables: impl FnOnce(&[Arc<Memtable>]) -> Vec<Arc<Memtable>>) {
+        self.lists.renew(|list| List::newest(&self.library, memtables(list.memtables())));
     }
 
     #[cfg(test)]
     pub(super) fn library_sealed_memtables(&self) -> usize {
         self.library.sealed_memtable_count()
-    }
-
-    #[cfg(test)]
-    pub(super) fn use_up_list_numbers(&self) {
-        self.lists.fetch_max(self.registry.published().snapshot_number() - 1);
     }
 }
 
@@ -336,9 +309,9 @@ fn open_library(config: Config) -> Result<library::Tree, TreeError> {
 /// memtables contain whole transactions and are flushed from the oldest to the newest. The items of the last
 /// transaction may have been merged away, but the mark has its number, and the newest version of a key that exists is
 /// never dropped. Only a tree without files has no mark.
-fn persisted_at_open(library: &library::Tree, path: &Path) -> Result<Sequence, TreeError> {
+fn persisted_at_open(library: &library::Tree, list: &List, path: &Path) -> Result<Sequence, TreeError> {
     let highest = Sequence::from_number(library.get_highest_persisted_seqno().unwrap_or(0));
-    let mark = library.get(RESERVED_KEY, u64::MAX)?;
+    let mark = list.get(RESERVED_KEY, u64::MAX)?;
     let marked = mark.map_or(Some(0), |mark| <[u8; 8]>::try_from(&*mark).map(u64::from_le_bytes).ok());
     if marked == Some(highest.get()) { Ok(highest) } else { Err(TreeError::Inconsistent(path.to_owned())) }
 }

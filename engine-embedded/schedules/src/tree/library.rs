@@ -1,15 +1,13 @@
 //! A model of the library `lsm-tree`, limited to the behavior on which the engine's threads depend.
 //!
-//! A list names memtables and files. A read with the number N searches the newest list below N: first the active
-//! memtable, then the sealed ones, then the files, from the newest to the oldest, and returns the first item below N. A
-//! flush and a merge drop the items of a key that are older than an item below the bound, and a merge also drops
-//! tombstones, even if a newer list shows them to no snapshot. A list gets its number when it is installed.
+//! A list names memtables and files. A read with the number N searches a list: first the active memtable, then the
+//! sealed ones, then the files, from the newest to the oldest, and returns the first item below N. A flush and a merge
+//! drop the items of a key that are older than an item below the bound, and a merge also drops tombstones.
 
 use crate::hardware::{Hardware, SortedFile, Versions};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex as Lock, MutexGuard, RwLock, RwLockWriteGuard};
 use byteview::ByteView;
-use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -41,26 +39,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SequenceNumberCounter(Arc<AtomicU64>);
-
-impl SequenceNumberCounter {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-
-    pub(crate) fn set(&self, number: u64) {
-        self.0.store(number, Ordering::SeqCst);
-    }
-
-    pub(crate) fn fetch_max(&self, number: u64) {
-        self.0.fetch_max(number, Ordering::SeqCst);
-    }
-}
+pub(crate) type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
+pub(crate) type Items = Box<dyn DoubleEndedIterator<Item = Result<(UserKey, UserValue), Error>> + Send>;
 
 /// Returns a sorted file with the items of other files or memtables, without those that the library drops.
 fn merged(parts: impl Iterator<Item = Versions>, bound: u64, drops_tombstones: bool) -> SortedFile {
@@ -84,89 +64,71 @@ fn merged(parts: impl Iterator<Item = Versions>, bound: u64, drops_tombstones: b
     Arc::new(items)
 }
 
+/// A list of memtables and files, both from the newest to the oldest.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
-    number: u64,
-    active: Arc<Memtable>,
-    /// From the oldest to the newest.
-    sealed: Vec<Arc<Memtable>>,
-    /// From the newest to the oldest.
+    memtables: Vec<Arc<Memtable>>,
     files: Vec<SortedFile>,
 }
 
 impl List {
-    fn get(&self, key: &[u8], below: u64) -> Option<UserValue> {
+    pub(crate) fn newest(library: &Tree, memtables: Vec<Arc<Memtable>>) -> Self {
+        Self { memtables, files: library.latest().files }
+    }
+
+    pub(crate) fn memtables(&self) -> &[Arc<Memtable>] {
+        &self.memtables
+    }
+
+    pub(crate) fn uppermost_runs(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(crate) fn get(&self, key: &[u8], below: u64) -> Result<Option<UserValue>, Error> {
         let newest = |items: &Versions| {
             let versions = items.get(key)?.iter().rev();
             versions.clone().find(|(number, _)| *number < below).cloned()
         };
-        for memtable in [&self.active].into_iter().chain(self.sealed.iter().rev()) {
+        for memtable in &self.memtables {
             memtable.access();
             let found = newest(&memtable.items.lock().unwrap());
             if let Some((_, value)) = found {
-                return value;
+                return Ok(value);
             }
         }
-        self.files.iter().find_map(|file| newest(file))?.1
+        Ok(self.files.iter().find_map(|file| newest(file)).and_then(|(_, value)| value))
     }
 
-    fn keys(&self, bounds: &(Bound<UserKey>, Bound<UserKey>)) -> Vec<UserKey> {
+    pub(crate) fn range(&self, bounds: Bounds<'_>, below: u64) -> Items {
         let mut keys: Vec<_> = self.files.iter().flat_map(|file| file.keys().cloned()).collect();
-        for memtable in [&self.active].into_iter().chain(&self.sealed) {
+        for memtable in &self.memtables {
             keys.extend(memtable.items.lock().unwrap().keys().cloned());
         }
-        keys.retain(|key| bounds.contains(key));
+        keys.retain(|key| bounds.contains(&**key));
         keys.sort_unstable();
         keys.dedup();
-        keys
+        let list = self.clone();
+        Box::new(keys.into_iter().filter_map(move |key| {
+            let value = list.get(&key, below).transpose()?;
+            Some(value.map(|value| (key, value)))
+        }))
     }
 }
 
-/// The lists, from the oldest to the newest.
+/// The newest list. The library also keeps older ones, which the engine does not use.
 #[derive(Debug)]
-pub(crate) struct Lists(VecDeque<List>);
+pub(crate) struct Lists(List);
 
 impl Lists {
-    pub(crate) fn free_list_len(&self) -> usize {
-        self.0.len() - 1
-    }
-
-    /// Removes the lists before the newest one below the bound.
-    pub(crate) fn maintenance(&mut self, _: &Path, bound: u64) -> Result<(), Error> {
-        if let Some(index) = self.0.iter().rposition(|list| list.number < bound) {
-            self.0.drain(..index);
-        }
+    /// Removes older lists.
+    pub(crate) fn maintenance(&mut self, _: &Path, _: u64) -> Result<(), Error> {
         Ok(())
-    }
-
-    pub(crate) fn append_version(&mut self, list: List) {
-        self.0.push_back(list);
-    }
-
-    pub(crate) fn replace_latest_version(&mut self, list: List) {
-        self.0.pop_back();
-        self.0.push_back(list);
-    }
-
-    pub(crate) fn latest_version(&self) -> List {
-        self.0.back().unwrap().clone()
-    }
-
-    pub(crate) fn get_version_for_snapshot(&self, number: u64) -> List {
-        let list = self.0.iter().rev().find(|list| list.number < number);
-        if list.is_none() {
-            // The committer catches the panic.
-            Hardware::current().violation("a read finds no list of files");
-        }
-        list.expect("the library panics too").clone()
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) path: PathBuf,
-    pub(crate) lists: SequenceNumberCounter,
-    pub(crate) after_lists: SequenceNumberCounter,
 }
 
 #[allow(clippy::large_enum_variant, reason = "the library's type has the same variants")]
@@ -182,12 +144,12 @@ impl Config {
     pub(crate) fn open(self) -> Result<AnyTree, Error> {
         let hardware = Hardware::current();
         let files = hardware.sorted_files();
-        let list = List { number: 0, active: Memtable::new(0), sealed: Vec::new(), files };
+        let list = List { memtables: vec![Memtable::new(0)], files };
         hardware.install_list(&list.files)?;
         Ok(AnyTree::Standard(Tree {
             config: self,
             hardware,
-            lists: RwLock::new(Lists(VecDeque::from([list]))),
+            lists: RwLock::new(Lists(list)),
             flushing: Lock::new(()),
             installing: Lock::new(()),
             memtables: AtomicU64::new(1),
@@ -252,15 +214,11 @@ impl Table {
 
 impl Tree {
     fn latest(&self) -> List {
-        self.lists.read().latest_version()
+        self.lists.read().0.clone()
     }
 
     pub(crate) fn active_memtable(&self) -> Arc<Memtable> {
-        self.latest().active
-    }
-
-    pub(crate) fn l0_run_count(&self) -> usize {
-        self.latest().files.len()
+        Arc::clone(&self.latest().memtables[0])
     }
 
     pub(crate) fn get_version_history_lock(&self) -> RwLockWriteGuard<'_, Lists> {
@@ -272,37 +230,15 @@ impl Tree {
         files.iter().flat_map(|file| file.values().flatten()).map(|(number, _)| *number).max()
     }
 
-    pub(crate) fn get(&self, key: impl AsRef<[u8]>, below: u64) -> Result<Option<UserValue>, Error> {
-        let list = self.lists.read().get_version_for_snapshot(below);
-        Ok(list.get(key.as_ref(), below))
-    }
-
-    pub(crate) fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(
-        &self,
-        range: R,
-        below: u64,
-        _: Option<()>,
-    ) -> Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send> {
-        let list = self.lists.read().get_version_for_snapshot(below);
-        let bound = |bound: Bound<&K>| bound.map(|key| UserKey::from(key.as_ref()));
-        let keys = list.keys(&(bound(range.start_bound()), bound(range.end_bound())));
-        Box::new(keys.into_iter().filter_map(move |key| {
-            let value = list.get(&key, below)?;
-            Some(IterGuardImpl(key, value))
-        }))
-    }
-
-    /// Seals the active memtable, unless it is empty. The list keeps its number.
+    /// Seals the active memtable, unless it is empty.
     pub(crate) fn rotate_memtable(&self) -> Option<Arc<Memtable>> {
         let mut lists = self.lists.write();
-        let mut list = lists.latest_version();
-        if list.active.len() == 0 {
+        let sealed = Arc::clone(&lists.0.memtables[0]);
+        if sealed.len() == 0 {
             return None;
         }
         let next = Memtable::new(self.memtables.fetch_add(1, Ordering::SeqCst));
-        let sealed = std::mem::replace(&mut list.active, next);
-        list.sealed.push(Arc::clone(&sealed));
-        lists.replace_latest_version(list);
+        lists.0.memtables.insert(0, next);
         Some(sealed)
     }
 
@@ -311,7 +247,7 @@ impl Tree {
     }
 
     pub(crate) fn flush(&self, _: &MutexGuard<'_, ()>, bound: u64) -> Result<Option<u64>, Error> {
-        let sealed = self.latest().sealed;
+        let sealed = self.latest().memtables.split_off(1);
         if sealed.is_empty() {
             return Ok(None);
         }
@@ -320,9 +256,9 @@ impl Tree {
             memtable.items.lock().unwrap().clone()
         };
         let file = merged(sealed.iter().map(items), bound, false);
-        self.install(bound, |list| {
+        self.install(|list| {
             list.files.insert(0, file);
-            list.sealed.retain(|memtable| sealed.iter().all(|flushed| flushed.id != memtable.id));
+            list.memtables.retain(|memtable| sealed.iter().all(|flushed| flushed.id != memtable.id));
         })?;
         Ok(Some(0))
     }
@@ -337,35 +273,20 @@ impl Tree {
             return Ok(());
         }
         let file = merged(chosen.iter().map(|file| (**file).clone()), bound, true);
-        self.install(bound, |list| {
+        self.install(|list| {
             list.files.retain(|file| chosen.iter().all(|chosen| !Arc::ptr_eq(file, chosen)));
             list.files.push(file);
         })
     }
 
-    fn install(&self, bound: u64, change: impl FnOnce(&mut List)) -> Result<(), Error> {
+    fn install(&self, change: impl FnOnce(&mut List)) -> Result<(), Error> {
         let _state = self.installing.lock();
         let mut lists = self.lists.write();
-        let number = self.config.lists.next();
-        let mut list = lists.latest_version();
+        let mut list = lists.0.clone();
         change(&mut list);
-        list.number = number;
         self.hardware.install_list(&list.files)?;
-        lists.append_version(list);
-        self.config.after_lists.fetch_max(number + 1);
-        lists.maintenance(&self.config.path, bound)
-    }
-}
-
-pub(crate) trait Guard {
-    fn into_inner(self) -> Result<(UserKey, UserValue), Error>;
-}
-
-pub(crate) struct IterGuardImpl(UserKey, UserValue);
-
-impl Guard for IterGuardImpl {
-    fn into_inner(self) -> Result<(UserKey, UserValue), Error> {
-        Ok((self.0, self.1))
+        lists.0 = list;
+        Ok(())
     }
 }
 

@@ -5,6 +5,8 @@ mod error;
 #[path = "../../../src/tree/flushing.rs"]
 mod flushing;
 mod library;
+#[path = "../../../src/tree/lists.rs"]
+mod lists;
 #[path = "../../../src/tree/reading.rs"]
 mod reading;
 #[path = "../../../src/tree/registry.rs"]
@@ -29,9 +31,9 @@ impl Tree {
     pub(crate) fn merge_everything(&self) -> Result<(), TreeError> {
         let store = &*self.0;
         let _merging = store.merging.lock();
-        store.check_list_numbers()?;
         let result = store.library.compact(store.registry.oldest().snapshot_number());
-        store.room.merge_ended(result.is_err(), store.library.l0_run_count());
+        store.renew_list(<[_]>::to_vec);
+        store.room.merge_ended(result.is_err(), store.lists.newest().uppermost_runs());
         result?;
         store.release_or_warn();
         Ok(())
@@ -39,7 +41,7 @@ impl Tree {
 
     /// Returns the number of lists of files that are kept for snapshots.
     pub(crate) fn retained_lists(&self) -> usize {
-        self.0.library.get_version_history_lock().free_list_len()
+        self.0.lists.older().len()
     }
 
     pub(crate) fn open_snapshots(&self) -> usize {
@@ -64,7 +66,7 @@ impl Tree {
 /// Replaces the settings of the library, of which the model has none.
 mod config {
     use super::error::TreeError;
-    use super::library::{Config, SequenceNumberCounter};
+    use super::library::Config;
     use crate::hardware::Hardware;
     use std::path::Path;
 
@@ -77,12 +79,7 @@ mod config {
         Ok(Hardware::current().has_tree())
     }
 
-    pub(super) fn config(
-        path: &Path,
-        _: TreeSettings,
-        lists: &SequenceNumberCounter,
-        after_lists: &SequenceNumberCounter,
-    ) -> Config {
-        Config { path: path.to_owned(), lists: lists.clone(), after_lists: after_lists.clone() }
+    pub(super) fn config(path: &Path, _: TreeSettings) -> Config {
+        Config { path: path.to_owned() }
     }
 }

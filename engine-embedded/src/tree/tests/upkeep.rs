@@ -1,4 +1,5 @@
 use super::*;
+use crate::tree::library::AbstractTree;
 use crate::tree::shape::Merged;
 use crate::tree::{Merge, Shape, TreeError, TreeState};
 use byteview::ByteView;
@@ -199,30 +200,14 @@ fn snapshots_and_ranges_can_be_moved_between_threads() {
     can_be_shared::<Tree>();
 }
 
+/// A flush and merges may run between the application of a transaction and its publication.
 #[test]
-fn no_list_of_files_takes_a_number_of_the_next_transaction() {
-    let folder = tempfile::tempdir().unwrap();
-    let tree = Tree::create(folder.path(), SETTINGS).unwrap();
-    put(&tree, 1, "a", "1");
-    tree.0.use_up_list_numbers();
-    assert!(tree.rotate());
-    assert!(matches!(tree.flush(), Err(TreeError::NoListNumber)));
-    assert!(matches!(tree.merge(Merge::Uppermost), Err(TreeError::NoListNumber)));
-    assert_eq!(text(tree.snapshot().get(b"a").unwrap()).unwrap(), "1");
-    put(&tree, 2, "a", "2");
-    assert!(tree.flush().unwrap());
-    assert_eq!(text(tree.snapshot().get(b"a").unwrap()).unwrap(), "2");
-}
-
-/// A flush may be between the two steps of a publication.
-#[test]
-fn a_list_may_be_installed_during_a_publication() {
+fn lists_may_be_installed_before_a_publication() {
     let folder = tempfile::tempdir().unwrap();
     let tree = Tree::create(folder.path(), SETTINGS).unwrap();
     put(&tree, 1, "a", "1");
     assert!(tree.rotate());
     apply(&tree, Sequence::new(2), &vec![(b"a".to_vec(), Some(b"2".to_vec()))]);
-    tree.0.raise_list_number(Sequence::new(2));
     assert!(tree.flush().unwrap());
     tree.merge(Merge::Uppermost).unwrap();
     let old = tree.snapshot();
@@ -251,4 +236,36 @@ fn values_can_be_changed_until_they_are_applied() {
     assert!(text(tree.snapshot().get(b"key").unwrap()).unwrap().starts_with("A value"));
     assert!(tree.sorted_files().is_empty() && tree.blocks_loaded() == 0 && tree.disk_bytes() == 0);
     assert_eq!(tree.state().cache_capacity_bytes, SETTINGS.cache_bytes);
+}
+
+/// The library holds the lock of its lists during the syncs of a new one. No read waits for it.
+#[test]
+fn reads_do_not_wait_while_the_library_installs_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = Tree::create(folder.path(), SETTINGS).unwrap();
+    for (sequence, key) in (1..).zip(["a", "b", "c"]) {
+        put(&tree, sequence, key, key);
+        assert!(tree.rotate() && tree.flush().unwrap());
+    }
+    put(&tree, 4, "d", "4");
+    assert!(tree.rotate());
+    put(&tree, 5, "a", "5");
+    let (done, is_done) = std::sync::mpsc::channel();
+    let installing = tree.0.library.get_version_history_lock();
+    let reader = std::thread::spawn({
+        let tree = tree.clone();
+        move || {
+            let snapshot = tree.snapshot();
+            let values = ["a", "b", "c", "d", "e"].map(|key| text(snapshot.get(key.as_bytes()).unwrap()));
+            let latest = text(tree.latest(b"a").unwrap());
+            put(&tree, 6, "e", "6");
+            let state = (tree.shape().levels[0].files, tree.state().sealed_memtables, tree.sorted_files().len());
+            done.send((values, latest, contents(&snapshot).len(), tree.disk_bytes() > 0, state)).unwrap();
+        }
+    });
+    let (values, latest, entries, has_files, state) = is_done.recv_timeout(test_support::TIMEOUT).unwrap();
+    drop(installing);
+    reader.join().unwrap();
+    assert_eq!(values, [Some("5"), Some("b"), Some("c"), Some("4"), None].map(|value| value.map(str::to_owned)));
+    assert_eq!((latest.as_deref(), entries, has_files, state), (Some("5"), 4, true, (3, 1, 3)));
 }
