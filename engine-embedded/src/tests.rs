@@ -512,7 +512,7 @@ async fn wait_until_drained(engine: &Embedded) {
 /// A merge of a few bytes rewrites the whole entity.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_ends_at_the_bytes_that_it_writes() {
-    const ENTITIES: usize = 64;
+    const ENTITIES: usize = 16;
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     engine.create_table(&table()).await.unwrap();
@@ -541,10 +541,10 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
             assert!(stamp > last, "the order of the account");
             last = stamp;
         }
-        // The entities total 32 MiB, and a group has at most 8 MiB and one more entity. If only the size of the
-        // requests counted, there would be two groups.
+        // The entities total 8 MiB, and a group has at most 1 MiB and one more entity. If only the size of the requests
+        // counted, there would be two groups.
         let groups = groups(&engine) - before;
-        assert!((5..10).contains(&groups), "{groups}");
+        assert!((6..=ENTITIES as u64).contains(&groups), "{groups}");
     }
 }
 

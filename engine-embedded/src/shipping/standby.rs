@@ -327,7 +327,7 @@ impl StandbyLog {
     }
 
     fn write(&self, group: Vec<LoggedTransaction>, last_stamp: Option<DateTime>) -> Result<(), StorageError> {
-        if !self.shared.storage.tree.wait_for_room() {
+        if !self.shared.storage.tree.wait_for_large_room() {
             return Err(StorageError::NO_ROOM);
         }
         self.shared.storage.write(group, last_stamp, true)

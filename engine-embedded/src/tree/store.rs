@@ -204,6 +204,16 @@ impl Tree {
         self.0.room.wait()
     }
 
+    /// Like [`Self::wait_for_room`], for large transactions. They leave some room to small ones.
+    pub(crate) fn wait_for_large_room(&self) -> bool {
+        self.0.room.wait_for_large()
+    }
+
+    /// Returns whether large transactions must wait, because a flush or a merge is late.
+    pub(crate) fn must_hold_large(&self) -> bool {
+        self.0.room.must_hold_large()
+    }
+
     /// Waits until the active memtable is full, for at most `timeout`. Returns whether it is full.
     pub(crate) fn wait_until_full(&self, timeout: Duration) -> bool {
         self.0.room.wait_until_full(timeout)

@@ -137,7 +137,7 @@ pub(crate) fn purge_marks(storage: &Storage) -> Result<Vec<TableId>, StorageErro
 
 /// Returns the key to continue from, or `None` if there are no more entities.
 fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> Result<Option<Vec<u8>>, StorageError> {
-    if !storage.tree.wait_for_room() {
+    if !storage.tree.wait_for_large_room() {
         return Err(StorageError::NO_ROOM);
     }
     let mut operations = Operations::default();

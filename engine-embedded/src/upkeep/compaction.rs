@@ -230,7 +230,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let settings = OpenSettings { cache_bytes: 0, durability: Durability::Sync };
         let storage = opening::open(&mut Folder::acquire(folder.path()).unwrap(), settings).unwrap();
-        for number in 0..28 {
+        for number in 0..36 {
             let mut operations = Operations::default();
             operations.put([0, 0, 0, 0, 0, 0, 0, 9, number], [number]);
             storage.write(vec![operations.into_transaction(Origin::Catalog)], None, true).unwrap();

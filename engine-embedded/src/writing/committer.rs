@@ -21,7 +21,7 @@ use crate::disk::storage::storage_fault;
 use crate::disk::storage_error::StorageError;
 use crate::state::EmbeddedState;
 use crate::sync::now;
-use crate::writing::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
+use crate::writing::fair_queue::{FairQueue, GroupLimits, LaneKey, Next, QueuedRequest};
 use crate::writing::group::Group;
 use crate::writing::group::{IndexRequest, IndexStep};
 use crate::writing::prepared::{Prepared, RecentWrites, Submitted};
@@ -44,13 +44,22 @@ use tokio::sync::oneshot;
 
 /// The maximum memory used by requests that wait for the committer or are being processed, in bytes.
 pub(crate) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The size at which a group accepts no more transactions, in bytes.
-const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The maximum size of a transaction that uses up one turn of its account, in bytes. If each of several accounts sends
-/// a transaction of this size, writing the group takes little more time than a sync.
+/// The size at which a group accepts no more transactions, in bytes. A transaction that arrives later waits for the
+/// whole group, so preparing and writing one should not take much longer than a sync.
+const GROUP_BYTES_MAX: usize = 1024 * 1024;
+/// The maximum size of a transaction that uses up one turn of its lane, in bytes. If each of several accounts sends a
+/// transaction of this size, writing the group takes little more time than a sync.
 const TURN_BYTES: usize = 256 * 1024;
-pub(crate) const GROUP_LIMITS: GroupLimits =
-    GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
+/// The maximum size of a small transaction, in bytes: a single write, or a few.
+const SMALL_BYTES: usize = 16 * 1024;
+pub(crate) const GROUP_LIMITS: GroupLimits = GroupLimits {
+    small_bytes: SMALL_BYTES,
+    turn_bytes: TURN_BYTES,
+    group_bytes: GROUP_BYTES_MAX,
+    group_requests: 1024,
+};
+/// The interval at which the committer checks whether large transactions still have to wait.
+const HOLD_PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) enum Request {
     Commit(CommitRequest),
@@ -127,7 +136,14 @@ impl Committer {
     /// requests.
     pub(crate) fn run(mut self) {
         loop {
-            let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
+            // During an outage, all requests get an error at once.
+            let holds_large = self.outage.is_none() && self.shared.storage.tree.must_hold_large();
+            let hold_large_until = holds_large.then(|| now() + HOLD_PAUSE);
+            let mut timer = PhaseTimer::begin();
+            let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt), hold_large_until);
+            if holds_large && matches!(next, Next::Elapsed) {
+                timer.end(&self.shared.counts, Phase::Room);
+            }
             // A panic drops the channels of the current group, so its callers get a fault. No change of the group is
             // visible: either nothing was written, or `Storage::refuses_writes` is true from now on.
             let served = match next {
@@ -261,8 +277,8 @@ impl Committer {
         }
     }
 
-    /// If the group becomes full, returns the account whose transaction filled it.
-    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
+    /// If the group becomes full, returns the lane whose transaction filled it.
+    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<LaneKey> {
         if requests.len() == 0 {
             return None;
         }
@@ -283,7 +299,9 @@ impl Committer {
         // requests.
         let mut shares: Vec<MemoryShare> = Vec::new();
         let mut filled_by = None;
-        for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
+        for request in requests {
+            let cost_bytes = request.stored_bytes();
+            let CommitRequest { submitted, prepared, answer, memory, .. } = request;
             let result = if is_low && !contains_only_deletions(&submitted.transaction) {
                 Err(CommitError::Fault(Fault::Full))
             } else {
@@ -296,7 +314,7 @@ impl Committer {
             }
             // Prepared data may be outdated, and the entity may have grown since.
             if group.stored_bytes() >= self.queue.limits.group_bytes {
-                filled_by = Some(submitted.table.account.clone());
+                filled_by = Some(self.queue.lane(&submitted.table.account, cost_bytes));
                 break;
             }
         }

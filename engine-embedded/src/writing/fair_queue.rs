@@ -1,19 +1,22 @@
-//! The committer's queue. It has one lane per account, and the accounts take turns.
+//! The committer's queue. It has two lanes per account, one for small and one for large requests, and the lanes take
+//! turns.
 //!
-//! Turns are measured in bytes (deficit round robin). With each turn, an account earns credit, and requests leave its
-//! lane as long as they cost no more than its credit. An account with large transactions therefore gets no larger share
-//! of the committer than an account with small ones. A request waits for only a bounded amount of work from each other
-//! account, however much these accounts send.
+//! Turns are measured in bytes (deficit round robin). With each turn, a lane earns credit, and requests leave it as
+//! long as they cost no more than its credit. An account with large transactions therefore gets no larger share of the
+//! committer than an account with small ones. A request waits for only a bounded amount of work from each other lane,
+//! however much is in these lanes: a single write does not wait for a bulk load, even one of the same account.
 //!
 //! Invariants:
 //!
-//! 1. Requests of one account leave the queue in the order in which they arrived.
-//! 2. While several accounts wait, a group contains at most one turn of each. A small request is therefore in the next
-//!    group, and the large requests of other accounts do not fill that group.
-//! 3. Once a request is the first in its account's lane, it waits for a bounded amount of work from every other
-//!    account: the credit of as many turns as the request needs, plus the other account's largest request.
+//! 1. Requests of one lane leave the queue in the order in which they arrived. There is no order between lanes: a
+//!    caller that needs one waits for the response to its first request.
+//! 2. While requests wait in several lanes, a group contains at most one turn of each. A small request is therefore in
+//!    the next group, unless its lane has more than a turn, and large requests do not fill that group.
+//! 3. Once a request is the first in its lane, it waits for a bounded amount of work from every other lane: the credit
+//!    of as many turns as the request needs, plus the other lane's largest request. Large requests also wait while the
+//!    consumer holds them back.
 //! 4. Every accepted request is delivered exactly once, even after the queue is closed. Requests that are put back
-//!    precede all later requests of their account.
+//!    precede all later requests of their lane.
 //!
 //! This module must not depend on what a request is or how it is stored.
 
@@ -24,7 +27,9 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupLimits {
-    /// The credit that an account earns per turn, in bytes.
+    /// The maximum cost of a small request, in bytes. At most `turn_bytes`.
+    pub(crate) small_bytes: usize,
+    /// The credit that a lane earns per turn, in bytes.
     pub(crate) turn_bytes: usize,
     /// The size at which a group accepts no more requests, in bytes.
     pub(crate) group_bytes: usize,
@@ -36,6 +41,13 @@ pub(crate) trait QueuedRequest {
     fn cost_bytes(&self) -> usize;
     /// Returns true if no request may follow this one in its group.
     fn ends_group(&self) -> bool;
+}
+
+/// The name of a lane.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LaneKey {
+    account: AccountName,
+    is_large: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -54,8 +66,8 @@ pub(crate) struct FairQueue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    lanes: HashMap<AccountName, Lane<T>>,
-    turns: VecDeque<AccountName>,
+    lanes: HashMap<LaneKey, Lane<T>>,
+    turns: VecDeque<LaneKey>,
     requests: usize,
     is_closed: bool,
     /// Whether [`FairQueue::interrupt`] was called since the consumer last waited.
@@ -83,19 +95,29 @@ impl<T: QueuedRequest> FairQueue<T> {
         Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
+    /// Returns the lane of an account's requests that have this cost and do not end their group.
+    pub(crate) fn lane(&self, account: &AccountName, cost_bytes: usize) -> LaneKey {
+        LaneKey { account: account.clone(), is_large: cost_bytes > self.limits.small_bytes }
+    }
+
+    /// A request that ends its group counts as small: there are few of them, and they should not wait for a bulk load.
+    fn lane_of(&self, request: &T) -> LaneKey {
+        self.lane(request.account(), if request.ends_group() { 0 } else { request.cost_bytes() })
+    }
+
     /// Returns the request as the error if the queue is closed.
     pub(crate) fn push(&self, request: T) -> Result<(), T> {
+        let lane = self.lane_of(&request);
         let mut state = self.state.lock();
         if state.is_closed {
             return Err(request);
         }
         state.requests += 1;
-        if let Some(lane) = state.lanes.get_mut(request.account()) {
+        if let Some(lane) = state.lanes.get_mut(&lane) {
             lane.requests.push_back(request);
         } else {
-            let account = request.account().clone();
-            state.turns.push_back(account.clone());
-            state.lanes.insert(account, Lane { requests: VecDeque::from([request]), credit: 0 });
+            state.turns.push_back(lane.clone());
+            state.lanes.insert(lane, Lane { requests: VecDeque::from([request]), credit: 0 });
         }
         self.wake(state);
         Ok(())
@@ -119,16 +141,23 @@ impl<T: QueuedRequest> FairQueue<T> {
         self.wake(state);
     }
 
-    /// Waits for requests, at most until the given instant, and takes the next group.
-    pub(crate) fn take(&self, until: Option<Instant>) -> Next<T> {
+    /// Waits for requests, at most until the given instant, and takes the next group. With `hold_large_until`, takes no
+    /// large requests, and if there are only large ones, waits at most until that instant.
+    pub(crate) fn take(&self, until: Option<Instant>, hold_large_until: Option<Instant>) -> Next<T> {
         let mut state = self.state.lock();
-        while state.turns.is_empty() {
+        loop {
+            let holds_large = hold_large_until.is_some() && !state.is_closed;
+            if state.turns.iter().any(|lane| !(holds_large && lane.is_large)) {
+                return Next::Group(state.group(self.limits, holds_large));
+            }
             if state.is_closed {
                 return Next::Closed;
             }
             if std::mem::take(&mut state.is_interrupted) {
                 return Next::Elapsed;
             }
+            let held_until = hold_large_until.filter(|_| !state.turns.is_empty());
+            let until = until.into_iter().chain(held_until).min();
             let time_left = until.map(|until| until.saturating_duration_since(now()));
             state.is_consumer_asleep = true;
             match time_left {
@@ -143,16 +172,15 @@ impl<T: QueuedRequest> FairQueue<T> {
             }
             state.is_consumer_asleep = false;
         }
-        Next::Group(state.group(self.limits))
     }
 
     /// Puts back the last requests of a group, in their order, because the group became larger than the costs of its
-    /// requests indicated. The account whose request filled the group must wait for its next turn. The other accounts
-    /// come first and keep their credit.
-    pub(crate) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
+    /// requests indicated. The lane whose request filled the group must wait for its next turn. The other lanes come
+    /// first and keep their credit.
+    pub(crate) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &LaneKey) {
         let mut state = self.state.lock();
         for request in requests.rev() {
-            state.put_back(request, filled_by);
+            state.put_back(self.lane_of(&request), request, filled_by);
         }
     }
 
@@ -166,28 +194,31 @@ impl<T: QueuedRequest> FairQueue<T> {
 }
 
 impl<T: QueuedRequest> State<T> {
-    /// There must be at least one request.
-    fn group(&mut self, limits: GroupLimits) -> Vec<T> {
+    /// There must be at least one request that is not held.
+    fn group(&mut self, limits: GroupLimits, holds_large: bool) -> Vec<T> {
         let mut group = Group { requests: Vec::new(), bytes: 0, has_ended: false, limits };
-        let has_several_accounts = self.turns.len() > 1;
+        let has_several_lanes = self.turns.len() > 1;
         loop {
             for _ in 0..self.turns.len() {
-                self.turn(&mut group);
+                self.turn(&mut group, holds_large);
                 if group.is_full() {
                     return group.requests;
                 }
             }
-            // The credit of one turn may be too small for an account's next request, so the first round may take
-            // nothing.
-            if self.turns.is_empty() || has_several_accounts && !group.requests.is_empty() {
+            // The credit of one turn may be too small for a lane's next request, so the first round may take nothing.
+            if self.turns.is_empty() || has_several_lanes && !group.requests.is_empty() {
                 return group.requests;
             }
         }
     }
 
-    fn turn(&mut self, group: &mut Group<T>) {
-        let Some(account) = self.turns.pop_front() else { return };
-        let Some(lane) = self.lanes.get_mut(&account) else { return };
+    fn turn(&mut self, group: &mut Group<T>, holds_large: bool) {
+        let Some(key) = self.turns.pop_front() else { return };
+        if holds_large && key.is_large {
+            self.turns.push_back(key);
+            return;
+        }
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
         // If the last turn ended because the group was full, unused credit remains. It is not increased further.
         if lane.requests.front().is_some_and(|request| request.cost_bytes() > lane.credit) {
             lane.credit = lane.credit.saturating_add(group.limits.turn_bytes);
@@ -201,24 +232,24 @@ impl<T: QueuedRequest> State<T> {
             group.push(request);
         }
         if lane.requests.is_empty() {
-            self.lanes.remove(&account);
+            self.lanes.remove(&key);
         } else {
-            self.turns.push_back(account);
+            self.turns.push_back(key);
         }
     }
 
     /// Requests must be put back in reverse order.
-    fn put_back(&mut self, request: T, filled_by: &AccountName) {
-        let (account, cost) = (request.account().clone(), request.cost_bytes());
+    fn put_back(&mut self, key: LaneKey, request: T, filled_by: &LaneKey) {
+        let cost = request.cost_bytes();
         self.requests += 1;
-        let lane = self.lanes.entry(account.clone()).or_insert(Lane { requests: VecDeque::new(), credit: 0 });
+        let lane = self.lanes.entry(key.clone()).or_insert(Lane { requests: VecDeque::new(), credit: 0 });
         lane.requests.push_front(request);
-        self.turns.retain(|other| *other != account);
-        if account == *filled_by {
-            self.turns.push_back(account);
+        self.turns.retain(|other| *other != key);
+        if key == *filled_by {
+            self.turns.push_back(key);
         } else {
             lane.credit = lane.credit.saturating_add(cost);
-            self.turns.push_front(account);
+            self.turns.push_front(key);
         }
     }
 }
@@ -251,7 +282,8 @@ mod tests {
     use std::time::Duration;
 
     const KIB: usize = 1024;
-    const LIMITS: GroupLimits = GroupLimits { turn_bytes: 256 * KIB, group_bytes: 8192 * KIB, group_requests: 1024 };
+    const LIMITS: GroupLimits =
+        GroupLimits { small_bytes: 16 * KIB, turn_bytes: 256 * KIB, group_bytes: 8192 * KIB, group_requests: 1024 };
 
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct TestRequest {
@@ -292,7 +324,7 @@ mod tests {
     }
 
     fn group(queue: &FairQueue<TestRequest>) -> Vec<TestRequest> {
-        match queue.take(Some(now())) {
+        match queue.take(Some(now()), None) {
             Next::Group(group) => group,
             other => panic!("{other:?}"),
         }
@@ -321,6 +353,54 @@ mod tests {
             assert_eq!(numbers(&small), [("account1", number)]);
             assert!(large.is_empty(), "it takes twelve turns to pay for a large one: {large:?}");
         }
+    }
+
+    /// A bulk load fills the queue, and a single write of the same account comes later.
+    #[test]
+    fn a_small_request_does_not_wait_for_large_ones_of_its_account() {
+        let queue = queue_of_one(300, 100 * KIB);
+        for number in 300..305 {
+            queue.push(request(0, number, KIB)).unwrap();
+            let group = group(&queue);
+            assert_eq!(group.iter().filter(|request| request.number == number).count(), 1);
+            let bytes: usize = group.iter().map(|request| request.bytes).sum();
+            assert!(group.len() > 1 && bytes <= (256 + 100 + 1) * KIB, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn large_requests_are_held_back_and_small_ones_pass_them() {
+        let queue = queue_of_one(3, 100 * KIB);
+        let held = || queue.take(None, Some(now()));
+        assert_eq!(held(), Next::Elapsed);
+        queue.push(request(0, 3, KIB)).unwrap();
+        queue.push(request(1, 0, KIB)).unwrap();
+        assert_eq!(held(), Next::Group(vec![request(0, 3, KIB), request(1, 0, KIB)]));
+        assert_eq!(held(), Next::Elapsed);
+        assert_eq!(numbers(&group(&queue)), [("account0", 0), ("account0", 1), ("account0", 2)]);
+        // What is held back is delivered before the end.
+        queue.push(request(0, 4, 100 * KIB)).unwrap();
+        queue.close();
+        assert_eq!(held(), Next::Group(vec![request(0, 4, 100 * KIB)]));
+        assert_eq!(held(), Next::Closed);
+    }
+
+    #[test]
+    fn a_request_that_ends_its_group_follows_small_ones_and_passes_large_ones() {
+        let queue = queue_of_one(2, 200 * KIB);
+        queue.push(request(0, 2, KIB)).unwrap();
+        queue.push(TestRequest { is_last: true, ..request(0, 3, 256 * KIB) }).unwrap();
+        let numbers: Vec<_> = [group(&queue), group(&queue)].map(|group| numbers(&group).len()).into();
+        assert_eq!((numbers, queue.len()), (vec![2, 2], 0));
+    }
+
+    /// Without large requests, the time until which they are held does not end the wait.
+    #[test]
+    fn an_empty_queue_waits_although_large_requests_would_be_held() {
+        let queue = FairQueue::<TestRequest>::new(LIMITS);
+        let until = now() + Duration::from_millis(1);
+        assert_eq!(queue.take(Some(until), Some(now())), Next::Elapsed);
+        assert!(now() >= until);
     }
 
     #[test]
@@ -359,7 +439,7 @@ mod tests {
         let rest = first.split_off(1);
         queue.push(request(0, 3, KIB)).unwrap();
         queue.push(request(3, 0, KIB)).unwrap();
-        queue.put_back(rest.into_iter(), &account(0));
+        queue.put_back(rest.into_iter(), &queue.lane(&account(0), KIB));
         assert_eq!(queue.len(), 7);
         let second = group(&queue);
         let expected =
@@ -373,18 +453,18 @@ mod tests {
         queue.close();
         assert_eq!(queue.push(request(0, 1, 1)), Err(request(0, 1, 1)));
         assert_eq!(numbers(&group(&queue)), [("account0", 0)]);
-        queue.put_back([request(0, 0, 1)].into_iter(), &account(0));
+        queue.put_back([request(0, 0, 1)].into_iter(), &queue.lane(&account(0), 1));
         assert_eq!(numbers(&group(&queue)), [("account0", 0)]);
-        assert_eq!(queue.take(None), Next::Closed);
+        assert_eq!(queue.take(None, None), Next::Closed);
     }
 
     #[test]
     fn a_consumer_waits_for_a_request_for_the_end_and_for_an_instant() {
         let queue = Arc::new(FairQueue::<TestRequest>::new(LIMITS));
-        assert_eq!(queue.take(Some(now() + Duration::from_millis(1))), Next::Elapsed);
+        assert_eq!(queue.take(Some(now() + Duration::from_millis(1)), None), Next::Elapsed);
         let consumer = {
             let queue = Arc::clone(&queue);
-            std::thread::spawn(move || (queue.take(None), queue.take(None)))
+            std::thread::spawn(move || (queue.take(None, None), queue.take(None, None)))
         };
         queue.push(request(0, 0, 1)).unwrap();
         while queue.len() > 0 {
@@ -407,7 +487,8 @@ mod tests {
     }
 
     const ACCOUNTS: usize = 4;
-    const SMALL: GroupLimits = GroupLimits { turn_bytes: 8, group_bytes: 30, group_requests: 5 };
+    const LANES: usize = 2 * ACCOUNTS;
+    const SMALL: GroupLimits = GroupLimits { small_bytes: 4, turn_bytes: 8, group_bytes: 30, group_requests: 5 };
     const BYTES_MAX: usize = 40;
 
     fn step() -> impl Strategy<Value = Step> {
@@ -421,18 +502,18 @@ mod tests {
         ]
     }
 
-    /// The waiting requests of an account, and the amount that each other account has received since the first of these
-    /// requests became the account's next one.
+    /// The waiting requests of a lane, and the amount that each other lane has received since the first of these
+    /// requests became the lane's next one.
     #[derive(Debug, Default, Clone)]
     struct Waiting {
         requests: VecDeque<TestRequest>,
         pushed: usize,
-        others_bytes: [usize; ACCOUNTS],
+        others_bytes: [usize; LANES],
         put_back: usize,
     }
 
     impl Waiting {
-        /// Returns the maximum amount that each other account may receive before this account's next request is served.
+        /// Returns the maximum amount that each other lane may receive before this lane's next request is served.
         fn bound(&self) -> usize {
             let turns = self.requests[0].bytes.div_ceil(SMALL.turn_bytes);
             (turns + 1) * SMALL.turn_bytes + BYTES_MAX + self.put_back * (SMALL.turn_bytes + BYTES_MAX)
@@ -440,19 +521,20 @@ mod tests {
     }
 
     fn index(request: &TestRequest) -> usize {
-        (0..ACCOUNTS).find(|index| account(*index) == request.account).unwrap()
+        let account = (0..ACCOUNTS).find(|index| account(*index) == request.account).unwrap();
+        2 * account + usize::from(request.bytes > SMALL.small_bytes)
     }
 
-    fn serve(waiting: &mut [Waiting; ACCOUNTS], request: &TestRequest) {
+    fn serve(waiting: &mut [Waiting; LANES], request: &TestRequest) {
         let of = index(request);
-        assert_eq!(waiting[of].requests.pop_front().as_ref(), Some(request), "the order within an account");
-        waiting[of].others_bytes = [0; ACCOUNTS];
+        assert_eq!(waiting[of].requests.pop_front().as_ref(), Some(request), "the order within a lane");
+        waiting[of].others_bytes = [0; LANES];
         waiting[of].put_back = 0;
-        for other in (0..ACCOUNTS).filter(|other| *other != of) {
+        for other in (0..LANES).filter(|other| *other != of) {
             let other = &mut waiting[other];
             if !other.requests.is_empty() {
                 other.others_bytes[of] += request.bytes;
-                assert!(other.others_bytes[of] <= other.bound(), "{other:?} waits for too much work of account {of}");
+                assert!(other.others_bytes[of] <= other.bound(), "{other:?} waits for too much work of lane {of}");
             }
         }
     }
@@ -461,16 +543,16 @@ mod tests {
         #[test]
         fn requests_keep_their_order_and_wait_for_a_bounded_amount_of_others(steps in vec(step(), 0..300)) {
             let queue = FairQueue::new(SMALL);
-            let mut waiting: [Waiting; ACCOUNTS] = Default::default();
-            let take = |waiting: &mut [Waiting; ACCOUNTS], filled_at: Option<usize>| {
-                let accounts = waiting.iter().filter(|waiting| !waiting.requests.is_empty()).count();
-                let Next::Group(mut requests) = queue.take(Some(now())) else {
-                    assert_eq!(accounts, 0, "not all requests were delivered");
+            let mut waiting: [Waiting; LANES] = Default::default();
+            let take = |waiting: &mut [Waiting; LANES], filled_at: Option<usize>| {
+                let lanes = waiting.iter().filter(|waiting| !waiting.requests.is_empty()).count();
+                let Next::Group(mut requests) = queue.take(Some(now()), None) else {
+                    assert_eq!(lanes, 0, "not all requests were delivered");
                     return false;
                 };
                 let bytes_of = |of| requests.iter().filter(|request| index(request) == of).map(|request| request.bytes).sum();
-                if accounts > 1 {
-                    let bytes: [usize; ACCOUNTS] = std::array::from_fn(bytes_of);
+                if lanes > 1 {
+                    let bytes: [usize; LANES] = std::array::from_fn(bytes_of);
                     assert!(bytes.iter().all(|bytes| *bytes <= 2 * SMALL.turn_bytes + BYTES_MAX), "{bytes:?}");
                 }
                 let rest = requests.split_off(requests.len().min(filled_at.map_or(usize::MAX, |at| at + 1)));
@@ -481,18 +563,20 @@ mod tests {
                     for waiting in waiting.iter_mut() {
                         waiting.put_back += 1;
                     }
-                    queue.put_back(rest.into_iter(), &requests[requests.len() - 1].account);
+                    queue.put_back(rest.into_iter(), &queue.lane_of(&requests[requests.len() - 1]));
                 }
                 true
             };
             for step in steps {
                 match step {
                     Step::Push { of, bytes } => {
-                        let pushed = request(of, waiting[of].pushed, bytes);
+                        let mut pushed = request(of, 0, bytes);
+                        let of = index(&pushed);
+                        pushed.number = waiting[of].pushed;
                         waiting[of].pushed += 1;
                         waiting[of].requests.push_back(pushed.clone());
                         if waiting[of].requests.len() == 1 {
-                            waiting[of].others_bytes = [0; ACCOUNTS];
+                            waiting[of].others_bytes = [0; LANES];
                             waiting[of].put_back = 0;
                         }
                         queue.push(pushed).unwrap();
@@ -512,10 +596,10 @@ mod tests {
     fn an_interruption_ends_one_wait_and_loses_no_request() {
         let queue = Arc::new(FairQueue::<TestRequest>::new(LIMITS));
         queue.interrupt();
-        assert!(matches!(queue.take(None), Next::Elapsed));
+        assert!(matches!(queue.take(None, None), Next::Elapsed));
         let consumer = std::thread::spawn({
             let queue = Arc::clone(&queue);
-            move || queue.take(None)
+            move || queue.take(None, None)
         });
         queue.interrupt();
         assert!(matches!(consumer.join().unwrap(), Next::Elapsed));

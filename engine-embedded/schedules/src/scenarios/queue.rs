@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-const LIMITS: GroupLimits = GroupLimits { turn_bytes: 8, group_bytes: 30, group_requests: 3 };
+const LIMITS: GroupLimits = GroupLimits { small_bytes: 4, turn_bytes: 8, group_bytes: 30, group_requests: 3 };
 const ACCOUNTS: usize = 2;
 const REQUESTS: usize = 3;
 const BYTES_MAX: usize = 20;
@@ -42,8 +42,8 @@ impl QueuedRequest for TestRequest {
     }
 }
 
-/// Every accepted request is delivered exactly once, in the order of its account, even after the queue is closed and if
-/// requests are put back. A waiting consumer is woken for a request and for the end.
+/// Every accepted request is delivered exactly once, in the order of its lane, even after the queue is closed, if
+/// requests are put back and if large ones are held. A waiting consumer is woken for a request and for the end.
 pub fn requests_are_delivered_once_and_in_order() {
     reset_clock();
     let queue = Arc::new(FairQueue::new(LIMITS));
@@ -75,30 +75,38 @@ pub fn requests_are_delivered_once_and_in_order() {
     let delivered = consumer.join().unwrap();
     for (index, accepted) in accepted.iter().enumerate() {
         let account = AccountName::new(&format!("account{index}")).unwrap();
-        let delivered = delivered.get(&account).map_or(&[][..], Vec::as_slice);
+        let lanes = [false, true].map(|is_large| {
+            let lane = delivered.get(&(account.clone(), is_large)).map_or(&[][..], Vec::as_slice);
+            assert!(lane.is_sorted(), "{account:?}: {lane:?}");
+            lane
+        });
+        let mut delivered = lanes.concat();
+        delivered.sort_unstable();
         assert_eq!(delivered, (0..*accepted).collect::<Vec<_>>(), "{account:?}");
     }
     assert_eq!(queue.len(), 0);
 }
 
 /// Takes requests until the queue is closed, or at most the given number.
-fn consume(queue: &FairQueue<TestRequest>, requests: usize) -> BTreeMap<AccountName, Vec<usize>> {
+fn consume(queue: &FairQueue<TestRequest>, requests: usize) -> BTreeMap<(AccountName, bool), Vec<usize>> {
     let mut delivered = BTreeMap::<_, Vec<_>>::new();
     while delivered.values().map(Vec::len).sum::<usize>() < requests {
         let until = thread_rng().gen_bool(0.3).then(|| now() + Duration::from_millis(250));
-        let mut group = match queue.take(until) {
+        let hold_until = thread_rng().gen_bool(0.3).then(|| now() + Duration::from_millis(2));
+        let mut group = match queue.take(until, hold_until) {
             Next::Group(group) => group,
             Next::Elapsed => {
-                assert!(until.is_some_and(|until| now() >= until), "the time is over");
+                assert!(until.into_iter().chain(hold_until).any(|until| now() >= until), "the time is over");
                 continue;
             }
             Next::Closed => return delivered,
         };
         assert!(!group.is_empty() && group.len() <= LIMITS.group_requests);
         let rest = group.split_off(thread_rng().gen_range(1..=group.len()));
-        let filled_by = group.last().map(|request| request.account.clone()).unwrap();
+        let filled_by = group.last().map(|request| queue.lane(&request.account, request.bytes)).unwrap();
         for request in group {
-            delivered.entry(request.account).or_default().push(request.number);
+            let is_large = request.bytes > LIMITS.small_bytes;
+            delivered.entry((request.account, is_large)).or_default().push(request.number);
         }
         if !rest.is_empty() {
             queue.put_back(rest.into_iter(), &filled_by);

@@ -16,9 +16,9 @@ use std::time::Duration;
 const WRITES: u8 = 16;
 const ITEMS: u8 = 5;
 
-/// A sealed memtable with twice the items that fill one, and a full one. Each can exceed its bound by all but one of
-/// the items of a transaction, and the sealed one has a mark.
-const UNFLUSHED_ITEMS_MAX: u64 = 3 * FULL_MEMTABLE_ITEMS + 2 * (ITEMS as u64 - 1) + 1;
+/// A sealed memtable and another one, each with twice the items that fill one. Each can exceed its bound by all but one
+/// of the items of a transaction, and the sealed one has a mark.
+const UNFLUSHED_ITEMS_MAX: u64 = 4 * FULL_MEMTABLE_ITEMS + 2 * (ITEMS as u64 - 1) + 1;
 
 /// A writer that waits is woken by a flush, by a failed flush, or by the end of all waits; the scheduler reports a
 /// deadlock otherwise. It waits in vain only after a failed flush or when the tree is about to be closed. What is not

@@ -87,7 +87,7 @@ fn tombstones_are_counted_until_they_are_merged_away() {
 }
 
 #[test]
-fn a_full_memtable_is_announced_and_a_writer_waits_for_its_flush() {
+fn a_full_memtable_is_announced_and_large_transactions_wait_for_its_flush() {
     let folder = tempfile::tempdir().unwrap();
     let tree = Tree::create(folder.path(), SETTINGS).unwrap();
     let value = "x".repeat(1024 * 1024);
@@ -106,16 +106,18 @@ fn a_full_memtable_is_announced_and_a_writer_waits_for_its_flush() {
     assert!(tree.rotate() && !tree.rotate());
     assert_eq!(tree.state().sealed_memtables, 1);
     assert_eq!(fill(), 32);
+    assert!(tree.wait_for_room() && tree.must_hold_large());
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| tree.wait_for_room());
+        let writer = scope.spawn(|| tree.wait_for_large_room());
         assert!(tree.flush().unwrap());
         assert!(writer.join().unwrap());
     });
     assert_eq!(tree.persisted(), Sequence::new(filled));
     assert!(tree.rotate());
     fill();
+    assert!(tree.must_hold_large());
     tree.end_waits();
-    assert!(!tree.wait_for_room() && tree.wait_until_full(Duration::MAX));
+    assert!(!tree.must_hold_large() && tree.wait_until_full(Duration::MAX));
     assert!(tree.state().memtable_bytes > 2 * 16 * 1024 * 1024);
 }
 
