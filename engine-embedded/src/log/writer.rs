@@ -9,6 +9,7 @@ use crate::log::segments::{BegunSegment, NextSegment, SegmentFile, Segments};
 use crate::log::tail::Tail;
 use crate::log::upkeep::{Shared, Upkeep};
 use crate::sequence::Sequence;
+use std::slice;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -51,10 +52,16 @@ impl<D: Disk> Writer<D> {
         if group.bytes() > GROUP_BYTES_MAX {
             return Err(WriteError::TooLarge);
         }
-        if self.must_rotate(group.bytes())? {
-            self.rotate(SegmentFile::SpareOrNew)?;
-        }
         let Options { durability, unsynced_bytes_max, .. } = self.shared.segments.options;
+        if self.must_rotate(group.bytes())? {
+            if durability == Durability::Sync {
+                // The sync of the header includes the group.
+                self.rotate(slice::from_mut(group), SegmentFile::SpareOrNew)?;
+                group.restart(group.next_sequence());
+                return Ok(());
+            }
+            self.rotate(&mut [], SegmentFile::SpareOrNew)?;
+        }
         let unsynced_bytes = self.shared.tail.state.lock().unsynced_bytes;
         if durability == Durability::Interval
             && unsynced_bytes > 0
@@ -83,14 +90,18 @@ impl<D: Disk> Writer<D> {
     /// Begins a segment with a higher epoch, if the current one has a lower one.
     pub(crate) fn begin_epoch(&mut self, epoch: u64) -> Result<(), WriteError> {
         self.sync()?;
-        if self.epoch() < epoch { self.rotate_in(epoch, Sequence::ZERO, SegmentFile::New) } else { Ok(()) }
+        if self.epoch() < epoch { self.rotate_in(&mut [], epoch, Sequence::ZERO, SegmentFile::New) } else { Ok(()) }
     }
 
     /// Begins a segment with the given transaction, if the next one has a lower number. The numbers in between never
     /// belong to a transaction.
     pub(crate) fn skip_to(&mut self, first: Sequence) -> Result<(), WriteError> {
         self.sync()?;
-        if self.next_sequence() < first { self.rotate_in(self.epoch(), first, SegmentFile::New) } else { Ok(()) }
+        if self.next_sequence() < first {
+            self.rotate_in(&mut [], self.epoch(), first, SegmentFile::New)
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the current segment, and where the next group would begin in it.
@@ -118,16 +129,23 @@ impl<D: Disk> Writer<D> {
             || (end >= options.prepare_after_bytes && is_faster_ready()))
     }
 
-    /// Continues in a new segment, whose header names the end of the current one.
-    fn rotate(&mut self, file: SegmentFile) -> Result<(), WriteError> {
+    /// Continues in a new segment, whose header names the end of the current one. The segment begins with the groups,
+    /// which are then on disk.
+    fn rotate(&mut self, groups: &mut [Group], file: SegmentFile) -> Result<(), WriteError> {
         self.sync()?;
         let epoch = self.epoch();
-        self.rotate_in(epoch, Sequence::ZERO, file)
+        self.rotate_in(groups, epoch, Sequence::ZERO, file)
     }
 
     /// `first` is as for [`Self::begin`].
-    fn rotate_in(&mut self, epoch: u64, first: Sequence, file: SegmentFile) -> Result<(), WriteError> {
-        let begun = self.begin(&mut [], epoch, first, file);
+    fn rotate_in(
+        &mut self,
+        groups: &mut [Group],
+        epoch: u64,
+        first: Sequence,
+        file: SegmentFile,
+    ) -> Result<(), WriteError> {
+        let begun = self.begin(groups, epoch, first, file);
         let mut tail = self.shared.tail.state.lock();
         match begun {
             Ok(begun) => {
@@ -203,7 +221,7 @@ impl<D: Disk> Writer<D> {
             return Ok(false);
         }
         if !is_empty {
-            self.rotate(SegmentFile::New)?;
+            self.rotate(&mut [], SegmentFile::New)?;
         }
         let upkeep = self.upkeep();
         upkeep.release(persisted)?;
@@ -218,7 +236,7 @@ impl<D: Disk> Writer<D> {
             self.recover_after_failure()?;
         }
         if !self.shared.tail.state.lock().is_empty() {
-            self.rotate(SegmentFile::New)?;
+            self.rotate(&mut [], SegmentFile::New)?;
         }
         Ok(())
     }

@@ -141,6 +141,7 @@ impl Workload {
             self.group.push(&encoded, written.stamp, written.origin);
             self.model().all.push(Arc::new(written));
         }
+        let first = usize::try_from(self.group.first().get()).unwrap();
         let syncs_during_write = self.random.below(4) == 0;
         let sync_failed = Arc::new(AtomicBool::new(false));
         if syncs_during_write {
@@ -159,8 +160,9 @@ impl Workload {
             Ok(()) => {
                 let synced = usize::try_from(self.writer.upkeep().synced_through().get()).unwrap();
                 let mut model = self.model();
-                // The group may have been completed before the concurrent sync.
-                let claimed = if syncs_during_write { synced_before } else { synced };
+                // The group may have been completed before the concurrent sync. If it is the first one of its segment,
+                // it is synced already, but does not claim that.
+                let claimed = if syncs_during_write { synced_before } else { synced.min(first - 1) };
                 model.synced_through(synced);
                 let end = model.all.len();
                 model.claims.push((end, claimed));
