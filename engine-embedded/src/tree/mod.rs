@@ -34,6 +34,7 @@ mod shape;
 mod store;
 #[cfg(test)]
 mod tests;
+mod write_out;
 
 pub(crate) use config::TreeSettings;
 pub(crate) use error::TreeError;

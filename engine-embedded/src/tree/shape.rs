@@ -7,6 +7,7 @@
 
 use super::error::TreeError;
 use super::store::Tree;
+use super::write_out::write_out_during;
 use crate::sync::atomic::Ordering;
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
@@ -250,7 +251,11 @@ impl Tree {
         let before = store.library.current_version().id();
         let oldest = store.registry.oldest();
         let may_have_kept_versions = oldest < self.persisted();
-        let result = store.library.compact(strategy, oldest.snapshot_number());
+        let result = write_out_during(
+            &store.path.join("tables"),
+            || store.library.next_table_id(),
+            || store.library.compact(strategy, oldest.snapshot_number()),
+        );
         // A merge that fails at its end may have installed a list.
         store.renew_list(<[_]>::to_vec);
         store.room.merge_ended(result.is_err(), store.lists.newest().uppermost_runs());

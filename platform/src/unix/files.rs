@@ -100,6 +100,19 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// Asks the system to begin writing a part of a file to the disk, without waiting and without a guarantee. The error of
+/// such a write is left to the next sync. The system may drop the part from its cache. Does nothing except on Linux.
+pub fn begin_writing(file: &File, offset: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        // For data that is not on disk yet, this advice begins to write it.
+        let advice = rustix::fs::Advice::DontNeed;
+        let _unsupported = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(length), advice);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _nothing = (file, offset, length);
+}
+
 /// Makes a read-only file available at another path through a symbolic link.
 pub fn link_to_read(file: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, link)

@@ -104,6 +104,9 @@ pub fn sync_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Does nothing: there is no such request.
+pub fn begin_writing(_file: &File, _offset: u64, _length: u64) {}
+
 /// Makes a read-only file available at another path through a hard link, which, unlike a symbolic link, needs no
 /// privilege. On another volume, copies the file.
 pub fn link_to_read(file: &Path, link: &Path) -> io::Result<()> {
