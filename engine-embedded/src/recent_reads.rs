@@ -228,6 +228,7 @@ fn wait(load_time: Option<Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hint;
     use test_support::Random;
 
     const FAST: Option<Duration> = Some(Duration::from_micros(20));
@@ -346,9 +347,15 @@ mod tests {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..std::thread::available_parallelism().unwrap().get() * 2 {
-                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        hint::spin_loop();
+                    }
+                });
             }
-            while platform::process::processor_wait().unwrap() < before + WAIT_MAX {}
+            while platform::process::processor_wait().unwrap() < before + WAIT_MAX {
+                hint::spin_loop();
+            }
             is_over.store(true, Ordering::Relaxed);
         });
         assert_eq!(timer.read_time(WAIT_MAX), Duration::ZERO);

@@ -12,9 +12,9 @@ fn point(number: usize) -> KeyRange {
     KeyRange { end: Some([start.as_slice(), &[0]].concat()), start }
 }
 
-fn without_match() -> Option<Filter> {
+fn without_match() -> Filter {
     let property = PropertyName::new("value");
-    Some(Filter::Compare(Comparison { property, operator: Operator::Equal, literal: Literal::Int64(-1) }))
+    Filter::Compare(Comparison { property, operator: Operator::Equal, literal: Literal::Int64(-1) })
 }
 
 fn sized(number: usize, bytes: usize) -> Mutation {
@@ -77,7 +77,7 @@ async fn a_page_is_the_same_in_one_part_and_in_two() {
                     _ => points,
                 },
                 from: (random.below(3) == 0).then(|| Position::from_bytes(key(random.index(KEYS)).encode())),
-                filter: if random.below(4) == 0 { without_match() } else { None },
+                filter: (random.below(4) == 0).then(without_match),
                 limit: [0, 1, 2, 32, 33, usize::MAX][random.index(6)],
                 ..scan_all()
             };
@@ -104,9 +104,13 @@ async fn the_first_part_of_a_page_is_bounded() {
         commit(&engine, large(number)).await.unwrap();
     }
     // If the machine is busy, the first part may end early.
-    for (first, filter, examined_max) in
-        [(0, without_match(), 64), (100, without_match(), 6), (200, without_match(), 1), (0, None, 64), (100, None, 6)]
-    {
+    for (first, filter, examined_max) in [
+        (0, Some(without_match()), 64),
+        (100, Some(without_match()), 6),
+        (200, Some(without_match()), 1),
+        (0, None, 64),
+        (100, None, 6),
+    ] {
         let from = Some(Position::from_bytes(key(first).encode()));
         let Step::Paused(page) = begin(&engine, &Scan { from, filter, ..scan_all() }).run_first_part().unwrap() else {
             panic!("the page ended in its first part")
@@ -155,7 +159,7 @@ async fn small_pages_need_no_slot() {
         assert_eq!(scans_without_slot(&engine, scan).await, count);
     }
     // Others wait, and so does a page that turns out not to be small.
-    for scan in [scan_all(), Scan { limit: 33, ..scan_all() }, Scan { filter: without_match(), ..top.clone() }] {
+    for scan in [scan_all(), Scan { limit: 33, ..scan_all() }, Scan { filter: Some(without_match()), ..top.clone() }] {
         assert!(waits_for_a_slot(&engine, scan.clone()).await, "{scan:?}");
     }
     // The library steps over all tombstones at once. No merge drops them while an older snapshot is open.

@@ -143,12 +143,11 @@ impl Tree {
         let mut tombstones = 0;
         for (key, value) in items {
             debug_assert!(*key != *RESERVED_KEY, "the key is reserved");
-            let item = match value {
-                Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
-                None => {
-                    tombstones += 1;
-                    InternalValue::new_tombstone(key, number)
-                }
+            let item = if let Some(value) = value {
+                InternalValue::from_components(key, value, number, ValueType::Value)
+            } else {
+                tombstones += 1;
+                InternalValue::new_tombstone(key, number)
             };
             writer.memtable.insert(item);
         }

@@ -111,27 +111,3 @@ pub fn open_files() -> Option<u64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     Some((entries.count() as u64).saturating_sub(1))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
-
-    #[test]
-    fn a_thread_that_shares_its_processor_waits_for_it() {
-        let Some(before) = processor_wait() else {
-            assert!(!cfg!(target_os = "linux"), "this system does not tell how long threads wait");
-            return;
-        };
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..thread::available_parallelism().unwrap().get() * 2 {
-                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
-            }
-            // Without waiting, this loop would never end.
-            while processor_wait().unwrap() <= before {}
-            is_over.store(true, Ordering::Relaxed);
-        });
-    }
-}

@@ -104,7 +104,7 @@ impl List {
         for memtable in &self.memtables {
             keys.extend(memtable.items.lock().unwrap().keys().cloned());
         }
-        keys.retain(|key| bounds.contains(&**key));
+        keys.retain(|key| RangeBounds::<[u8]>::contains::<[u8]>(&bounds, key));
         keys.sort_unstable();
         keys.dedup();
         let list = self.clone();

@@ -113,6 +113,7 @@ fn a_repeated_continuation_token_ends_every_command() {
 fn an_error_without_a_code_is_not_one_of_a_table_service() {
     let endpoint = service("404 Not Found", "<html>");
     let ran = PROGRAM.folder().run("table", &["list"], &[("ROWHOUSE_ENDPOINT", &endpoint)]);
-    let expected = "listing the tables was refused: 404, without an error code of a Table service (is the address right?)";
+    let expected =
+        "listing the tables was refused: 404, without an error code of a Table service (is the address right?)";
     assert!(ran.stderr.contains(expected), "{ran:?}");
 }
