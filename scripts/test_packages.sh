@@ -164,7 +164,7 @@ serves() {
     stops TERM 0
     start "$@"
     stops INT 0
-    # On SIGHUP, the program reloads its files, and goes on.
+    # On SIGHUP, the program reloads its files, and keeps running.
     start "$@"
     kill -s HUP "$pid"
     for _ in $(seq 600); do

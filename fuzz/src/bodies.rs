@@ -1,7 +1,9 @@
 //! Bodies of requests and of responses. What was read, and is written, reads back unchanged.
 
 use model::limits::{CUSTOM_PROPERTIES_MAX, TRANSACTION_OPERATIONS_MAX};
-use model::{AccountName, DateTime, Dialect, EdmValue, EntityKey, EntityView, KeyText, Record, ServiceProperties, TableName};
+use model::{
+    AccountName, DateTime, Dialect, EdmValue, EntityKey, EntityView, KeyText, Record, ServiceProperties, TableName,
+};
 use wire::batch::{Batch, PartRequest, PartTarget, end, read_responses, start_changeset, start_part};
 use wire::entity_body::{EntityBody, KeyLocation};
 use wire::error_response::ErrorResponse;
@@ -101,7 +103,14 @@ fn account() -> AccountName {
 
 fn response(account: &AccountName, format: Format) -> ResponseContext<'_> {
     let version = Version::ETAG_IN_MINIMAL;
-    ResponseContext { base: "http://127.0.0.1:1/acct", account, dialect: Dialect::Storage, format, version, now: DateTime::MIN }
+    ResponseContext {
+        base: "http://127.0.0.1:1/acct",
+        account,
+        dialect: Dialect::Storage,
+        format,
+        version,
+        now: DateTime::MIN,
+    }
 }
 
 /// Separates the `Content-Type`, which is the first line, from the body.

@@ -30,7 +30,7 @@ const RULES: [(&str, &str, &[&str]); 22] = [
     // No HTTP, no JSON, no authorization; the contract also without a storage library.
     ("engine", "model", &["hyper http serde_json ring clap anyhow lsm-tree tokio-postgres"]),
     ("engine-embedded", "model engine platform", &["hyper http serde_json ring clap anyhow tokio-postgres"]),
-    ("engine-embedded-schedules", "engine model", &["hyper lsm-tree"]),
+    ("engine-embedded-schedules", "engine model platform", &["hyper lsm-tree"]),
     ("engine-embedded-planted", "engine", &["hyper lsm-tree"]),
     ("engine-postgres", "model engine", &["hyper http serde_json ring clap anyhow lsm-tree"]),
     (
