@@ -1,7 +1,8 @@
 //! The process and its operating system: memory, the service manager, open files, and standard input.
 //!
 //! The allocator returns freed memory only after a delay, and only during another call. Without the settings here, an
-//! idle server would keep the memory that it needed to read the log at startup or to handle a load peak.
+//! idle server would keep the memory that it needed to read the log at startup or to handle a load peak, and an export
+//! of several pages at a time would take half as much memory again.
 //!
 //! Code in this file must not depend on requests or data.
 
@@ -29,8 +30,8 @@ const CALL_INTERVAL: Duration = Duration::from_secs(1);
 const LARGE_BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Restarts the process with the allocator settings that are missing from its environment. Must be called before any
-/// thread is started or any file is read. If the system cannot restart a process, the server works, but may exceed the
-/// documented memory bound.
+/// thread is started or any file is read. If the system cannot restart a process, it works, but may exceed the documented
+/// memory bound.
 pub(crate) fn configure_allocator() {
     let missing: Vec<_> = ALLOCATOR_SETTINGS.into_iter().filter(|(name, _)| env::var_os(name).is_none()).collect();
     if !missing.is_empty() {

@@ -18,7 +18,9 @@ use tools::{backup, balance, check, commands, copy, export, follow, import, prin
 pub fn run() -> ExitCode {
     platform::process::make_new_files_private();
     let command = Cli::from_words(command_line(std::env::args_os())).command;
-    if matches!(command, Command::Serve(_) | Command::Standby(_) | Command::Azurite(_)) {
+    let runs_server = matches!(command, Command::Serve(_) | Command::Standby(_) | Command::Azurite(_));
+    let moves_data = matches!(command, Command::Copy(_) | Command::Export(_) | Command::Import(_));
+    if runs_server || moves_data {
         // Must run before any file is read: a pipe can be read only once.
         configure_allocator();
     }

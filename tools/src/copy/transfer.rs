@@ -127,7 +127,7 @@ impl Transfer {
     }
 
     async fn copy_entities(self: &Arc<Self>, table: &TableCopy, from: Option<Continuation>) -> anyhow::Result<()> {
-        let mut pages = Pages::read(&self.from, &table.from, Query::default(), from);
+        let mut pages = Pages::new(&self.from, &table.from, Query::default(), from);
         let mut writing = VecDeque::new();
         while let Some(Page { entities, next }) = pages.next().await? {
             let count = entities.len() as u64;

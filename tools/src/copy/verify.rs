@@ -149,7 +149,7 @@ struct Entities {
 
 impl Entities {
     fn read(source: &Arc<dyn Source>, table: &TableKey, side: &'static str) -> Self {
-        let pages = Pages::read(source, table, Query::default(), None);
+        let pages = Pages::new(source, table, Query::default(), None);
         Self { pages, current: Vec::new().into_iter(), key: Vec::new(), previous_key: Vec::new(), side }
     }
 

@@ -1,45 +1,38 @@
-//! Reads the pages of a table, one ahead: while a page is used, the next one is read.
+//! Reads the pages of a table. While a page is used, the next one is read.
 
 use super::endpoint::{Page, Query, Source};
 use crate::runtime::TASK_FAILED;
-use anyhow::anyhow;
+use anyhow::Context;
 use client::Continuation;
 use engine::TableKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-/// The pages of a query from a position on. At most one page is in memory in addition to the page that was returned
-/// last.
+/// The pages of a query from a position on.
 pub(crate) struct Pages {
-    pages: mpsc::Receiver<anyhow::Result<Page>>,
+    source: Arc<dyn Source>,
+    table: TableKey,
+    query: Arc<Query>,
+    from: Option<Continuation>,
     is_complete: bool,
+    /// Whether the page after the one that is returned next is read while that page is used. It is then in memory, too.
+    pub(crate) reads_ahead: bool,
+    /// Reads at most one page. The read stops when this is dropped.
+    ahead: JoinSet<anyhow::Result<Page>>,
 }
 
 impl Pages {
-    pub(crate) fn read(
-        source: &Arc<dyn Source>,
-        table: &TableKey,
-        query: Query,
-        mut from: Option<Continuation>,
-    ) -> Self {
-        let (sender, pages) = mpsc::channel(1);
-        let (source, table) = (Arc::clone(source), table.clone());
-        // The task stops when everything has been read, or when the receiver is dropped.
-        tokio::spawn(async move {
-            while let Ok(room) = sender.reserve().await {
-                let page = tokio::select! {
-                    page = source.page(&table, &query, from.as_ref(), PAGE_RESULTS_MAX) => page,
-                    () = sender.closed() => return,
-                };
-                from = page.as_ref().ok().and_then(|page| page.next.clone());
-                room.send(page);
-                if from.is_none() {
-                    return;
-                }
-            }
-        });
-        Self { pages, is_complete: false }
+    pub(crate) fn new(source: &Arc<dyn Source>, table: &TableKey, query: Query, from: Option<Continuation>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            table: table.clone(),
+            query: Arc::new(query),
+            from,
+            is_complete: false,
+            reads_ahead: true,
+            ahead: JoinSet::new(),
+        }
     }
 
     /// Returns `None` after the last page. Must not be called again after an error.
@@ -47,9 +40,22 @@ impl Pages {
         if self.is_complete {
             return Ok(None);
         }
-        let page = self.pages.recv().await.ok_or_else(|| anyhow!(TASK_FAILED))??;
+        let page = match self.ahead.join_next().await {
+            Some(read) => read.context(TASK_FAILED)??,
+            None => self.read().await?,
+        };
+        self.from.clone_from(&page.next);
         self.is_complete = page.next.is_none();
+        if self.reads_ahead && !self.is_complete {
+            self.ahead.spawn(self.read());
+        }
         Ok(Some(page))
+    }
+
+    fn read(&self) -> impl Future<Output = anyhow::Result<Page>> + use<> {
+        let (source, table, query) = (Arc::clone(&self.source), self.table.clone(), Arc::clone(&self.query));
+        let from = self.from.clone();
+        async move { source.page(&table, &query, from.as_ref(), PAGE_RESULTS_MAX).await }
     }
 }
 
@@ -60,7 +66,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     fn read(source: &Arc<FaultySource>) -> Pages {
-        Pages::read(&(Arc::clone(source) as Arc<dyn Source>), &table(), Query::default(), None)
+        Pages::new(&(Arc::clone(source) as Arc<dyn Source>), &table(), Query::default(), None)
     }
 
     async fn rows(source: &Arc<FaultySource>) -> anyhow::Result<Vec<String>> {
@@ -93,6 +99,11 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(source.pages.load(Ordering::Relaxed), 2);
-        drop(pages);
+        pages.reads_ahead = false;
+        pages.next().await.unwrap();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(source.pages.load(Ordering::Relaxed), 2);
     }
 }

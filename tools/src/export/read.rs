@@ -1,6 +1,6 @@
-//! Memory is bounded: each range that is being read has two pages and the lines of one of them in memory.
+//! Memory is bounded: each range that is being read has one page in memory, and the range whose turn it is another one.
 
-use crate::endpoints::{Pages, Query, Source, split};
+use crate::endpoints::{Page, Pages, Query, Source, split};
 use crate::export::lines::{PartFile, TableFile, TableLines, convert_to_csv, csv_lines_path, new_path, part_path};
 use crate::export::state::{ExportProgress, ExportState, TablePart};
 use crate::export::target::ExportTarget;
@@ -22,6 +22,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
+/// The size of the parts in which lines are written, in bytes.
+const LINES_BYTES: usize = 64 * 1024;
 /// The weight of a table in the progress. All ranges of a table have the same weight, because their sizes are unknown.
 pub(super) const TABLE_WORK: u64 = 10_000;
 
@@ -173,17 +175,13 @@ impl PartReader {
         if !self.part.is_done {
             let (range, query) = (&self.part.range, &self.export.query);
             let query = Query { filter: range.filter(query.filter.as_deref()), select: query.select.clone() };
-            let mut pages = Pages::read(&self.export.source, &self.table, query, self.part.next());
-            let mut lines = Vec::new();
-            while let Some(page) = pages.next().await? {
-                output = block_in_place(|| {
-                    lines.clear();
-                    write_lines(&mut lines, &page.entities, self.export.with_timestamps)?;
-                    let count = page.entities.len() as u64;
-                    self.part.advance(count, page.next);
-                    self.export.progress.add_entities(count);
-                    self.write(output, &lines)
-                })?;
+            let mut pages = Pages::new(&self.export.source, &self.table, query, self.part.next());
+            loop {
+                // The other parts are read at the same time, so they need not be read ahead.
+                pages.reads_ahead = matches!(output, Output::Table(_));
+                let Some(page) = pages.next().await? else { break };
+                self.export.progress.add_entities(page.entities.len() as u64);
+                output = block_in_place(|| self.write(output, page))?;
             }
         }
         drop(permit);
@@ -202,7 +200,7 @@ impl PartReader {
     }
 
     /// Writes the lines of a page. The file of the table is used as soon as it arrives.
-    fn write(&mut self, output: Output, lines: &[u8]) -> anyhow::Result<Output> {
+    fn write(&mut self, output: Output, page: Page) -> anyhow::Result<Output> {
         let mut output = match output {
             Output::Part(own, mut turn) => match turn.try_recv() {
                 Ok(table) => Output::Table(Box::new(table.with_part(*own)?)),
@@ -210,13 +208,14 @@ impl PartReader {
             },
             table @ Output::Table(_) => table,
         };
+        write_lines(&page.entities, self.export.with_timestamps, |lines| match &mut output {
+            Output::Table(table) => table.append(lines),
+            Output::Part(own, _) => own.append(lines),
+        })?;
+        self.part.advance(page.entities.len() as u64, page.next);
         match &mut output {
-            Output::Table(table) => {
-                table.append(lines)?;
-                self.save(table, false)?;
-            }
+            Output::Table(table) => self.save(table, false)?,
             Output::Part(own, _) => {
-                own.append(lines)?;
                 own.describe(&mut self.part);
                 self.export.state.advance(&self.table.name, self.number, &self.part)?;
             }
@@ -242,12 +241,22 @@ fn publish(file: &Path) -> anyhow::Result<()> {
     (0..TABLE_RANGES_MAX).try_for_each(|number| remove_file(&part_path(file, number)))
 }
 
-fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_timestamps: bool) -> anyhow::Result<()> {
+/// Writes entities in parts, because the lines of a page take several MiB.
+fn write_lines(
+    entities: &[PropertyBag],
+    with_timestamps: bool,
+    mut write: impl FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
     for entity in entities {
-        write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
-        out.push(b'\n');
+        write_line(&mut lines, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
+        lines.push(b'\n');
+        if lines.len() >= LINES_BYTES {
+            write(&lines)?;
+            lines.clear();
+        }
     }
-    Ok(())
+    write(&lines)
 }
 
 /// Writes JSON Lines page by page, but CSV only once all entities have been read.
@@ -262,17 +271,16 @@ pub(super) async fn stream(
         FileFormat::Jsonl => None,
         FileFormat::Csv => Some(CsvSpool::new(with_timestamps)?),
     };
-    let mut pages = Pages::read(source, table, query, None);
-    let mut text = Vec::new();
+    let mut pages = Pages::new(source, table, query, None);
     while let Some(page) = pages.next().await? {
         let has_reader = block_in_place(|| {
             if let Some(spool) = &mut spool {
                 return spool.push(&page.entities).map(|()| true);
             }
-            text.clear();
-            write_lines(&mut text, &page.entities, with_timestamps)?;
             let mut out = std::io::stdout().lock();
-            has_reader(out.write_all(&text).and_then(|()| out.flush()).context("writing to standard output"))
+            let write = |lines: &[u8]| out.write_all(lines).context("writing to standard output");
+            let written = write_lines(&page.entities, with_timestamps, write);
+            has_reader(written.and_then(|()| out.flush().context("writing to standard output")))
         })?;
         if !has_reader {
             return Ok(());
