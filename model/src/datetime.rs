@@ -117,11 +117,10 @@ impl DateTime {
 
     /// Returns the text form of the protocol, without trailing zeros in the fraction (01 §6.1).
     pub fn text(self) -> InstantText {
-        self.text_in(Dialect::Storage)
+        Dialect::Storage.text(self)
     }
 
-    /// Returns the text form of a dialect: without trailing zeros in the fraction (01 §6.1), or with them (11 §4).
-    pub fn text_in(self, dialect: Dialect) -> InstantText {
+    fn text_in(self, dialect: Dialect) -> InstantText {
         let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
         let of_day = self.0.rem_euclid(TICKS_PER_DAY);
         let (seconds, ticks) = (small(of_day / TICKS_PER_SECOND), small(of_day % TICKS_PER_SECOND));
@@ -158,6 +157,13 @@ impl DateTime {
     /// Appends the form with whole seconds, as it appears in Atom's `updated` (03 §5.3).
     pub fn write_whole_seconds_to(self, out: &mut Vec<u8>) {
         self.text().write(out, b":", b"");
+    }
+}
+
+impl Dialect {
+    /// Returns the text form of an instant: without trailing zeros in the fraction (01 §6.1), or with them (11 §4).
+    pub fn text(self, instant: DateTime) -> InstantText {
+        instant.text_in(self)
     }
 }
 

@@ -30,8 +30,8 @@ const CALL_INTERVAL: Duration = Duration::from_secs(1);
 const LARGE_BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Restarts the process with the allocator settings that are missing from its environment. Must be called before any
-/// thread is started or any file is read. If the system cannot restart a process, it works, but may exceed the documented
-/// memory bound.
+/// thread is started or any file is read. If the system cannot restart a process, it works, but may exceed the
+/// documented memory bound.
 pub(crate) fn configure_allocator() {
     let missing: Vec<_> = ALLOCATOR_SETTINGS.into_iter().filter(|(name, _)| env::var_os(name).is_none()).collect();
     if !missing.is_empty() {

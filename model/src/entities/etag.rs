@@ -26,7 +26,7 @@ impl ETag {
     /// Appends the ETag as a dialect writes it.
     pub fn write_in(self, dialect: Dialect, out: &mut Vec<u8>) {
         out.extend_from_slice(b"W/\"datetime'");
-        self.0.text_in(dialect).write_etag_to(out);
+        dialect.text(self.0).write_etag_to(out);
         out.extend_from_slice(b"'\"");
     }
 }

@@ -100,7 +100,7 @@ fn write_members(
     place: EntityPlace<'_>,
 ) -> Result<(), DamagedRecord> {
     let dialect = context.response.dialect;
-    let timestamp = entity.record.timestamp().text_in(dialect);
+    let timestamp = dialect.text(entity.record.timestamp());
     let (is_alone, cache) = match place {
         EntityPlace::Alone => (true, None),
         EntityPlace::InSet(cache) => (false, Some(cache)),
@@ -337,7 +337,7 @@ fn write_bare(out: &mut Vec<u8>, property: &Property<'_>, dialect: Dialect) -> R
         EdmValue::Binary(bytes) => write_base64(out, bytes),
         EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
         EdmValue::Boolean(false) => out.extend_from_slice(b"false"),
-        EdmValue::DateTime(instant) => instant.text_in(dialect).write_to(out),
+        EdmValue::DateTime(instant) => dialect.text(instant).write_to(out),
         EdmValue::Double(double) => write_json_double(out, double),
         EdmValue::Guid(guid) => guid.write_to(out),
         EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
