@@ -74,7 +74,7 @@ fn check_plan(filter: &Filter, key: &EntityKey, record: &Record) {
     let matches = filter.matches(&view).expect("a new record is intact");
     assert!(planned || !matches, "{key:?} matches, but {plan:?} does not reach it");
     let mut by_range = EntityFilter::new(filter.clone(), usize::MAX);
-    let found = by_range.matches(&key.encode(), &view).expect("a new record is intact");
+    let found = by_range.matches(&key.encode(), &mut view.into()).expect("a new record is intact");
     assert_eq!(found, matches, "{key:?} is decided differently by its range in {plan:?}");
 }
 
