@@ -44,7 +44,8 @@ impl Matcher {
 impl Filter {
     /// Returns whether an entity matches. For many entities, a [`Matcher`] is faster.
     pub fn matches(&self, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
-        Matcher::new(self.clone()).matches(&mut StoredEntity::from(entity.clone()))
+        let (mut entity, rest) = (StoredEntity::from(entity.clone()), entity.record.properties());
+        self.holds(&mut Lookup { names: &[], entity: &mut entity, rest, found: [None; NAMES_MAX] })
     }
 
     fn collect_names(&self, names: &mut Vec<Box<str>>) {
