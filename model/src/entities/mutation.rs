@@ -296,7 +296,7 @@ fn merge(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{ETag, EdmValue, KeyText};
     use proptest::prelude::*;
@@ -411,17 +411,20 @@ mod tests {
     }
 
     fn any_mutation() -> impl Strategy<Value = Mutation> {
-        (0..6, any_condition(), -1_i32..2).prop_map(|(kind, condition, value)| {
-            let (key, properties) = (key(), properties(&[("b", value), ("a", 9)]));
-            match kind {
-                0 => Mutation::Insert { key, properties },
-                1 => Mutation::Replace { key, properties, condition },
-                2 => Mutation::Merge { key, properties, condition },
-                3 => Mutation::InsertOrReplace { key, properties },
-                4 => Mutation::InsertOrMerge { key, properties },
-                _ => Mutation::Delete { key, condition },
-            }
-        })
+        (0..6_u8, any_condition(), -1_i32..2)
+            .prop_map(|(kind, condition, value)| of_kind(kind, key(), properties(&[("b", value), ("a", 9)]), condition))
+    }
+
+    /// Returns a mutation of the kind with a number from 0 to 5.
+    pub(crate) fn of_kind(kind: u8, key: EntityKey, properties: RecordBuilder, condition: Condition) -> Mutation {
+        match kind {
+            0 => Mutation::Insert { key, properties },
+            1 => Mutation::Replace { key, properties, condition },
+            2 => Mutation::Merge { key, properties, condition },
+            3 => Mutation::InsertOrReplace { key, properties },
+            4 => Mutation::InsertOrMerge { key, properties },
+            _ => Mutation::Delete { key, condition },
+        }
     }
 
     proptest! {

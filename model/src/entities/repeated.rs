@@ -127,6 +127,7 @@ fn overlaid(first: &RecordBuilder, second: &RecordBuilder) -> Option<RecordBuild
 mod tests {
     use super::*;
     use crate::mutation::Effect;
+    use crate::mutation::tests::of_kind;
     use crate::{DateTime, EdmValue, EntityKey, KeyText, Record, RecordView};
     use proptest::prelude::*;
 
@@ -140,15 +141,7 @@ mod tests {
         for name in names {
             properties.push(&format!("n{name}"), EdmValue::Int32(value));
         }
-        let condition = Condition::Any;
-        match kind {
-            0 => Mutation::Insert { key, properties },
-            1 => Mutation::Replace { key, properties, condition },
-            2 => Mutation::Merge { key, properties, condition },
-            3 => Mutation::InsertOrReplace { key, properties },
-            4 => Mutation::InsertOrMerge { key, properties },
-            _ => Mutation::Delete { key, condition },
-        }
+        of_kind(kind, key, properties, Condition::Any)
     }
 
     /// Applies mutations one after the other. Returns what is left, or the index of the one that is refused.
