@@ -71,7 +71,7 @@ impl Accounts {
     pub fn development_of(dialect: Dialect) -> Self {
         let account = |name, key| {
             let name = AccountName::new(name).expect("the name is valid");
-            (name, vec![AccountKey::parse(key).expect("the key is Base64")])
+            (name, vec![public_key(key)])
         };
         let mut keys = HashMap::from([account(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)]);
         keys.extend((dialect == Dialect::Cosmos).then(|| account(COSMOS_ACCOUNT, COSMOS_KEY)));
@@ -205,9 +205,13 @@ pub fn connection_string(name: &str, key: &str, endpoint: &str) -> String {
     format!("DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint};")
 }
 
+/// Returns one of the keys that are constants of this file.
+fn public_key(text: &str) -> AccountKey {
+    AccountKey::parse(text).expect("the key is Base64")
+}
+
 fn well_known(accounts: &HashMap<AccountName, Vec<AccountKey>>) -> Vec<AccountName> {
-    let well_known =
-        [DEVELOPMENT_KEY, COSMOS_KEY].map(|key| AccountKey::parse(key).expect("the key is Base64").sign(""));
+    let well_known = [DEVELOPMENT_KEY, COSMOS_KEY].map(|key| public_key(key).sign(""));
     let has_it = |keys: &[AccountKey]| keys.iter().any(|key| well_known.contains(&key.sign("")));
     accounts.iter().filter(|(_, keys)| has_it(keys)).map(|(account, _)| account.clone()).collect()
 }
