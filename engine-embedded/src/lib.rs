@@ -456,10 +456,16 @@ impl Engine for Embedded {
         let abandoned = CancelOnDrop(Cancellation::default());
         let abandonment = abandoned.0.clone();
         let is_small = is_small(&self.shared, table, &scan);
-        // A page that is paused in place has not had a slot, so it waits for one as a page that begins.
-        let mut is_in_place = is_small && !self.shared.begin_page();
-        let mut step = if is_in_place {
-            RunningPage::begin(Arc::clone(&self.shared), table, scan, sink, abandonment)?.run_first_part()?
+        let mut step = if is_small && !self.shared.begin_page() {
+            let page = RunningPage::begin(Arc::clone(&self.shared), table, scan, sink, abandonment)?;
+            match page.run_first_part()? {
+                // The page has not had a slot, so it waits for one as a page that begins.
+                Step::Paused(page) => {
+                    let slot = self.scans.begin().await.map_err(ReadError::Fault)?;
+                    self.on_blocking_thread(move |_| page.run(&slot)).await.map_err(ReadError::Fault)??
+                }
+                finished @ Step::Finished(..) => finished,
+            }
         } else {
             let slot = self.scans.begin().await.map_err(ReadError::Fault)?;
             let table = table.clone();
@@ -477,11 +483,7 @@ impl Engine for Embedded {
                 Step::Finished(sink, end) => return Ok((sink, end)),
                 Step::Paused(page) => page,
             };
-            let slot = if std::mem::take(&mut is_in_place) {
-                Some(self.scans.begin().await.map_err(ReadError::Fault)?)
-            } else {
-                self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)?
-            };
+            let slot = self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)?;
             let Some(slot) = slot else { return page.end() };
             step = self.on_blocking_thread(move |_| page.run(&slot)).await.map_err(ReadError::Fault)??;
         }
