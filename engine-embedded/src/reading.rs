@@ -101,10 +101,7 @@ pub(crate) enum Step<S> {
 /// does not end in its first part.
 pub(crate) fn is_small(shared: &EmbeddedState, table: &TableKey, scan: &Scan) -> bool {
     has_few_keys(scan)
-        || has_few_entities(scan)
-            && shared.storage.tree.tombstones() <= TOMBSTONES_MAX
-            // With an index, thousands of its entries may be read before the first entity.
-            && (scan.filter.is_none() || !shared.has_indexes(table))
+        || has_few_entities(scan, || shared.has_indexes(table)) && shared.storage.tree.tombstones() <= TOMBSTONES_MAX
 }
 
 impl<S: EntitySink> RunningPage<S> {

@@ -323,9 +323,7 @@ impl Engine for Memory {
             let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
             (listed.table.clone(), state.expiry(&listed.settings, scan.visible))
         };
-        // With an index, thousands of its entries may be read before the first entity.
-        let has_few_entities = has_few_entities(&scan) && (scan.filter.is_none() || table.indexes.is_empty());
-        if has_few_keys(&scan) || has_few_entities {
+        if has_few_keys(&scan) || has_few_entities(&scan, || !table.indexes.is_empty()) {
             let ranges = ranges_to_visit(&scan);
             let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
             let rest = visit(&table.entities, ranges, &mut page, FIRST_PART_WORK_MAX).map_err(ReadError::Fault)?;

@@ -46,9 +46,11 @@ pub fn has_few_keys(scan: &Scan) -> bool {
     scan.order == Order::Key && are_few
 }
 
-/// Returns whether the page of a scan has few entities. Its filter may refuse many others.
-pub fn has_few_entities(scan: &Scan) -> bool {
-    scan.order == Order::Key && scan.limit <= SMALL_PAGE_ENTITIES_MAX
+/// Returns whether the page of a scan has few entities. Its filter may refuse many others. `has_indexes` tells whether
+/// the table has some: with one, thousands of its entries may be read before the first entity.
+pub fn has_few_entities(scan: &Scan, has_indexes: impl FnOnce() -> bool) -> bool {
+    let are_few = scan.limit <= SMALL_PAGE_ENTITIES_MAX;
+    scan.order == Order::Key && are_few && (scan.filter.is_none() || !has_indexes())
 }
 
 /// Returns the work of visiting an entity: 1, and the number of KiB of its record.
