@@ -159,7 +159,10 @@ async fn small_pages_need_no_slot() {
         assert_eq!(scans_without_slot(&engine, scan).await, count);
     }
     // Others wait, and so does a page that turns out not to be small.
-    for scan in [scan_all(), Scan { limit: 33, ..scan_all() }, Scan { filter: Some(without_match()), ..top.clone() }] {
+    let missing = Scan { ranges: (1000..1009).map(point).collect(), ..top.clone() };
+    for scan in
+        [scan_all(), missing, Scan { limit: 33, ..scan_all() }, Scan { filter: Some(without_match()), ..top.clone() }]
+    {
         assert!(waits_for_a_slot(&engine, scan.clone()).await, "{scan:?}");
     }
     // The library steps over all tombstones at once. No merge drops them while an older snapshot is open.

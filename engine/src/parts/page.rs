@@ -37,20 +37,22 @@ pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
 pub const FIRST_PART_WORK_MAX: usize = 64;
 /// The maximum number of entities in a small page, so that a page of entities of 1 KiB fits into its first part.
 const SMALL_PAGE_ENTITIES_MAX: usize = FIRST_PART_WORK_MAX / 2;
-/// The maximum number of keys in a small page whose keys are known. All of them may be missing.
-const SMALL_PAGE_KEYS_MAX: usize = 8;
+/// The maximum number of key ranges in a small page. All of them may be empty, and looking for that counts as no work.
+const SMALL_PAGE_RANGES_MAX: usize = 8;
 
 /// Returns whether a scan visits only a few known keys.
 pub fn has_few_keys(scan: &Scan) -> bool {
-    let are_few = scan.ranges.len() <= SMALL_PAGE_KEYS_MAX && scan.ranges.iter().all(KeyRange::is_point);
-    scan.order == Order::Key && are_few
+    has_few_ranges(scan) && scan.ranges.iter().all(KeyRange::is_point)
+}
+
+fn has_few_ranges(scan: &Scan) -> bool {
+    scan.order == Order::Key && scan.ranges.len() <= SMALL_PAGE_RANGES_MAX
 }
 
 /// Returns whether the page of a scan has few entities. Its filter may refuse many others. `has_indexes` tells whether
 /// the table has some: with one, thousands of its entries may be read before the first entity.
 pub fn has_few_entities(scan: &Scan, has_indexes: impl FnOnce() -> bool) -> bool {
-    let are_few = scan.limit <= SMALL_PAGE_ENTITIES_MAX;
-    scan.order == Order::Key && are_few && (scan.filter.is_none() || !has_indexes())
+    has_few_ranges(scan) && scan.limit <= SMALL_PAGE_ENTITIES_MAX && (scan.filter.is_none() || !has_indexes())
 }
 
 /// Returns the work of visiting an entity: 1, and the number of KiB of its record.
