@@ -100,9 +100,23 @@ impl FileExport {
         spawn_blocking(move || convert_to_csv(&lines, &csv, with_timestamps)).await.context(TASK_FAILED)?
     }
 
-    /// Returns the lines of all parts, and the number of entities in them.
+    /// Returns the lines of all parts, and the number of entities in them. After a failure, no task is still writing.
     async fn read_parts(
         self: &Arc<Self>,
+        table: &TableKey,
+        file: &Path,
+        known: ExportProgress,
+        part_work: u64,
+    ) -> anyhow::Result<(TableLines, u64)> {
+        let mut running = JoinSet::new();
+        let read = self.read_parts_in(&mut running, table, file, known, part_work).await;
+        running.shutdown().await;
+        read
+    }
+
+    async fn read_parts_in(
+        self: &Arc<Self>,
+        running: &mut JoinSet<anyhow::Result<u64>>,
         table: &TableKey,
         file: &Path,
         known: ExportProgress,
@@ -113,7 +127,6 @@ impl FileExport {
         let mut first = Some(block_in_place(|| TableLines::resume(path, bytes))?);
         let mut entities = parts.iter().take(joined).map(|part| part.entities).sum::<u64>();
         self.progress.add_work(part_work * joined as u64);
-        let mut running = JoinSet::new();
         let count = parts.len();
         let (_, mut turn) = oneshot::channel();
         let mut end = |read: u64| {
@@ -140,7 +153,7 @@ impl FileExport {
             };
             running.spawn(reader.run(first.take(), turn, part_path(file, number), permit));
         }
-        while let Some(read) = next_result(&mut running).await? {
+        while let Some(read) = next_result(running).await? {
             end(read);
         }
         Ok((turn.await?, entities))
@@ -202,11 +215,11 @@ impl PartReader {
     /// Writes the lines of a page. The file of the table is used as soon as it arrives.
     fn write(&mut self, output: Output, page: Page) -> anyhow::Result<Output> {
         let mut output = match output {
-            Output::Part(own, mut turn) => match turn.try_recv() {
-                Ok(table) => Output::Table(Box::new(table.with_part(*own)?)),
-                Err(_) => Output::Part(own, turn),
-            },
-            table @ Output::Table(_) => table,
+            Output::Part(own, mut turn) if !turn.is_empty() => {
+                let table = turn.try_recv().context("the file of the table arrived")?;
+                Output::Table(Box::new(table.with_part(*own)?))
+            }
+            output => output,
         };
         write_lines(&page.entities, self.export.with_timestamps, |lines| match &mut output {
             Output::Table(table) => table.append(lines),
