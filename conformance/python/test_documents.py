@@ -111,6 +111,21 @@ def lines(arguments, folder, **environment):
             os.killpg(program.pid, signal.SIGKILL)
 
 
+@contextmanager
+def reserved_port():
+    """Yields a port that no other test gets: all of them reserve ports as test-support/src/port.rs does."""
+    for port in range(12000, 20000):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reservation:
+            try:
+                reservation.bind(("127.0.0.1", port))
+                socket.create_server(("127.0.0.1", port)).close()
+            except OSError:
+                continue
+            yield port
+            return
+    raise AssertionError("all ports for tests are in use")
+
+
 def wait_for_listener(port):
     """Waits until a program accepts connections. `follow` fails at once if its receiver has not been started."""
     deadline = time.monotonic() + 60
@@ -141,16 +156,15 @@ def test_reader_of_the_change_feed(orders, tmp_path, note, body):
 @pytest.mark.parametrize(("note", "body"), snippets("webhook"))
 def test_receiver_of_changes(orders, tmp_path, note, body):
     address, _, _ = orders
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     assert "7071" in body
-    (tmp_path / "snippet.py").write_text(body.replace("7071", str(port)), encoding="utf-8")
-    with lines([sys.executable, "snippet.py"], tmp_path) as printed:
-        wait_for_listener(port)
-        follow = [BINARY, "follow", "--table", "orders", "--from", "start", "--until-end", "--webhook", f"http://127.0.0.1:{port}/"]
-        environment = {**os.environ, "ROWHOUSE_ENDPOINT": f"{address}/devstoreaccount1"}
-        subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=300)
-        assert [next(printed), next(printed)] == ["CreateTable orders None", "Put orders 1"]
+    with reserved_port() as port:
+        (tmp_path / "snippet.py").write_text(body.replace("7071", str(port)), encoding="utf-8")
+        with lines([sys.executable, "snippet.py"], tmp_path) as printed:
+            wait_for_listener(port)
+            follow = [BINARY, "follow", "--table", "orders", "--from", "start", "--until-end", "--webhook", f"http://127.0.0.1:{port}/"]
+            environment = {**os.environ, "ROWHOUSE_ENDPOINT": f"{address}/devstoreaccount1"}
+            subprocess.run(follow, cwd=tmp_path, env=environment, check=True, timeout=300)
+            assert [next(printed), next(printed)] == ["CreateTable orders None", "Put orders 1"]
 
 
 @needs_binary
