@@ -2,8 +2,10 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -43,7 +45,7 @@ export class Server {
   #child;
   #folder;
   #arguments;
-  #port = 0;
+  #reservation;
   #visits = [];
   #settings;
 
@@ -57,14 +59,14 @@ export class Server {
 
   // After `pause`, the server has the same port and accounts, but data in memory was lost.
   async start() {
+    this.#reservation ??= await reservePort();
     this.#arguments ??= await this.#prepare();
-    const child = spawn(binary(), [...this.#arguments, "--listen", `127.0.0.1:${this.#port}`], {
+    const child = spawn(binary(), [...this.#arguments, "--listen", `127.0.0.1:${this.#reservation.address().port}`], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     running.add(child);
     this.#child = child;
     this.origin = await readAddress(child);
-    this.#port = Number(new URL(this.origin).port);
     this.endpoint = `${this.origin}/${this.account}`;
     this.connectionString =
       `DefaultEndpointsProtocol=http;AccountName=${this.account};AccountKey=${this.key};TableEndpoint=${this.endpoint};`;
@@ -102,6 +104,7 @@ export class Server {
   async stop() {
     await Promise.all(this.#visits.map((visit) => visit.close()));
     await this.pause();
+    this.#reservation.close();
     await rm(this.#folder, { recursive: true, force: true });
   }
 
@@ -150,6 +153,24 @@ function binary() {
     throw new Error("ROWHOUSE_BINARY is not set: set it to the path of the program");
   }
   return path;
+}
+
+// Reserves a port that no other test gets, even while the server is paused: all of them reserve ports as
+// test-support/src/port.rs does. The system might have given a port of its choice to another program in the meantime.
+async function reservePort() {
+  for (let port = 12_000; port < 20_000; port += 1) {
+    const reservation = createSocket("udp4");
+    try {
+      await once(reservation.bind(port, "127.0.0.1"), "listening");
+      const listener = createServer().listen(port, "127.0.0.1");
+      await once(listener, "listening");
+      await once(listener.close(), "close");
+      return reservation.unref();
+    } catch {
+      reservation.close();
+    }
+  }
+  throw new Error("all ports for tests are in use");
 }
 
 // Waits for the line that a server prints when it is ready, and returns its URL.
