@@ -11,6 +11,7 @@ import { chromium } from "playwright-core";
 // half of the processor time.
 const PROGRAMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 const WAIT_MS = 60_000;
+const FRAMES_MS = 15_000;
 
 // The browser of the current test file; undefined until it is started.
 let launch;
@@ -83,11 +84,11 @@ const afterDrawing = new WeakMap();
 // therefore read the former lines.
 function readAfterDrawing(page) {
   const evaluate = page.evaluate.bind(page);
-  // A page draws no frames while it is not visible.
-  const drawn = () => evaluate(() => new Promise((done) => {
+  // A page draws no frames while it is not visible. On a busy machine, two frames can take seconds.
+  const drawn = () => evaluate((framesMs) => new Promise((done) => {
     requestAnimationFrame(() => requestAnimationFrame(done));
-    setTimeout(done, 500);
-  }));
+    setTimeout(done, framesMs);
+  }), FRAMES_MS);
   afterDrawing.set(page, drawn);
   page.evaluate = async (...given) => {
     await drawn();
