@@ -7,7 +7,7 @@ import { AzureSASCredential, TableClient, TableServiceClient } from "@azure/data
 import { TableService } from "../../web/core/client.js";
 import { KeyCredential } from "../../web/core/credential.js";
 import { assertAccessible, assertNoSidewaysScroll } from "../support/accessibility.js";
-import { openExplorer } from "../support/browser.js";
+import { keepNotices, openExplorer } from "../support/browser.js";
 import { startServer } from "../support/server.js";
 
 const HOSTILE_ID = `<img src=x onerror="alert(1)">&'é\u202E😀`;
@@ -98,7 +98,7 @@ test("a form shows what is wrong with invalid input", async (t) => {
 
 test("stored access policies with hostile IDs are saved, used by a signature, and revoke it when removed", async (t) => {
   const table = await server.createTable("Policies", [{ partitionKey: "a", rowKey: "1" }]);
-  const page = await openExplorer(t, server, { hash: "#/t/Policies/access" });
+  const page = await openExplorer(t, server, { hash: "#/t/Policies/access", prepare: keepNotices });
   const policies = part(page, "Stored access policies");
   await policies.getByText("The table has no stored access policies.").waitFor();
   await policies.getByRole("button", { name: "Add policy" }).click();

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openExplorer } from "../support/browser.js";
+import { keepNotices, measureNoTime, openExplorer } from "../support/browser.js";
 import { button, cell, closed, foot, type, undoButton, value } from "../support/entities.js";
 import { startServer } from "../support/server.js";
 
@@ -138,7 +138,7 @@ test("a conflict during a deletion shows both versions", async (t) => {
 
 test("conflicts of several entities are resolved from the report", async (t) => {
   const table = await server.createTable("ManyConflicts", numbered(5));
-  const page = await openExplorer(t, server, { hash: "#/t/ManyConflicts", statuses: [412] });
+  const page = await openExplorer(t, server, { hash: "#/t/ManyConflicts", statuses: [412], prepare: keepNotices });
   await cell(page, "t0").click();
   await page.keyboard.press("Control+a");
   for (const rowKey of ["r1", "r2", "r3"]) {
@@ -260,7 +260,7 @@ test("undo does not add an entity to the result of a different query", async (t)
 
 test("a notice undoes only the change that it names", async (t) => {
   const table = await server.createTable("Notices", numbered(3));
-  const page = await openExplorer(t, server, { hash: "#/t/Notices" });
+  const page = await openExplorer(t, server, { hash: "#/t/Notices", prepare: keepNotices });
   for (const name of ["t0", "t1"]) {
     await cell(page, name).click();
     await page.keyboard.press("Delete");
@@ -319,7 +319,7 @@ test("after signing in with a weaker credential, actions that it does not allow 
 
 test("a query that few entities match pauses, and continues when the user requests more", async (t) => {
   await server.createTable("Sparse");
-  const page = await openExplorer(t, server);
+  const page = await openExplorer(t, server, { prepare: measureNoTime });
   let pages = 0;
   let held;
   await page.route(/Sparse\(\)/, async (route) => {

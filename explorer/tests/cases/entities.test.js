@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { openExplorer } from "../support/browser.js";
+import { measureNoTime, openExplorer } from "../support/browser.js";
 import { startServer } from "../support/server.js";
 
 /** @type {import("../support/server.js").Server} */
@@ -269,7 +269,7 @@ test("if loading a page fails, the reason is shown, and the user can retry", asy
 
 test("an empty page is followed by the next page", async (t) => {
   await server.createTable("Gaps", [{ partitionKey: "a", rowKey: "1", text: "found" }]);
-  const page = await openExplorer(t, server);
+  const page = await openExplorer(t, server, { prepare: measureNoTime });
   let asked = 0;
   await page.route(/Gaps\(\)/, (route) => {
     asked += 1;

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assertAccessible, assertNoSidewaysScroll, focusedName } from "../support/accessibility.js";
-import { openExplorer } from "../support/browser.js";
+import { keepNotices, openExplorer } from "../support/browser.js";
 import { button, cell, closed, foot, value } from "../support/entities.js";
 import { assertOnlyText } from "../support/hostile.js";
 import { signIn } from "../support/pages.js";
@@ -59,7 +59,7 @@ const region = (page, name) => page.getByRole("region", { name, exact: true });
 
 test("the retention of a table is shown, and changed after a confirmation", async (test) => {
   const server = await serverWithOrders(test);
-  const page = await openExplorer(test, server, { hash: HASH });
+  const page = await openExplorer(test, server, { hash: HASH, prepare: keepNotices });
   const sent = bodiesOf(page);
   await page.getByRole("navigation", { name: "Table" }).getByRole("link", { name: "Settings" }).click();
   await page.getByRole("heading", { name: "Settings of orders" }).waitFor();

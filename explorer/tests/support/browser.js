@@ -73,6 +73,26 @@ export async function openExplorer(
   return page;
 }
 
+// SHOWN_MS in web/ui/notify.js.
+const NOTICE_MS = 8000;
+
+// Keeps notices until they are dismissed, for a test that uses a notice or waits for a second one with the same text: on
+// a busy machine, that takes longer than a notice is shown. To be called before the page loads (`prepare`).
+export function keepNotices(page) {
+  return page.addInitScript((shownMs) => {
+    const { setTimeout } = window;
+    window.setTimeout = (run, delay, ...given) => (delay === shownMs ? 0 : setTimeout(run, delay, ...given));
+  }, NOTICE_MS);
+}
+
+// Makes the page measure no time, for a test that counts pages: without a request of the user, the explorer loads pages
+// for five seconds at most, which can be one or two pages on a busy machine. To be called before the page loads.
+export function measureNoTime(page) {
+  return page.addInitScript(() => {
+    performance.now = () => 0;
+  });
+}
+
 // Methods that read the page once, without waiting for what a test expects.
 const READS = [
   "allTextContents", "boundingBox", "count", "evaluate", "evaluateAll", "getAttribute", "innerText", "inputValue",
