@@ -321,9 +321,11 @@ test("a query that few entities match pauses, and continues when the user reques
   await server.createTable("Sparse");
   const page = await openExplorer(t, server, { prepare: measureNoTime });
   let pages = 0;
+  let asked = () => {};
   let held;
   await page.route(/Sparse\(\)/, async (route) => {
     pages += 1;
+    asked();
     await held;
     await route.fulfill({
       status: 200,
@@ -339,7 +341,11 @@ test("a query that few entities match pauses, and continues when the user reques
   held = new Promise((resolve) => {
     pass = resolve;
   });
+  const isAsked = new Promise((resolve) => {
+    asked = resolve;
+  });
   await button(page, "Load more").click();
+  await isAsked;
   await button(page, "Stop").click();
   await button(page, "Load more").waitFor();
   pass();

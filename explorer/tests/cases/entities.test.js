@@ -320,17 +320,19 @@ test("a key that the service refuses is reported in the dialog, and loading all 
   const table = await server.createTable("Limits");
   await insertMany(table, numbered(3000));
   const page = await openExplorer(t, server, { statuses: [400] });
-  let pass = () => {};
+  let ask, pass;
+  const asked = new Promise((resolve) => (ask = resolve));
+  const passed = new Promise((resolve) => (pass = resolve));
   await page.route(/Limits\(\).*NextPartitionKey/, async (route) => {
-    await new Promise((resolve) => {
-      pass = resolve;
-    });
+    ask();
+    await passed;
     await route.continue();
   });
   await page.goto(`${server.origin}/_rowhouse/#/t/Limits`);
   const foot = (text) => page.locator(".entities-foot").getByText(text).waitFor();
   await foot("1,000 entities loaded, more available");
   await page.getByRole("button", { name: "Load all" }).click();
+  await asked;
   await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
   pass();
   await foot("2,000 entities loaded, more available");

@@ -194,10 +194,12 @@ test("a deletion without a filter names all entities, continues after part of th
   await foot(page, "All 20 entities").waitFor();
   const sent = requestsOf(page, /cars\(\)$/);
   let requests = 0;
+  let ask;
+  const asked = new Promise((resolve) => (ask = resolve));
   await page.route("**/cars()?*", async (route) => {
     if (route.request().method() !== "DELETE") return route.continue();
     requests += 1;
-    if (requests > 1) return undefined;
+    if (requests > 1) return ask();
     // The server deletes one of the partitions in the first request.
     const url = route.request().url().replace("filter=true", `filter=${encodeURIComponent("PartitionKey eq 'ford'")}`);
     const response = await route.fetch({ url });
@@ -211,6 +213,7 @@ test("a deletion without a filter names all entities, continues after part of th
   const progress = page.getByRole("dialog", { name: "Deleting 20 entities" });
   await progress.getByText("10 entities deleted").waitFor();
   await assertAccessible(page, "a deletion");
+  await asked;
   await progress.getByRole("button", { name: "Stop" }).click();
   await page.getByText("Stopped. 10 entities were deleted, and perhaps more by the last request.").waitFor();
   await foot(page, "All 10 entities").waitFor();
