@@ -74,7 +74,13 @@ public sealed class SnippetTests(SharedServer server) : IDisposable
     {
         var account = await server.NewAccountAsync();
         var snippet = Snippet.Find("docs/orleans.md", "silo").Replace("UseDevelopmentStorage=true", account.ConnectionString);
-        using var silo = Process.Start(await snippet.CompileAsync(folder))!;
+        var command = await snippet.CompileAsync(folder);
+        // By default, every silo on a machine uses the same ports.
+        using ReservedPort siloPort = new();
+        using ReservedPort gatewayPort = new();
+        command.Environment["Orleans__Endpoints__SiloPort"] = $"{siloPort.Number}";
+        command.Environment["Orleans__Endpoints__GatewayPort"] = $"{gatewayPort.Number}";
+        using var silo = Process.Start(command)!;
         var printed = silo.StandardOutput.ReadToEndAsync();
         var errors = silo.StandardError.ReadToEndAsync();
         var members = new TableClient(account.ConnectionString, "OrleansSiloInstances");
