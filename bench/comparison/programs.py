@@ -60,10 +60,20 @@ def emulator(path):
     return Program("emulator", "Azurite", version, command)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def reserve_port():
+    """Returns a socket that reserves the TCP port of the same number. While it is open, no test of this repository gets
+    the port: all of them reserve ports as test-support/src/port.rs does.
+    """
+    for port in range(12000, 20000):
+        reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            reservation.bind(("127.0.0.1", port))
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            reservation.close()
+            continue
+        return reservation
+    raise ProgramFailed("all ports are in use")
 
 
 class Connection:
@@ -112,7 +122,8 @@ class Server:
     """A running program, killed at the end of its `with` block."""
 
     def __init__(self, program, folder, log):
-        self.program, self.port = program, free_port()
+        self.program, self.reservation = program, reserve_port()
+        self.port = self.reservation.getsockname()[1]
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
@@ -168,6 +179,7 @@ class Server:
     def kill(self):
         self.child.kill()
         self.child.wait()
+        self.reservation.close()
 
     def stop(self):
         """Terminates the program, and kills it if it does not exit in time."""
