@@ -229,6 +229,9 @@ async fn a_flipped_bit_is_found_by_the_check_and_never_read_as_data() {
             assert_well(&check(&damaged).unwrap());
         } else if !is_superseded(path) {
             let found = match check(&damaged) {
+                // If `current` names a manifest that is missing, the preceding manifest may be the right one. It is
+                // then used as after a crash, and nothing is lost.
+                Ok(report) if target.ends_with("tree/current") && report.problems.is_empty() => report.notes.join("\n"),
                 Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
                 // A marker may turn into one of a newer version.
                 Err(error @ OpenError::Newer { .. }) => error.to_string(),
