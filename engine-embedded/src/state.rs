@@ -45,6 +45,9 @@ pub(crate) struct EmbeddedState {
     /// A test holds this lock to keep the indexer from starting a step.
     #[cfg(test)]
     pub(crate) builds_held: tokio::sync::Mutex<()>,
+    /// A test holds this lock to keep the background from flushing and merging, and from retiring the log.
+    #[cfg(test)]
+    pub(crate) upkeep_held: tokio::sync::Mutex<()>,
     // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Arc<Folder>,
 }
@@ -74,6 +77,8 @@ impl EmbeddedState {
             purges_held: tokio::sync::Mutex::default(),
             #[cfg(test)]
             builds_held: tokio::sync::Mutex::default(),
+            #[cfg(test)]
+            upkeep_held: tokio::sync::Mutex::default(),
             folder: Arc::new(folder),
         }
     }

@@ -28,6 +28,8 @@ const RELEASE_PAUSE: Duration = Duration::from_secs(3);
 pub(crate) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        #[cfg(test)]
+        let _held = shared.upkeep_held.blocking_lock();
         compactor.run_due_work(&shared.storage, disk, &shared.merges);
     }
 }
