@@ -271,9 +271,10 @@ fn readers_pass_a_gap_but_cannot_begin_inside_it() {
     check(&kept.writer, 1629);
 }
 
-/// Reads from random positions until the writer has finished. A position that was dropped is not read.
-fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool) -> u64 {
-    let (mut random, mut transactions) = (Random::new(seed), 0);
+/// Reads from random positions until the writer has finished. A position that was dropped is not read. Counts the
+/// transactions.
+fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool, transactions: &AtomicU64) {
+    let mut random = Random::new(seed);
     let reader = LogReader::new(upkeep);
     let mut position = 1;
     loop {
@@ -285,7 +286,7 @@ fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool) -> 
         if position <= through {
             match read(&reader, position, through, 1 + random.below(500)) {
                 Ok(next) => {
-                    transactions += next - position;
+                    transactions.fetch_add(next - position, Ordering::Relaxed);
                     position = next;
                 }
                 Err(ReadLogError::Dropped(first)) => {
@@ -296,7 +297,7 @@ fn read_beside(upkeep: &Upkeep<RealDisk>, seed: u64, has_ended: &AtomicBool) -> 
             }
         }
         if is_last && position > through {
-            return transactions;
+            return;
         }
     }
 }
@@ -306,13 +307,13 @@ fn readers_beside_the_writer_see_every_transaction_in_order() {
     let mut kept = open(TempDir::new().unwrap(), 0);
     let (has_ended, persisted) = (AtomicBool::new(false), AtomicU64::new(0));
     let upkeep = kept.writer.upkeep();
+    let counts = [const { AtomicU64::new(0) }; 3];
+    let have_read = || counts.iter().all(|count| count.load(Ordering::Relaxed) > 1000);
     std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..3)
-            .map(|seed| {
-                let (upkeep, has_ended) = (upkeep.clone(), &has_ended);
-                scope.spawn(move || read_beside(&upkeep, seed, has_ended))
-            })
-            .collect();
+        for (seed, count) in (0..).zip(&counts) {
+            let (upkeep, has_ended) = (upkeep.clone(), &has_ended);
+            scope.spawn(move || read_beside(&upkeep, seed, has_ended, count));
+        }
         scope.spawn(|| {
             let mut random = Random::new(99);
             while !has_ended.load(Ordering::Acquire) {
@@ -324,7 +325,11 @@ fn readers_beside_the_writer_see_every_transaction_in_order() {
             }
         });
         let mut random = Random::new(100);
-        for step in 0..1500 {
+        // A reader may hardly run on a busy machine, and most of what it has missed is dropped.
+        for step in 0..15_000 {
+            if step >= 1500 && have_read() {
+                break;
+            }
             append(&mut kept.writer, 1 + random.below(4), &mut random);
             if step % 100 == 50 {
                 kept.writer.fail();
@@ -336,8 +341,6 @@ fn readers_beside_the_writer_see_every_transaction_in_order() {
             }
         }
         has_ended.store(true, Ordering::Release);
-        for reader in readers {
-            assert!(reader.join().unwrap() > 1000);
-        }
     });
+    assert!(have_read(), "{counts:?}");
 }
