@@ -188,10 +188,9 @@ fn check_partition(snapshot: &Snapshot, partition: u64) {
     }
 }
 
-fn read(tree: &Tree, seed: u64, is_over: &AtomicBool) -> u64 {
+fn read(tree: &Tree, seed: u64, is_over: &AtomicBool, reads: &AtomicU64) {
     let mut random = Random::new(seed);
     let mut kept = tree.snapshot();
-    let mut reads = 0;
     while !is_over.load(Ordering::SeqCst) {
         let snapshot = tree.snapshot();
         for partition in 0..PARTITIONS {
@@ -201,9 +200,8 @@ fn read(tree: &Tree, seed: u64, is_over: &AtomicBool) -> u64 {
         if random.below(20) == 0 {
             kept = snapshot;
         }
-        reads += 1;
+        reads.fetch_add(1, Ordering::SeqCst);
     }
-    reads
 }
 
 #[test]
@@ -236,12 +234,14 @@ fn every_snapshot_shows_whole_transactions() {
             );
         });
         for reader in 0..2 {
-            scope.spawn(move || reads.fetch_add(read(tree, seed + reader, is_over), Ordering::SeqCst));
+            scope.spawn(move || read(tree, seed + reader, is_over, reads));
         }
         let _end = EndOnDrop(is_over);
         let mut random = Random::new(seed);
         let mut sequence = 0;
-        while sequence < TRANSACTIONS {
+        // The other threads may hardly run on a busy machine.
+        let have_run = || [flushes, merges, reads].iter().all(|count| count.load(Ordering::SeqCst) > 0);
+        while sequence < TRANSACTIONS || (!have_run() && sequence < 10 * TRANSACTIONS) {
             // A group is published at once.
             for _ in 0..=random.below(4) {
                 sequence += 1;
