@@ -1,6 +1,7 @@
 //! Ports for servers that cannot choose one themselves, or that a test starts again at the same address.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +33,7 @@ impl ReservedPort {
             let next = process::id().wrapping_mul(STEP).wrapping_add(TRIED.fetch_add(1, Ordering::SeqCst));
             let number = FIRST + u16::try_from(next % u32::from(COUNT)).unwrap();
             let Ok(reservation) = UdpSocket::bind((Ipv4Addr::LOCALHOST, number)) else { continue };
-            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+            if is_free(number) {
                 return Self { number, _reservation: reservation };
             }
         }
@@ -50,9 +51,18 @@ impl ReservedPort {
     }
 }
 
+/// Returns true if no server listens on a port.
+///
+/// A listener would also show that, but its port could stay in use after it is closed: a child process that another
+/// thread is just creating has a copy of the listener until it executes its program.
+fn is_free(number: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, number)).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     #[test]
     fn servers_can_use_a_reserved_port_again_and_no_other_test_gets_it() {
@@ -62,5 +72,7 @@ mod tests {
             drop(TcpListener::bind(port.address()).unwrap());
         }
         assert!(UdpSocket::bind(port.address()).is_err());
+        let _listener = TcpListener::bind(port.address()).unwrap();
+        assert!(!is_free(port.number()) && is_free(other.number()));
     }
 }
