@@ -564,9 +564,7 @@ fn lost_requests_and_responses_do_not_end_a_base_copy() {
     fill_large(&mut primary.client(), 16);
     let proxy = Proxy::start(&primary.address, 2);
     let standby = place.standby_of(&proxy.address, "standby", &[]);
-    let log = standby.new_log();
-    let told = format!("cannot continue the base copy from http://{}", proxy.address);
-    assert!(log.iter().any(|line| line.contains(&told)), "{log:#?}");
+    standby.wait_for_log(&format!("cannot continue the base copy from http://{}", proxy.address));
     assert!(proxy.counts.dropped_answers.load(Ordering::SeqCst) > 0);
     wait_until_same(&primary, &standby);
 }
