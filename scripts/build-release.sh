@@ -3,7 +3,10 @@
 #
 # usage: scripts/build-release.sh TARGET
 #
-# TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). Panic locations, C code
+# TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). PROFILE_DATA is a file
+# that scripts/profile.sh made from a run of the same commit for the same target: the compiler then optimises what this
+# run executed most. It is an input of the build like the sources: whoever wants to build the same bytes needs the same
+# file. With PROFILE_RAW, the program instead writes such a profile to this folder when it ends. Panic locations, C code
 # and generated sources would put folder names into the program. These names are therefore replaced: the folder of the
 # sources with /source, the folder of the libraries with /crates, and the folder of the build with /build. The C library
 # is linked statically on Linux and Windows. The last line of the output is the path of the program. Identical builds
@@ -48,6 +51,16 @@ case $target in
     # /Brepro omits the time stamp; /PDBALTPATH omits the path of the debug information.
     *-windows-msvc) flags+=(-Ctarget-feature=+crt-static -Clink-arg=/Brepro -Clink-arg=/PDBALTPATH:%_PDB%) c_flags=() ;;
 esac
+if [ -n "${PROFILE_RAW:-}" ]; then flags+=("-Cprofile-generate=$(native "$PROFILE_RAW")"); fi
+if [ -n "${PROFILE_DATA:-}" ]; then
+    # The compiler does not run in this folder.
+    data=$(cd "$(dirname "$PROFILE_DATA")" && pwd -P)/$(basename "$PROFILE_DATA")
+    if [ ! -f "$data" ]; then
+        echo "build-release: there is no file $PROFILE_DATA: make it with scripts/profile.sh, or unset PROFILE_DATA" >&2
+        exit 1
+    fi
+    flags+=("-Cprofile-use=$(native "$data")")
+fi
 # Git's shell on Windows rewrites values that look like paths when it starts other programs, which would break these
 # flags.
 export MSYS2_ENV_CONV_EXCL=CARGO_ENCODED_RUSTFLAGS

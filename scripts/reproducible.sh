@@ -6,8 +6,8 @@
 #
 # COMMIT is the commit to build (default: HEAD). PROFILE is the cargo profile (default: dist), and TARGET the target
 # (default: the target for static programs on this machine). PROGRAM is a program that scripts/build-release.sh built
-# from the same commit, to be compared with both builds. The builds do not reuse the output of earlier builds. Prints
-# the checksum.
+# from the same commit, to be compared with both builds. PROFILE_DATA is the profile with which it was built, if any. The
+# builds do not reuse the output of earlier builds. Prints the checksum.
 set -euo pipefail
 # A build that fails inside $(…) must also stop the script.
 shopt -s inherit_errexit
@@ -26,6 +26,10 @@ ln -s "${CARGO_HOME:-$HOME/.cargo}" "$scratch/cargo"
 build() {
     local sources=$1 built=$2 program
     mkdir -p "$sources" "$built"
+    if [ -n "${PROFILE_DATA:-}" ]; then
+        cp "$PROFILE_DATA" "$built/profile"
+        local -x PROFILE_DATA=$built/profile
+    fi
     git -c safe.directory="$root" -C "$root" archive "$commit" | tar --extract --directory "$sources"
     program=$(CARGO_TARGET_DIR=$built "$sources/scripts/build-release.sh" "$target")
     sha256sum "$program" | cut -d ' ' -f 1

@@ -146,6 +146,8 @@ fn the_program_is_installed_from_files() {
     };
     skip(&mut book, "it builds the program", &["cargo install"]);
     stop(book.start("rowhouse serve"));
+    let profile = ["rustup component add", "target=", "scripts/profile.sh", "PROFILE_DATA="];
+    skip(&mut book, "it builds the program", &profile);
     skip(&mut book, PACKAGES, &["program=", "target=", "scripts/package-npm.sh", "python3 -m venv"]);
     skip(&mut book, PACKAGES, &[".venv-packaging/bin/pip", "PYTHON=", "scripts/package-dotnet.sh"]);
     skip(&mut book, PACKAGES, &["scripts/package-deb.sh", "scripts/package.sh"]);
