@@ -81,6 +81,9 @@ const LEGACY_2018: Install = Install::Python {
     requirements: "conformance/legacy_python/cosmosdb/requirements-2018.txt",
 };
 
+/// What reads the source packages of the current Python client, and its recordings of Azure Cosmos DB for Table.
+const COSMOS: Install = Install::Python { home: ".venv-cosmos", requirements: "conformance/cosmos/requirements.txt" };
+
 /// A server that imitates S3, and clients of both storage services.
 const OBJECT_STORAGE: Install =
     Install::Python { home: ".venv-object-storage", requirements: "conformance/object_storage/requirements.txt" };
@@ -271,6 +274,12 @@ fn python() -> Vec<Step> {
         replay("recordings-citus", "Recorded exchanges, Citus", ON_CITUS)
             .tier(Tier::All)
             .database(Database::Citus, CITUS),
+        Step::new("recordings-cosmos", "Recorded exchanges of Azure Cosmos DB for Table, in memory")
+            .needs(&[PYTHON, VENV])
+            .install(COSMOS)
+            .rowhouse("{program} serve --service cosmos --listen 127.0.0.1:0 --in-memory")
+            .count(Count::Closing)
+            .run("{python} conformance/cosmos/replay.py {endpoint} {target}/cosmos"),
     ]
 }
 
