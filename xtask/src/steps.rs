@@ -280,6 +280,12 @@ fn python() -> Vec<Step> {
             .rowhouse("{program} serve --service cosmos --listen 127.0.0.1:0 --in-memory")
             .count(Count::Closing)
             .run("{python} conformance/cosmos/replay.py {endpoint} {target}/cosmos"),
+        Step::new("suites-cosmos", "The Python client's suites for Azure Cosmos DB for Table, in memory")
+            .needs(&[PYTHON, VENV])
+            .install(COSMOS)
+            .rowhouse("{program} serve --service cosmos --domain table.cosmos.azure.com --listen 127.0.0.1:0 --in-memory")
+            .count(Count::Closing)
+            .run("{python} conformance/cosmos/run_suites.py {target}/cosmos"),
     ]
 }
 
