@@ -160,7 +160,7 @@ FEATURES = [
 # Cases that test the suite itself or Rowhouse's own commands and pages. They show nothing about an endpoint.
 OTHER_CASES = tuple("""
     test_features test_signing test_golden::test_there_is_an_exchange_of_every_operation_format_and_class
-    test_documents test_files test_metrics
+    test_documents test_files test_metrics test_self_signed
     """.split())
 
 OTHER = Feature("(not about the endpoint)", OTHER_CASES)

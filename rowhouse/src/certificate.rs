@@ -5,7 +5,7 @@ use clap::Args;
 use platform::files::{make_readable, private_file};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::ServerName;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,8 @@ Examples:
   SSL_CERT_FILE=cert.pem rowhouse table list --endpoint https://localhost:10002/devstoreaccount1
       run a client that trusts the certificate";
 
-const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// The names in every certificate.
+pub(crate) const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// How long before its creation the certificate becomes valid, because clocks differ.
 const CLOCK_DIFFERENCE: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -56,10 +57,7 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
             path.display()
         );
     }
-    for host in &hosts {
-        let name = host.strip_prefix("*.").unwrap_or(host);
-        ensure!(ServerName::try_from(name).is_ok(), "'{host}' is neither a host name nor an IP address");
-    }
+    check_hosts(&hosts)?;
     let names: Vec<String> = LOCAL_NAMES.into_iter().map(str::to_owned).chain(hosts).collect();
     let made = make(&names, SystemTime::now(), DAY.saturating_mul(days))?;
     write_new(&key, &made.key, false)?;
@@ -75,12 +73,23 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     ))
 }
 
-struct GeneratedCertificate {
-    certificate: String,
-    key: String,
+/// Returns an error unless each is a host name, possibly with a wildcard, or an IP address.
+pub(crate) fn check_hosts(hosts: &[String]) -> anyhow::Result<()> {
+    for host in hosts {
+        let name = host.strip_prefix("*.").unwrap_or(host);
+        ensure!(ServerName::try_from(name).is_ok(), "'{host}' is neither a host name nor an IP address");
+    }
+    Ok(())
 }
 
-fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<GeneratedCertificate> {
+/// A certificate and its private key, in PEM.
+pub(crate) struct GeneratedCertificate {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Makes a self-signed certificate that is valid for a time from now.
+pub(crate) fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<GeneratedCertificate> {
     let mut params = CertificateParams::new(names).context("reading the host names")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Rowhouse");
@@ -102,4 +111,16 @@ fn write_new(path: &Path, text: &str, is_public: bool) -> anyhow::Result<()> {
         make_readable(&file).with_context(what)?;
     }
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(what)
+}
+
+/// Writes a file, and replaces one with this name. After a crash, the path has either the old or the new content.
+pub(crate) fn replace(path: &Path, text: &str, is_public: bool) -> anyhow::Result<()> {
+    let what = || format!("writing {}", path.display());
+    let new = path.with_extension("new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).with_context(what),
+        _ => {}
+    }
+    write_new(&new, text, is_public)?;
+    std::fs::rename(&new, path).with_context(what)
 }

@@ -4,6 +4,7 @@
 
 use crate::cli::{AcknowledgeArg, BalanceArg, DurabilityArg, LogReasonsArg, ReasonHeaderArg, ServeArgs, StandbyArgs};
 use crate::log::LogFormat;
+use crate::self_signed::SelfSigned;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Arg, Args};
 use engine::KeepChanges;
@@ -100,6 +101,8 @@ pub struct ProcessSettings {
     pub seed: Option<PathBuf>,
     /// Whether tests may control the server through the admin listener.
     pub test_controls: bool,
+    /// The certificate that the server makes when the data is open; `None` if it does not make one.
+    pub(crate) self_signed: Option<SelfSigned>,
 }
 
 /// Where the data is kept.
@@ -144,7 +147,7 @@ impl Config {
         let tls = tls(&args)?;
         let exposure = Exposure {
             listen: address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?,
-            is_tls: tls.is_some(),
+            is_tls: tls.is_some() || args.tls_self_signed.is_some(),
             allows_development_key: args.allow_development_key_on_network == Some(true),
             allows_plain_http: args.allow_plain_http_on_network == Some(true),
         };
@@ -161,7 +164,8 @@ impl Config {
         let default_account = default_account(args.default_account.as_deref(), &accounts)?;
         let server = server_settings(&args, exposure, has_explorer_by_default)?;
         let server = Settings { dialect, default_account, ..server };
-        let process = process_settings(args, secret_files, &storage)?;
+        let self_signed = self_signed(&args, exposure.listen, &storage)?;
+        let process = ProcessSettings { self_signed, ..process_settings(args, secret_files, &storage)? };
         let access = Access { accounts, account_file, check_accounts, tokens, tls };
         Ok(Self { exposure, storage, process, access, server })
     }
@@ -300,6 +304,7 @@ fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Stora
         primary: None,
         seed: args.seed,
         test_controls,
+        self_signed: None,
     })
 }
 
@@ -434,6 +439,28 @@ fn tls(args: &ServeArgs) -> anyhow::Result<Option<(Files<2>, ServerConfig)>> {
     }
 }
 
+/// Returns the certificate that the server makes. A new data folder must be empty until the engine has opened it, so
+/// the files are not written here.
+fn self_signed(args: &ServeArgs, listen: SocketAddr, storage: &Storage) -> anyhow::Result<Option<SelfSigned>> {
+    let hosts = args.tls_hosts.clone();
+    let Some(folder) = &args.tls_self_signed else {
+        ensure!(
+            hosts.is_none(),
+            "--tls-hosts are names in the certificate that the server makes: add --tls-self-signed"
+        );
+        return Ok(None);
+    };
+    ensure!(
+        args.tls_cert.is_none() && args.tls_key.is_none(),
+        "the server has only one certificate: pass either --tls-self-signed or --tls-cert and --tls-key"
+    );
+    let folder = match storage {
+        Storage::Folder { path, .. } => path.join(folder),
+        Storage::Memory | Storage::Database(..) => folder.clone(),
+    };
+    SelfSigned::new(&folder, hosts.unwrap_or_default(), listen).map(Some)
+}
+
 fn address(text: &str) -> anyhow::Result<SocketAddr> {
     let what = || format!("'{text}' is not an address and port to listen on, such as 127.0.0.1:10002");
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
@@ -490,7 +517,7 @@ impl Exposure {
         ensure!(
             self.listen.ip().is_loopback() || self.is_tls || self.allows_plain_http,
             "refusing to serve {} without TLS: requests and responses could be read and changed in transit.\n\
-             Configure a certificate (--tls-cert FILE --tls-key FILE), listen on 127.0.0.1, or put a proxy that terminates \
+             Configure a certificate (--tls-cert FILE --tls-key FILE, or --tls-self-signed), listen on 127.0.0.1, or put a proxy that terminates \
              TLS in front and add --allow-plain-http-on-network.",
             self.listen
         );

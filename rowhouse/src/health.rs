@@ -53,6 +53,17 @@ pub struct HealthArgs {
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
+    /// As passed to the server; if given, the request uses HTTPS
+    #[arg(
+        long,
+        env = "ROWHOUSE_TLS_SELF_SIGNED",
+        value_name = "DIR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "."
+    )]
+    tls_self_signed: Option<PathBuf>,
+
     /// The server's options file (TOML), for options that are not given here
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -68,6 +79,7 @@ struct ServerFile {
     admin: Option<String>,
     listen: Option<String>,
     tls_cert: Option<PathBuf>,
+    tls_self_signed: Option<PathBuf>,
 }
 
 /// Returns an error if the server is not ready.
@@ -92,9 +104,13 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     }
     ensure!(!args.primary, "--primary needs the address of the admin listener (--admin)");
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
-    let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
+    let is_tls = [args.tls_cert, args.tls_self_signed, file.tls_cert, file.tls_self_signed].iter().any(Option::is_some);
+    let scheme = if is_tls { "https" } else { "http" };
     let response = request(&listen, scheme, "/", timeout)?;
-    ensure!(!response.requires_https, "{listen} requires HTTPS: pass the same --tls-cert as to the server");
+    ensure!(
+        !response.requires_https,
+        "{listen} requires HTTPS: pass the same --tls-cert or --tls-self-signed as to the server"
+    );
     // The request has no credential, so a working server refuses it.
     ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
     Ok(format!("ready: {listen} responds\n"))

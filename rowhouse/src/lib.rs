@@ -13,4 +13,5 @@ pub mod log;
 mod process;
 mod promote;
 pub mod run;
+mod self_signed;
 mod serve;

@@ -169,7 +169,8 @@ async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut im
 /// Keeps SIGHUP from terminating the process, even while the server starts, and if no file is reloaded.
 fn outlive_hangups(config: &Config) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
-    let has_files = config.access.account_file.is_some() || config.access.tls.is_some();
+    let has_files =
+        config.access.account_file.is_some() || config.access.tls.is_some() || config.process.self_signed.is_some();
     tokio::spawn(async move {
         loop {
             hangups.next().await;
@@ -235,7 +236,7 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64, min_free_bytes:
 
 async fn serve(
     listener: TcpListener,
-    config: Config,
+    mut config: Config,
     observers: Observers,
     (engine, changes): (Arc<dyn Engine>, Option<Arc<dyn ChangeLog>>),
     test_controls: Option<(TestClock, MemoryCheckpoints)>,
@@ -243,6 +244,10 @@ async fn serve(
 ) -> anyhow::Result<()> {
     if let Some(folder) = &config.process.seed {
         or_input_ended(input.clone(), seed(&engine, folder, &config)).await?;
+    }
+    if let Some(made) = config.process.self_signed.take() {
+        config.access.tls = Some(made.tls()?);
+        tokio::spawn(made.keep_valid());
     }
     let address = listener.local_addr().context("reading the bound address")?;
     let scheme = if config.access.tls.is_some() { "https" } else { "http" };

@@ -28,6 +28,10 @@ impl Translation {
         check(&args)?;
         // Blobs and queues also get the certificate from the environment, so that all three services have the same
         // scheme.
+        ensure!(
+            environment.tls_self_signed.is_none(),
+            "ROWHOUSE_TLS_SELF_SIGNED applies only to tables: run `rowhouse certificate`, and pass its files as --cert and --key"
+        );
         if args.cert.is_none() {
             (args.cert, args.key) = (environment.tls_cert.clone(), environment.tls_key.clone());
         }

@@ -207,6 +207,8 @@ Examples:
   rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
       for the network; accounts and certificate may change while the server runs: it checks the files every half second, \
       and reloads them immediately on SIGHUP
+  rowhouse serve --service cosmos --listen 127.0.0.1:8902 --tls-self-signed
+      like Azure Cosmos DB for Table, over HTTPS; the log says which certificate clients must trust
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
       data in PostgreSQL or a database that speaks its protocol, shared by any number of servers
   rowhouse serve --in-memory --rehearse all
@@ -274,6 +276,28 @@ pub struct ServeArgs {
     /// PEM file with the private key of the TLS certificate
     #[arg(long, env = "ROWHOUSE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
+
+    /// Serve HTTPS with a self-signed certificate that the server makes, keeps and renews
+    ///
+    /// It is for localhost, 127.0.0.1, ::1 and the names in --tls-hosts. DIR is relative to the data folder, or to the
+    /// current folder if there is none. It contains the certificate, rowhouse-cert.pem, which clients must trust, and
+    /// the private key, rowhouse-key.pem.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
+    #[arg(
+        long,
+        env = "ROWHOUSE_TLS_SELF_SIGNED",
+        value_name = "DIR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "."
+    )]
+    pub tls_self_signed: Option<PathBuf>,
+
+    /// Host names and IP addresses in the certificate of --tls-self-signed
+    ///
+    /// Can be repeated or comma-separated. They are required if other machines can reach the server.
+    #[arg(long, env = "ROWHOUSE_TLS_HOSTS", value_name = "HOST", value_delimiter = ',')]
+    pub tls_hosts: Option<Vec<String>>,
 
     /// Address and port of the admin listener [default: off]; port 0 picks a free port
     ///

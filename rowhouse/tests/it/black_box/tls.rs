@@ -1,11 +1,13 @@
 //! Tests of TLS, with certificates that are created by the test.
 
 use super::{ACCOUNT, Folder, account_file, key, list};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use test_support::{Account, Client, Server, TIMEOUT, eventually};
@@ -250,4 +252,39 @@ fn a_warning_is_logged_for_a_key_that_others_may_read() {
         eventually("the advice", || server.log().contains(&advice).then_some(()));
     }
     assert!(!server.log().contains(&format!("chmod 600 {certificate}")));
+}
+
+#[test]
+fn a_certificate_that_the_server_makes_is_kept_and_gets_new_names() {
+    let folder = Folder::new();
+    let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
+    let data = folder.path("data");
+    let made = |more: &[&str]| {
+        let arguments = ["--data", &data, "--accounts", &accounts, "--tls-self-signed"];
+        let server = crate::PROGRAM.start(&[&arguments, more].concat());
+        let certificate = CertificateDer::from_pem_file(format!("{data}/rowhouse-cert.pem")).unwrap();
+        let mut client = connect(&server.address, &certificate, &key(1)).unwrap();
+        assert_eq!(list(&mut client), 200);
+        let (status, log) = server.stop();
+        assert!(status.success(), "{log:?}");
+        certificate
+    };
+    let first = made(&[]);
+    let mode = |name: &str| std::fs::metadata(format!("{data}/{name}")).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("rowhouse-key.pem"), mode("rowhouse-cert.pem")), (0o600, 0o644));
+    assert_eq!(made(&[]), first);
+    let second = made(&["--tls-hosts", "tables.example.net"]);
+    assert_ne!(second, first);
+    assert_eq!(made(&["--tls-hosts", "tables.example.net"]), second);
+
+    for (arguments, part) in [
+        (&["--tls-self-signed", "--listen", "0.0.0.0:0"][..], "add --tls-hosts"),
+        (&["--tls-hosts", "tables.example.net"], "add --tls-self-signed"),
+        (&["--tls-self-signed", "--tls-cert", "c.pem", "--tls-key", "k.pem"], "only one certificate"),
+        (&["--tls-self-signed", "--tls-hosts", "a b"], "neither a host name nor an IP address"),
+    ] {
+        let arguments = [&["--accounts", &accounts], arguments].concat();
+        let message = super::refusal(&arguments, &[]);
+        assert!(message.contains(part), "{arguments:?}: {message}");
+    }
 }

@@ -95,6 +95,9 @@ fn accounts_keys_and_certificates_are_created_and_used() {
     book.replace("localhost:10002", &format!("localhost:{port}"));
     book.run(0, "SSL_CERT_FILE=cert.pem rowhouse table list");
     stop(server);
+    let server = book.start("rowhouse serve --tls-self-signed");
+    book.run(0, "SSL_CERT_FILE=rowhouse-data/rowhouse-cert.pem rowhouse table list");
+    stop(server);
     book.end();
 }
 
