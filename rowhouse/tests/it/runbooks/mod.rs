@@ -17,7 +17,7 @@ use std::process::{Child, Command, Output, Stdio};
 use test_support::{ReservedPort, Server};
 
 /// The pages in `docs` that are executed here.
-const EXECUTED: [&str; 17] = [
+const EXECUTED: [&str; 18] = [
     "analytics.md",
     "backup.md",
     "change-feed.md",
@@ -28,6 +28,7 @@ const EXECUTED: [&str; 17] = [
     "extensions.md",
     "getting-started.md",
     "installing.md",
+    "moving-between-azure-tables-and-cosmos.md",
     "observability.md",
     "rehearsing.md",
     "security.md",

@@ -32,6 +32,71 @@ fn tables_and_entities_are_managed_from_a_shell() {
 }
 
 #[test]
+fn both_services_are_compared_side_by_side() {
+    let ports = [(); 4].map(|()| ReservedPort::new());
+    let [cosmos, secure, busy, busy_cosmos] = ports.each_ref().map(ReservedPort::address);
+    let mut book = Runbook::open(
+        "moving-between-azure-tables-and-cosmos.md",
+        &[
+            ("127.0.0.1:8902", &cosmos),
+            ("127.0.0.1:8903", &secure),
+            ("127.0.0.1:10012", &busy),
+            ("127.0.0.1:8912", &busy_cosmos),
+        ],
+    );
+    let storage = book.start("rowhouse serve --in-memory --listen 127.0.0.1:10002");
+    let cosmos = book.start("rowhouse serve --service cosmos --in-memory --listen 127.0.0.1:8902");
+    for _ in 0..2 {
+        book.run(0, "rowhouse table create orders");
+    }
+    for _ in 0..4 {
+        book.run(0, "rowhouse entity put orders 2024");
+    }
+    let secure = book.start("rowhouse serve --service cosmos --data ./rowhouse-data");
+    assert!(book.path("rowhouse-data/rowhouse-cert.pem").is_file());
+    stop(secure);
+    for _ in 0..2 {
+        let found = book.run(0, "rowhouse entity query orders --select RowKey");
+        assert!(found.contains("0001") && found.contains("0002"), "{found}");
+    }
+    let tokens = book.run(0, "curl -s -D -");
+    assert!(tokens.contains("NextRowKey: 1!8!"), "{tokens}");
+    let tokens = book.run(0, "curl -s -D -");
+    assert!(tokens.contains(r#"{"token":""#) && tokens.contains("NextRowKey: NA"), "{tokens}");
+    for code in ["TableNotFound", "ResourceNotFound"] {
+        let command = book.next("rowhouse entity get invoices 2024 0001");
+        let answer = book.run_own(4, &format!("{} 2>&1", command.trim_end()));
+        assert!(answer.contains(&format!("404 {code}: ")), "{answer}");
+    }
+
+    let busy = book.start("rowhouse serve --in-memory");
+    let busy_cosmos = book.start("rowhouse serve --service cosmos --in-memory");
+    let refused = book.run(0, "curl -s -w");
+    assert!(refused.contains("ServerBusy") && refused.ends_with("503\n"), "{refused}");
+    let refused = book.run(0, "curl -s -w");
+    assert!(refused.contains("TooManyRequests") && refused.ends_with("429\n"), "{refused}");
+    stop(busy);
+    stop(busy_cosmos);
+
+    assert!(book.run(0, "curl -s").contains("<StorageServiceProperties>"));
+    assert!(book.run(0, "curl -s").contains("NotImplemented"));
+    assert!(book.run(0, "curl -s").contains("0002"));
+    assert!(book.run(0, "curl -s").contains("NotImplemented"));
+    book.run(0, "rowhouse entity put orders 2024 ''");
+    book.run(1, "rowhouse entity put orders 2024 ''");
+    for _ in 0..2 {
+        book.run(0, "rowhouse entity put orders 2024 0003 Etag=mine");
+    }
+    assert!(book.run(0, "rowhouse entity get orders 2024 0003").contains("mine"));
+    assert!(!book.run(0, "rowhouse entity get orders 2024 0003").contains("mine"));
+    assert!(book.run(0, "curl -s").contains(r#""At":"2024-05-01T08:00:00.5Z""#));
+    assert!(book.run(0, "curl -s").contains(r#""At":"2024-05-01T08:00:00.5000000Z""#));
+    stop(storage);
+    stop(cosmos);
+    book.end();
+}
+
+#[test]
 fn accounts_are_copied() {
     let cloud = "https://orchard.table.core.windows.net";
     let mut book = Runbook::open(
