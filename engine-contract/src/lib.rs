@@ -57,6 +57,7 @@ macro_rules! every_case {
                 ranges_are_visited_in_order_and_nothing_else_is,
                 many_ranges_are_read_as_if_they_were_one,
                 a_page_starts_at_its_position,
+                a_position_outlives_changes_around_it,
                 the_limit_bounds_the_page_and_a_last_page_says_so,
                 a_limit_of_zero_looks_for_a_match_only,
                 a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored,

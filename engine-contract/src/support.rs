@@ -1,6 +1,6 @@
 //! Support for the engine tests: names, entities, a clock that is set explicitly, and a sink that keeps all entities.
 
-use engine::{CommitError, Engine, EngineExt, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
+use engine::{CommitError, Engine, EngineExt, EntitySink, Order, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyText,
 };
@@ -146,6 +146,18 @@ pub async fn all(engine: &dyn Engine, table: &TableKey) -> Vec<Entity> {
     let (entities, end) = page(engine, table, scan_all()).await;
     assert_eq!(end.next, None);
     entities
+}
+
+/// The orders of keys.
+pub const KEY_ORDERS: [Order; 2] = [Order::KEYS, Order::Key { is_descending: true }];
+
+/// Returns a list in an order of keys, given the list in the ascending one.
+pub fn in_order<T: Clone>(order: &Order, ascending: &[T]) -> Vec<T> {
+    let mut list = ascending.to_vec();
+    if order.is_descending() {
+        list.reverse();
+    }
+    list
 }
 
 /// Returns the keys of entities as `partition/row`.

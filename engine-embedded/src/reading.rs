@@ -15,6 +15,7 @@ use engine::parts::page::{ranges_to_visit, work_of};
 use engine::snapshot::{EntityVisitor, SnapshotContents, SnapshotError, Snapshots};
 use engine::{EntitySink, Fault, Order, ReadError, Scan, ScanEnd, TableKey};
 use model::{DateTime, IndexedProperty, KeyRange};
+use std::iter::Rev;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,11 +46,63 @@ pub(crate) struct RunningPage<S> {
 /// Where the entities of a page are found.
 enum Source {
     /// In ranges of keys.
-    Ranges { ranges: vec::IntoIter<KeyRange>, entries: Option<Range> },
-    /// At keys that an index contains, in key order.
+    Ascending(RangeEntries<Range, vec::IntoIter<KeyRange>>),
+    /// In ranges of keys, from the last entity to the first one.
+    Descending(RangeEntries<Rev<Range>, Rev<vec::IntoIter<KeyRange>>>),
+    /// At keys that an index contains, in the order of the scan.
     Hits(vec::IntoIter<Vec<u8>>),
     /// At the keys of the entries of an index, in the order of the index.
     Index { entries: OrderedEntries<IndexEntries>, id: TableId, is_descending: bool, key_ranges: Vec<KeyRange> },
+}
+
+/// The entities in ranges of keys. Both the entities of a range and the ranges are in the order of the scan.
+struct RangeEntries<E, R> {
+    ranges: R,
+    entries: Option<E>,
+}
+
+impl<E, R> RangeEntries<E, R>
+where
+    E: Iterator<Item = Result<(Key, Value), TreeError>>,
+    R: Iterator<Item = KeyRange>,
+{
+    fn new(ranges: R) -> Self {
+        Self { ranges, entries: None }
+    }
+
+    /// Returns the next entity of the range that is open.
+    fn next_in_range(&mut self) -> Option<E::Item> {
+        self.entries.as_mut().and_then(Iterator::next)
+    }
+
+    fn next(
+        &mut self,
+        id: TableId,
+        snapshot: &Snapshot,
+        last_key: &mut Key,
+        open: impl Fn(Range) -> E,
+    ) -> Result<Option<Found>, ReadError> {
+        loop {
+            if let Some(entity) = self.next_in_range() {
+                let (full_key, record) = entity.map_err(|error| read_fault(error, last_key))?;
+                return Ok(Some(Found { full_key, record: Some(record), entry: None }));
+            }
+            let Some(range) = self.ranges.next() else { return Ok(None) };
+            // Opening an iterator takes several times as long.
+            if range.is_point() {
+                let full_key = layout::entity_key(id, &range.start);
+                let record = snapshot.get(&full_key).map_err(|error| read_fault(error, &full_key))?;
+                if record.is_some() {
+                    self.entries = None;
+                    return Ok(Some(Found { full_key: full_key.into(), record, entry: None }));
+                }
+                continue;
+            }
+            let range = layout::stored_range(id, &range);
+            *last_key = Key::from(range.start.as_slice());
+            self.entries = Some(open(snapshot.range(range)));
+        }
+    }
 }
 
 struct Found {
@@ -207,10 +260,13 @@ impl<S: EntitySink> RunningPage<S> {
     /// Offers the next entity to the page. Returns `Break` if there is none, or if the page has ended.
     fn visit_next(&mut self) -> Result<ControlFlow<()>, ReadError> {
         // Nearly all entities of long scans are found here, without further copies.
-        if self.held.is_none()
-            && let Source::Ranges { entries, .. } = &mut self.source
-            && let Some(entity) = entries.as_mut().and_then(Iterator::next)
-        {
+        let found = match &mut self.source {
+            _ if self.held.is_some() => None,
+            Source::Ascending(entries) => entries.next_in_range(),
+            Source::Descending(entries) => entries.next_in_range(),
+            Source::Hits(_) | Source::Index { .. } => None,
+        };
+        if let Some(entity) = found {
             let (full_key, record) = entity.map_err(|error| read_fault(error, &self.last_key))?;
             let key = layout::key_in_table(&full_key).unwrap_or_default();
             let next = self.page.visit(key, &record).map_err(ReadError::Fault)?;
@@ -228,26 +284,8 @@ impl<S: EntitySink> RunningPage<S> {
             return Ok(Some(held));
         }
         match &mut self.source {
-            Source::Ranges { ranges, entries } => loop {
-                if let Some(entity) = entries.as_mut().and_then(Iterator::next) {
-                    let (full_key, record) = entity.map_err(|error| read_fault(error, &self.last_key))?;
-                    return Ok(Some(Found { full_key, record: Some(record), entry: None }));
-                }
-                let Some(range) = ranges.next() else { return Ok(None) };
-                // Opening an iterator takes several times as long.
-                if range.is_point() {
-                    let full_key = layout::entity_key(self.id, &range.start);
-                    let record = self.snapshot.get(&full_key).map_err(|error| read_fault(error, &full_key))?;
-                    if record.is_some() {
-                        *entries = None;
-                        return Ok(Some(Found { full_key: full_key.into(), record, entry: None }));
-                    }
-                    continue;
-                }
-                let range = layout::stored_range(self.id, &range);
-                self.last_key = Key::from(range.start.as_slice());
-                *entries = Some(self.snapshot.range(range));
-            },
+            Source::Ascending(entries) => entries.next(self.id, &self.snapshot, &mut self.last_key, |range| range),
+            Source::Descending(entries) => entries.next(self.id, &self.snapshot, &mut self.last_key, Iterator::rev),
             // An entry whose entity is missing is damage, which a check reports. The entity does not exist.
             Source::Hits(keys) => {
                 for key in keys {
@@ -320,11 +358,22 @@ fn source(
         && let Some(index) = indexes.readable().find(|index| index.property == plan.property)
     {
         let entries = plan.ranges.iter().flat_map(|range| IndexEntries::new(snapshot, index.id, range, false));
-        if let Some(hits) = index::hits(entries, &ranges).map_err(|error| read_fault(error, &index.id.to_bytes()))? {
+        if let Some(mut hits) =
+            index::hits(entries, &ranges).map_err(|error| read_fault(error, &index.id.to_bytes()))?
+        {
+            if scan.order.is_descending() {
+                hits.reverse();
+            }
             return Ok((Source::Hits(hits.into_iter()), Some(plan.property)));
         }
     }
-    Ok((Source::Ranges { ranges: ranges.into_iter(), entries: None }, None))
+    let ranges = ranges.into_iter();
+    let source = if scan.order.is_descending() {
+        Source::Descending(RangeEntries::new(ranges.rev()))
+    } else {
+        Source::Ascending(RangeEntries::new(ranges))
+    };
+    Ok((source, None))
 }
 
 /// The time for which a scan keeps its slot while others wait. It is enough for several pages of a thousand entities,

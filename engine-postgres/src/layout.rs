@@ -175,7 +175,29 @@ impl Bounds {
         (self.end_partition(), self.end_row()) <= (partition, row)
     }
 
-    pub(crate) fn after(self, partition: &[u8], row: &[u8]) -> Self {
+    /// Returns true if a scan that has reached an entity has passed the range. The range of the entity itself, of which
+    /// nothing may be left, is not passed.
+    pub(crate) fn is_passed(&self, partition: &[u8], row: &[u8], is_descending: bool) -> bool {
+        if is_descending {
+            (partition, row) < (self.start_partition(), self.start_row())
+        } else {
+            self.ends_before(partition, row)
+        }
+    }
+
+    /// Returns the part of the range that follows an entity of it in the order of a scan.
+    pub(crate) fn rest(self, partition: &[u8], row: &[u8], is_descending: bool) -> Self {
+        if is_descending { self.before(partition, row) } else { self.after(partition, row) }
+    }
+
+    fn before(self, partition: &[u8], row: &[u8]) -> Self {
+        match self {
+            Self::Rows { partition, from, .. } => Self::Rows { partition, from, to: Some(row.to_vec()) },
+            Self::Pairs { from, .. } => Self::Pairs { from, to: (partition.to_vec(), row.to_vec()) },
+        }
+    }
+
+    fn after(self, partition: &[u8], row: &[u8]) -> Self {
         // No row key contains the separator, so a row key with it appended is the next possible row key.
         let next = [row, &[KEY_SEPARATOR]].concat();
         match self {

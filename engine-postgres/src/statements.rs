@@ -81,25 +81,58 @@ pub(crate) const BEGIN_PAGE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ
 /// The table in the statements that read the chunks of a page, which shards can replace.
 pub(crate) const ENTITIES: &str = "rowhouse_entities";
 
+/// A statement that reads entities in the order of keys, in both directions.
+pub(crate) struct KeyOrdered {
+    ascending: &'static str,
+    descending: &'static str,
+}
+
+impl KeyOrdered {
+    pub(crate) fn text(&self, is_descending: bool) -> &'static str {
+        if is_descending { self.descending } else { self.ascending }
+    }
+}
+
+/// Builds both texts of a statement: its parts, with the order by the primary key between them.
+macro_rules! key_ordered {
+    ($before:literal, $after:literal) => {
+        KeyOrdered {
+            ascending: concat!($before, "ORDER BY partition, row", $after),
+            descending: concat!($before, "ORDER BY partition DESC, row DESC", $after),
+        }
+    };
+}
+
 // The following statements read the chunks of a page.
-pub(crate) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
-     WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
-pub(crate) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
-     WHERE partition = $1 AND row >= $2 AND row < $3 ORDER BY partition, row LIMIT $4";
-pub(crate) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
-     WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
+pub(crate) const ROWS_FROM: KeyOrdered = key_ordered!(
+    "SELECT partition, row, record FROM rowhouse_entities WHERE partition = $1 AND row >= $2 ",
+    " LIMIT $3"
+);
+pub(crate) const ROWS_BETWEEN: KeyOrdered = key_ordered!(
+    "SELECT partition, row, record FROM rowhouse_entities WHERE partition = $1 AND row >= $2 AND row < $3 ",
+    " LIMIT $4"
+);
+pub(crate) const PAIRS_BETWEEN: KeyOrdered = key_ordered!(
+    "SELECT partition, row, record FROM rowhouse_entities \
+     WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ",
+    " LIMIT $5"
+);
 /// Reads ranges of rows of one partition, one after the other. No sort is needed: the list is in the order of its
-/// numbers, and the rows of a range are in the order of the primary key.
-pub(crate) const ROWS_IN_RANGES: &str = "SELECT e.partition, e.row, e.record \
+/// numbers, and the rows of a range are in the order of the primary key. For descending order, the ranges are, too.
+pub(crate) const ROWS_IN_RANGES: KeyOrdered = key_ordered!(
+    "SELECT e.partition, e.row, e.record \
      FROM unnest($2::bytea[], $3::bytea[]) WITH ORDINALITY AS r (low, high, at) CROSS JOIN LATERAL \
-     (SELECT partition, row, record FROM rowhouse_entities WHERE partition = $1 AND row >= r.low AND row < r.high \
-     ORDER BY partition, row LIMIT $4) AS e ORDER BY r.at LIMIT $4";
-/// Reads ranges of entities, one after the other.
-pub(crate) const PAIRS_IN_RANGES: &str = "SELECT e.partition, e.row, e.record \
+     (SELECT partition, row, record FROM rowhouse_entities WHERE partition = $1 AND row >= r.low AND row < r.high ",
+    " LIMIT $4) AS e ORDER BY r.at LIMIT $4"
+);
+/// Reads ranges of entities, one after the other, like [`ROWS_IN_RANGES`].
+pub(crate) const PAIRS_IN_RANGES: KeyOrdered = key_ordered!(
+    "SELECT e.partition, e.row, e.record \
      FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS r (p, low, q, high, at) \
      CROSS JOIN LATERAL (SELECT partition, row, record FROM rowhouse_entities \
-     WHERE (partition, row) >= (r.p, r.low) AND (partition, row) < (r.q, r.high) \
-     ORDER BY partition, row LIMIT $5) AS e ORDER BY r.at LIMIT $5";
+     WHERE (partition, row) >= (r.p, r.low) AND (partition, row) < (r.q, r.high) ",
+    " LIMIT $5) AS e ORDER BY r.at LIMIT $5"
+);
 
 // The following statements read the pages of an index. `$1` is the index.
 pub(crate) const ENTRIES_BETWEEN: &str = "SELECT value, partition, row FROM rowhouse_index_entries \

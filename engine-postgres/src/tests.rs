@@ -136,10 +136,14 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     let table_is_current = engine.shared.names.table_is_current.as_str();
     let rows = r"ARRAY['\x61', '\x62']::bytea[]";
     let (from, to) = (r"'\x61'", r"'\x62'");
-    let scans = [
+    let in_both_directions = [
         (sql::ROWS_FROM, format!("{PARTITION}, {from}, 100")),
         (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
         (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
+    ]
+    .into_iter()
+    .flat_map(|(statement, values)| [false, true].map(|is_descending| (statement.text(is_descending), values.clone())));
+    let scans = [
         (sql::ENTITY_AT, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
         (sql::ENTRIES_BETWEEN, format!("7, {from}, {PARTITION}, {from}, {to}, {PARTITION}, {to}, 100")),
         (sql::ENTRIES_BETWEEN_DESCENDING, format!("7, {from}, {PARTITION}, {from}, {to}, {PARTITION}, {to}, 100")),
@@ -161,7 +165,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     ];
     let lease = engine.shared.pool.take().await.unwrap();
     for (is_scan, (statement, values)) in
-        scans.into_iter().map(|scan| (true, scan)).chain(points.into_iter().map(|point| (false, point)))
+        in_both_directions.chain(scans).map(|scan| (true, scan)).chain(points.into_iter().map(|point| (false, point)))
     {
         lease.batch_execute(&format!("DEALLOCATE ALL; PREPARE planned AS {statement}")).await.unwrap();
         let values = if values.is_empty() { values } else { format!("({values})") };

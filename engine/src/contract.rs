@@ -5,7 +5,8 @@
 //! 1. A commit is atomic and isolated: a page sees all of a transaction or none of it.
 //! 2. A commit acknowledged with `Ok` is as durable as the engine is configured to make it.
 //! 3. The Timestamp of an entity increases with every write, even if the clock stands still or moves backwards.
-//! 4. Entities are scanned in key byte order, or in the order of an index. A page is read from one snapshot.
+//! 4. Entities are scanned in key byte order, or in the order of an index, in either direction. A page is read from one
+//!    snapshot.
 //! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
 //!    empty.
 //! 6. An index changes with the entities, in the same transaction. It is built in the background; until it is ready,
@@ -170,7 +171,8 @@ pub struct Scan {
     /// The order of the entities.
     pub order: Order,
     /// The inclusive position to continue from; `None` starts at the beginning. It must be from a scan in the same
-    /// order. Its entity may have been deleted or changed.
+    /// order and direction: an ascending scan continues with the first entity at or after it, a descending scan with
+    /// the last entity at or before it. Its entity may have been deleted or changed.
     pub from: Option<Position>,
     /// The filter on the entities in the ranges; `None` matches all.
     pub filter: Option<Filter>,
@@ -192,7 +194,7 @@ impl Scan {
         Self {
             ranges: vec![KeyRange::all()],
             is_confined: false,
-            order: Order::Key,
+            order: Order::KEYS,
             from: None,
             filter: None,
             visible: Visibility::Live,
@@ -204,13 +206,15 @@ impl Scan {
 }
 
 /// The order of the entities in a page.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// The order of keys. If the filter restricts a property with an index, an engine may read the index first. The
     /// page is the same; only the number of entities examined, and therefore the place where a deadline ends it, can
     /// differ.
-    #[default]
-    Key,
+    Key {
+        /// Whether the order is reversed. The ranges of the scan are ascending in either direction.
+        is_descending: bool,
+    },
     /// The order of the values of a property that has an index, and then of keys. Contains only the entities that have
     /// the property. Positions are entries of the index (see [`model::index`]). Strings and binaries are compared up to
     /// a length ([`INDEXED_BYTES_MAX`](model::limits::INDEXED_BYTES_MAX)).
@@ -222,6 +226,23 @@ pub enum Order {
         /// Whether the order is reversed, including the order of keys.
         is_descending: bool,
     },
+}
+
+impl Order {
+    /// The ascending order of keys.
+    pub const KEYS: Self = Self::Key { is_descending: false };
+
+    /// Returns whether this is the order of keys, in either direction.
+    pub fn is_of_keys(&self) -> bool {
+        matches!(self, Self::Key { .. })
+    }
+
+    /// Returns whether the order is reversed.
+    pub fn is_descending(&self) -> bool {
+        match self {
+            Self::Key { is_descending } | Self::Value { is_descending, .. } => *is_descending,
+        }
+    }
 }
 
 /// An index of a table.

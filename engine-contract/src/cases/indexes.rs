@@ -237,7 +237,8 @@ pub async fn a_query_with_an_index_is_like_one_without(engine: Arc<dyn Engine>, 
         let from = (random.below(3) == 0).then(|| Position::new("p1", &format!("r{:02}", random.below(25))));
         let limit = if random.below(2) == 0 { usize::try_from(random.below(6)).unwrap() } else { usize::MAX };
         let (ranges, is_confined) = (random_ranges(&mut random), random.below(2) == 0);
-        let scan = Scan { ranges, is_confined, from, filter: Some(filter), limit, ..scan_all() };
+        let order = Order::Key { is_descending: random.below(2) == 0 };
+        let scan = Scan { ranges, is_confined, order, from, filter: Some(filter), limit, ..scan_all() };
         let (expected, expected_end) = page(&*engine, &plain, scan.clone()).await;
         let (found, end) = page(&*engine, &fast, scan.clone()).await;
         assert_eq!((names(&found), &end.next), (names(&expected), &expected_end.next), "{scan:?}");

@@ -1,5 +1,5 @@
 use crate::support::*;
-use engine::{Engine, EngineExt, EntitySink, Scan, SinkDecision, TableKey};
+use engine::{Engine, EngineExt, EntitySink, Order, Scan, SinkDecision, TableKey};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::plan::plan;
 use model::{EdmValue, EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
@@ -69,7 +69,10 @@ pub async fn entities_come_in_the_order_of_utf16_code_units(engine: Arc<dyn Engi
     shuffled.swap(2, 15);
     shuffled.swap(7, 20);
     let table = with_entities(&*engine, &shuffled).await;
-    assert_eq!(names(&all(&*engine, &table).await), ordered);
+    for order in KEY_ORDERS {
+        let (entities, end) = page(&*engine, &table, Scan { order: order.clone(), ..scan_all() }).await;
+        assert_eq!((names(&entities), end.next), (in_order(&order, &ordered.map(str::to_owned)), None));
+    }
 }
 
 pub async fn ranges_are_visited_in_order_and_nothing_else_is(engine: Arc<dyn Engine>, _: ManualClock) {
@@ -91,9 +94,12 @@ pub async fn ranges_are_visited_in_order_and_nothing_else_is(engine: Arc<dyn Eng
         (vec![KeyRange::partitions(Bound::Unbounded, Bound::Excluded("b")), whole("z")], &["a/1", "a/2", "a/3"]),
     ];
     for (ranges, expected) in cases {
-        let (entities, end) = page(&*engine, &table, Scan { ranges: ranges.clone(), ..scan_all() }).await;
-        assert_eq!(names(&entities), expected, "{ranges:?}");
-        assert_eq!((end.next, end.examined), (None, expected.len() as u64), "{ranges:?}");
+        for order in KEY_ORDERS {
+            let scan = Scan { ranges: ranges.clone(), order: order.clone(), ..scan_all() };
+            let (entities, end) = page(&*engine, &table, scan.clone()).await;
+            assert_eq!(names(&entities), in_order(&order, expected), "{scan:?}");
+            assert_eq!((end.next, end.examined), (None, expected.len() as u64), "{scan:?}");
+        }
     }
 }
 
@@ -124,20 +130,24 @@ pub async fn many_ranges_are_read_as_if_they_were_one(engine: Arc<dyn Engine>, _
         let scan = Scan { ranges, filter: Some(filter.clone()), ..scan_all() };
         let everything = Scan { ranges: vec![KeyRange::all()], ..scan.clone() };
         let expected = names(&page(&*engine, &table, everything).await.0);
-        let (found, end) = page(&*engine, &table, scan.clone()).await;
-        assert_eq!((expected.len(), end.examined, end.next), (count, examined, None));
-        assert!(names(&found) == expected);
-        for limit in [7, 100] {
-            let (mut found, mut from) = (Vec::new(), None);
-            loop {
-                let (entities, end) = page(&*engine, &table, Scan { from, limit, ..scan.clone() }).await;
-                found.extend(names(&entities));
-                from = end.next;
-                if from.is_none() {
-                    break;
+        for order in KEY_ORDERS {
+            let expected = in_order(&order, &expected);
+            let scan = Scan { order, ..scan.clone() };
+            let (found, end) = page(&*engine, &table, scan.clone()).await;
+            assert_eq!((expected.len(), end.examined, end.next), (count, examined, None));
+            assert!(names(&found) == expected);
+            for limit in [7, 100] {
+                let (mut found, mut from) = (Vec::new(), None);
+                loop {
+                    let (entities, end) = page(&*engine, &table, Scan { from, limit, ..scan.clone() }).await;
+                    found.extend(names(&entities));
+                    from = end.next;
+                    if from.is_none() {
+                        break;
+                    }
                 }
+                assert!(found == expected, "limit {limit}");
             }
-            assert!(found == expected, "limit {limit}");
         }
     }
 }
@@ -148,36 +158,62 @@ pub async fn a_page_starts_at_its_position(engine: Arc<dyn Engine>, _: ManualClo
         KeyRange::rows("a", Bound::Unbounded, Bound::Unbounded),
         KeyRange::partitions(Bound::Included("c"), Bound::Unbounded),
     ];
-    for (from, expected) in [
-        (at("", ""), &["a/1", "a/2", "c/1"][..]),
-        (at("a", "2"), &["a/2", "c/1"]),
-        (at("a", "20"), &["c/1"]),
-        (at("b", "1"), &["c/1"]),
-        (at("c", "1"), &["c/1"]),
-        (at("c", "2"), &[]),
+    for (from, expected, descending) in [
+        (at("", ""), &["a/1", "a/2", "c/1"][..], &[][..]),
+        (at("a", "1"), &["a/1", "a/2", "c/1"], &["a/1"]),
+        (at("a", "2"), &["a/2", "c/1"], &["a/2", "a/1"]),
+        (at("a", "20"), &["c/1"], &["a/2", "a/1"]),
+        (at("b", "1"), &["c/1"], &["a/2", "a/1"]),
+        (at("c", "1"), &["c/1"], &["c/1", "a/2", "a/1"]),
+        (at("c", "2"), &[], &["c/1", "a/2", "a/1"]),
+        (Some(Position::start_of_partition("c")), &["c/1"], &["a/2", "a/1"]),
     ] {
-        let scan = Scan { ranges: ranges.clone(), from: from.clone(), ..scan_all() };
-        assert_eq!(names(&page(&*engine, &table, scan).await.0), expected, "{from:?}");
+        for (order, expected) in KEY_ORDERS.into_iter().zip([expected, descending]) {
+            let scan = Scan { ranges: ranges.clone(), order, from: from.clone(), ..scan_all() };
+            assert_eq!(names(&page(&*engine, &table, scan.clone()).await.0), expected, "{scan:?}");
+        }
+    }
+}
+
+/// The entity at the position, and entities around it, change between two pages.
+pub async fn a_position_outlives_changes_around_it(engine: Arc<dyn Engine>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/3", "b/1", "b/3", "c/1"]).await;
+    for (order, seen, next, rest) in [
+        (Order::KEYS, ["a/1", "a/3"], at("b", "1"), ["b/2", "b/3", "c/1"]),
+        (Order::Key { is_descending: true }, ["c/1", "b/3"], at("b", "1"), ["b/0", "a/3", "a/1"]),
+    ] {
+        let scan = Scan { order, limit: 2, ..scan_all() };
+        let (entities, end) = page(&*engine, &table, scan.clone()).await;
+        assert_eq!((names(&entities), &end.next), (seen.map(str::to_owned).to_vec(), &next));
+        for changed in [delete("b", "1"), insert("b", "0", 0), insert("b", "2", 0)] {
+            commit_one(&*engine, &table, changed).await.unwrap();
+        }
+        let (entities, end) = page(&*engine, &table, Scan { from: end.next, limit: 10, ..scan }).await;
+        assert_eq!((names(&entities), end.next), (rest.map(str::to_owned).to_vec(), None));
+        for changed in [upsert("b", "1", 0), delete("b", "0"), delete("b", "2")] {
+            commit_one(&*engine, &table, changed).await.unwrap();
+        }
     }
 }
 
 pub async fn the_limit_bounds_the_page_and_a_last_page_says_so(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
-    for (limit, expected, next) in [
-        (1, &["a/1"][..], at("a", "2")),
-        (2, &["a/1", "a/2"], at("a", "3")),
-        (3, &["a/1", "a/2", "a/3"], None),
-        (4, &["a/1", "a/2", "a/3"], None),
-    ] {
-        let (entities, end) = page(&*engine, &table, Scan { limit, ..scan_all() }).await;
-        assert_eq!((names(&entities), end.next), (expected.iter().map(ToString::to_string).collect(), next));
+    for order in KEY_ORDERS {
+        let rows = in_order(&order, &["1", "2", "3"]);
+        for limit in [1, 2, 3, 4] {
+            let (entities, end) = page(&*engine, &table, Scan { order: order.clone(), limit, ..scan_all() }).await;
+            let expected: Vec<_> = rows.iter().take(limit).map(|row| format!("a/{row}")).collect();
+            assert_eq!((names(&entities), end.next), (expected, rows.get(limit).and_then(|row| at("a", row))));
+        }
     }
 }
 
 pub async fn a_limit_of_zero_looks_for_a_match_only(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2"]).await;
-    let (entities, end) = page(&*engine, &table, Scan { limit: 0, ..scan_all() }).await;
-    assert_eq!((entities.len(), end.next), (0, at("a", "1")));
+    for (order, first) in KEY_ORDERS.into_iter().zip(["1", "2"]) {
+        let (entities, end) = page(&*engine, &table, Scan { order, limit: 0, ..scan_all() }).await;
+        assert_eq!((entities.len(), end.next), (0, at("a", first)));
+    }
     let (entities, end) = page(&*engine, &table, Scan { limit: 0, filter: Some(value_is(1)), ..scan_all() }).await;
     assert_eq!((entities.len(), end.next), (0, at("a", "2")));
     let (entities, end) = page(&*engine, &table, Scan { limit: 0, filter: Some(value_is(9)), ..scan_all() }).await;
@@ -196,10 +232,13 @@ pub async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored(engine
 
 pub async fn a_sink_that_has_enough_ends_the_page(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
-    for (most, next) in [(1, at("a", "2")), (2, at("a", "3")), (3, None)] {
-        let sink = CollectingSink { most: Some(most), ..CollectingSink::default() };
-        let (kept, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
-        assert_eq!((kept.entities.len(), end.next), (most, next));
+    for (most, next, descending) in [(1, at("a", "2"), at("a", "2")), (2, at("a", "3"), at("a", "1")), (3, None, None)]
+    {
+        for (order, next) in KEY_ORDERS.into_iter().zip([next, descending]) {
+            let sink = CollectingSink { most: Some(most), ..CollectingSink::default() };
+            let (kept, end) = engine.scan(&table, Scan { order, ..scan_all() }, sink).await.unwrap();
+            assert_eq!((kept.entities.len(), end.next), (most, next));
+        }
     }
 }
 
@@ -216,10 +255,14 @@ impl EntitySink for RefusingSink {
 
 pub async fn an_entity_that_a_sink_refuses_begins_the_next_page(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
-    for (taken_max, next) in [(0, at("a", "1")), (1, at("a", "2")), (2, at("a", "3")), (3, None)] {
-        let sink = RefusingSink { kept: CollectingSink::default(), taken_max };
-        let (sink, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
-        assert_eq!((sink.kept.entities.len(), end.next), (taken_max, next));
+    for order in KEY_ORDERS {
+        let rows = in_order(&order, &["1", "2", "3"]);
+        for taken_max in 0..=3 {
+            let sink = RefusingSink { kept: CollectingSink::default(), taken_max };
+            let (sink, end) = engine.scan(&table, Scan { order: order.clone(), ..scan_all() }, sink).await.unwrap();
+            let next = rows.get(taken_max).and_then(|row| at("a", row));
+            assert_eq!((sink.kept.entities.len(), end.next), (taken_max, next));
+        }
     }
 }
 
@@ -248,10 +291,12 @@ pub async fn successive_pages_return_every_entity_once(engine: Arc<dyn Engine>, 
         KeyRange::rows("p", Bound::Unbounded, Bound::Excluded("00500")),
         KeyRange::rows("p", Bound::Included("00500"), Bound::Unbounded),
     ];
-    for limit in [7, 100, 250, 1000] {
+    let orders = KEY_ORDERS.into_iter().flat_map(|order| [7, 100, 250, 1000].map(|limit| (order.clone(), limit)));
+    for (order, limit) in orders {
+        let expected = in_order(&order, &expected);
         let (mut found, mut from, mut pages) = (Vec::new(), None, 0);
         loop {
-            let scan = Scan { ranges: ranges.clone(), from, limit, ..scan_all() };
+            let scan = Scan { ranges: ranges.clone(), order: order.clone(), from, limit, ..scan_all() };
             let (entities, end) = page(&*engine, &table, scan).await;
             found.extend(names(&entities));
             pages += 1;
@@ -266,20 +311,23 @@ pub async fn successive_pages_return_every_entity_once(engine: Arc<dyn Engine>, 
 
 pub async fn a_deadline_in_the_past_still_makes_progress(engine: Arc<dyn Engine>, _: ManualClock) {
     let table = with_numbers(&*engine, 20).await;
-    let (mut from, mut found) = (None, 0);
-    for scans in 1.. {
-        let deadline = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let filter = Some(Filter::Constant(scans % 2 == 0));
-        let (entities, end) = page(&*engine, &table, Scan { deadline, from, filter, ..scan_all() }).await;
-        assert!(end.examined >= 1);
-        found += entities.len();
-        from = end.next;
-        if from.is_none() {
-            break;
+    for order in KEY_ORDERS {
+        let (mut from, mut found) = (None, 0);
+        for scans in 1.. {
+            let deadline = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+            let filter = Some(Filter::Constant(scans % 2 == 0));
+            let scan = Scan { order: order.clone(), deadline, from, filter, ..scan_all() };
+            let (entities, end) = page(&*engine, &table, scan).await;
+            assert!(end.examined >= 1);
+            found += entities.len();
+            from = end.next;
+            if from.is_none() {
+                break;
+            }
+            assert!(scans <= 20, "each scan examines at least one entity");
         }
-        assert!(scans <= 20, "each scan examines at least one entity");
+        assert!(found <= 20);
     }
-    assert!(found <= 20);
 }
 
 pub async fn a_deadline_ends_a_long_scan_before_its_end(engine: Arc<dyn Engine>, _: ManualClock) {
@@ -295,17 +343,18 @@ pub async fn a_deadline_ends_a_long_scan_before_its_end(engine: Arc<dyn Engine>,
     }
     // This filter is slow on each entity.
     let slow = Filter::Or((0..2000).map(|n| value_is(n + 2)).collect());
-    let deadline = Instant::now() + Duration::from_millis(3);
-    let scan = Scan { deadline, filter: Some(slow), ..scan_all() };
-    let (entities, end) = page(&*engine, &table, scan).await;
-    let next = end.next.expect("the deadline comes long before the end");
-    assert!(entities.is_empty() && end.examined >= 1 && end.examined < 10_000);
-    let number = usize::try_from(end.examined).unwrap();
-    assert_eq!(
-        Some(next),
-        at("p", &format!("{:03}-{:03}", number / 100, number % 100)),
-        "the first entity not examined"
-    );
+    for order in KEY_ORDERS {
+        let deadline = Instant::now() + Duration::from_millis(3);
+        let is_descending = order.is_descending();
+        let scan = Scan { order, deadline, filter: Some(slow.clone()), ..scan_all() };
+        let (entities, end) = page(&*engine, &table, scan).await;
+        let next = end.next.expect("the deadline comes long before the end");
+        assert!(entities.is_empty() && end.examined >= 1 && end.examined < 10_000);
+        let examined = usize::try_from(end.examined).unwrap();
+        let number = if is_descending { 9_999 - examined } else { examined };
+        let expected = at("p", &format!("{:03}-{:03}", number / 100, number % 100));
+        assert_eq!(Some(next), expected, "the first entity not examined");
+    }
 }
 
 /// Engines may read small pages, or their first parts, in a different way.
@@ -325,8 +374,10 @@ pub async fn small_pages_are_parts_of_the_whole(engine: Arc<dyn Engine>, _: Manu
     let point = |number: usize| KeyRange::rows("p", Bound::Included(&row(number)), Bound::Included(&row(number)));
     let points = |first: usize, count: usize| (first..first + count).map(point).collect::<Vec<_>>();
     for ranges in [vec![KeyRange::all()], points(30, 1), points(31, 1), points(17, 8), points(10, 30), Vec::new()] {
-        for filter in [None, Some(value_is(1)), Some(value_is(2))] {
-            let scan = Scan { ranges: ranges.clone(), filter, ..scan_all() };
+        let filters = [None, Some(value_is(1)), Some(value_is(2))];
+        let orders = KEY_ORDERS.into_iter().flat_map(|order| filters.clone().map(|filter| (order.clone(), filter)));
+        for (order, filter) in orders {
+            let scan = Scan { ranges: ranges.clone(), order: order.clone(), filter, ..scan_all() };
             let (whole, end) = page(&*engine, &table, scan.clone()).await;
             assert_eq!(end.next, None);
             let expected = |number: usize| {
@@ -336,7 +387,7 @@ pub async fn small_pages_are_parts_of_the_whole(engine: Arc<dyn Engine>, _: Manu
             };
             let rows: Vec<_> =
                 (0..ENTITIES).filter(|number| expected(*number)).map(|n| format!("p/{}", row(n))).collect();
-            assert_eq!(names(&whole), rows, "{scan:?}");
+            assert_eq!(names(&whole), in_order(&order, &rows), "{scan:?}");
             for limit in [1, 2, 31, 32, 33] {
                 let (mut from, mut collected) = (None, Vec::new());
                 loop {

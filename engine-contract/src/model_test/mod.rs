@@ -9,7 +9,7 @@ mod random;
 
 use crate::support::*;
 use async_trait::async_trait;
-use engine::{BoxFuture, CommitError, Engine, EngineExt, Memory, ReadError, Scan, ScanEnd, TableKey};
+use engine::{BoxFuture, CommitError, Engine, EngineExt, Memory, Order, ReadError, Scan, ScanEnd, TableKey};
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Position, TableSettingsUpdate, Transaction};
 use random::Choices;
@@ -106,7 +106,9 @@ impl Pair {
     /// scan.
     async fn planned_query(&mut self, table: &TableKey, random: &mut Choices) -> String {
         let filter = random.filter(3);
-        let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
+        let ranges = model::plan::plan(Some(&filter)).ranges;
+        let order = Order::Key { is_descending: random.one_in(2) };
+        let planned = Scan { ranges, order, filter: Some(filter), ..scan_all() };
         let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
         let entities = |answer: Result<(CollectingSink, _), _>| answer.map(|(kept, _)| kept.entities);
         let memory = self.memory.scan(table, everything, CollectingSink::default()).await;

@@ -150,7 +150,8 @@ impl Choices {
         let limit = if self.one_in(2) { self.below(5) } else { usize::MAX };
         let bytes_expected = if self.one_in(4) { self.below(500) } else { usize::MAX };
         let visible = if self.one_in(4) { Visibility::Expired } else { Visibility::Live };
-        Scan { ranges, from, filter, visible, limit, bytes_expected, ..scan_all() }
+        let order = Order::Key { is_descending: self.one_in(2) };
+        Scan { ranges, order, from, filter, visible, limit, bytes_expected, ..scan_all() }
     }
 
     pub(crate) fn filter(&mut self, depth: usize) -> Filter {

@@ -69,7 +69,7 @@ impl PostgresState {
             self.check_open().map_err(ReadError::Fault)?;
             let known = self.known_table(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             // Which of the indexes are ready may have changed.
-            if scan.order == Order::Key && planned(&scan, &known.indexes, false).is_none() {
+            if scan.order.is_of_keys() && planned(&scan, &known.indexes, false).is_none() {
                 return Ok(IndexScan::NotUsed(scan, sink));
             }
             let expiry = Expiry::new(known.retention.as_ref(), scan.visible, self.now());
@@ -86,7 +86,7 @@ impl PostgresState {
         let size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut page = IndexPage { lease: &lease, id, expiry, size, closing: self.closing.clone() };
         let done = match scan.order.clone() {
-            Order::Key => page.by_key(&indexes, scan, sink).await,
+            Order::Key { .. } => page.by_key(&indexes, scan, sink).await,
             Order::Value { property, is_descending } => {
                 page.by_value(&indexes, &property, is_descending, scan, sink).await
             }
@@ -161,9 +161,12 @@ impl<'l> IndexPage<'l> {
         let Some(index) = indexes.iter().find(|index| index.property == property) else {
             return Ok(IndexScan::NotUsed(scan, sink));
         };
-        let Some(hits) = self.reader(index.id, false).hits(value_ranges, &ranges).await? else {
+        let Some(mut hits) = self.reader(index.id, false).hits(value_ranges, &ranges).await? else {
             return Ok(IndexScan::NotUsed(scan, sink));
         };
+        if scan.order.is_descending() {
+            hits.reverse();
+        }
         let mut page =
             PageBuilder::new(scan, self.expiry.clone(), sink, vec![self.closing.clone()]).from_index(property);
         let mut hits = hits.into_iter().map(|key| Found { key_bytes: key.len(), position: key, is_inside: true });

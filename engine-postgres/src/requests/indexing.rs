@@ -298,7 +298,7 @@ async fn read_entries(
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<(BTreeMap<Vec<u8>, PartitionEntries>, Option<Vec<u8>>), AttemptError> {
     let failed = |error: tokio_postgres::Error| AttemptError::before_commit(&error);
-    let statement = lease.prepare_cached(statements::PAIRS_BETWEEN).await.map_err(failed)?;
+    let statement = lease.prepare_cached(statements::PAIRS_BETWEEN.text(false)).await.map_err(failed)?;
     let rows = lease.query_raw(&statement, values.iter().copied()).await.map_err(failed)?;
     let mut rows = Box::pin(rows);
     let (mut partitions, mut count, mut last) = (BTreeMap::<Vec<u8>, PartitionEntries>::new(), 0, Vec::new());

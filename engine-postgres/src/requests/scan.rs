@@ -1,4 +1,4 @@
-//! Pages: rows in key order, passed to the page as they arrive.
+//! Pages: rows in key order, ascending or descending, passed to the page as they arrive.
 //!
 //! A page of one partition is read over one connection, which leads to the node that stores the partition if that node
 //! is known. A page over many partitions is also read over one connection, unless the database is a Citus cluster to
@@ -68,7 +68,11 @@ impl PostgresState {
             IndexScan::Page(sink, end) => return Ok((sink, end)),
             IndexScan::NotUsed(scan, sink) => (scan, sink),
         };
-        let ranges = ranges_to_visit(&scan);
+        let is_descending = scan.order.is_descending();
+        let mut ranges = ranges_to_visit(&scan);
+        if is_descending {
+            ranges.reverse();
+        }
         let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
@@ -77,7 +81,7 @@ impl PostgresState {
             let known = self.known_table(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let expiry = Expiry::new(known.retention.as_ref(), scan.visible, self.now());
             let bounds: Vec<_> = ranges.iter().map(|range| Bounds::new(known.id, range)).collect();
-            match self.begin(&known, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
+            match self.begin(&known, (&bounds, is_descending), &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
                 Ok(PageStart::Requested(parts)) => break (parts, expiry),
                 Ok(PageStart::TableChanged) => {
                     self.uncache(table);
@@ -93,7 +97,7 @@ impl PostgresState {
             }
         };
         let mut page = PageBuilder::new(scan, expiry, sink, vec![self.closing.clone()]);
-        visit(&mut parts, &mut size, &mut page).await?;
+        visit(&mut parts, is_descending, &mut size, &mut page).await?;
         if let Some(average) = size.average() {
             self.cache_row_bytes(table, average);
         }
@@ -107,11 +111,11 @@ impl PostgresState {
     async fn begin(
         &self,
         table: &KnownTable,
-        bounds: &[Bounds],
+        (bounds, is_descending): (&[Bounds], bool),
         size: &mut ChunkSize,
         may_name_shards: bool,
     ) -> Result<PageStart, AttemptError> {
-        let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
+        let (mut parts, expected) = self.connect(bounds, is_descending, may_name_shards).await?;
         size.share(parts.len());
         let (begin, own_shards) =
             if expected.is_empty() { (statements::BEGIN_PAGE, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
@@ -141,6 +145,7 @@ impl PostgresState {
     async fn connect(
         &self,
         bounds: &[Bounds],
+        is_descending: bool,
         may_name_shards: bool,
     ) -> Result<(Vec<Part>, Vec<Vec<i64>>), AttemptError> {
         let is_distributed = self.names.is_distributed;
@@ -154,8 +159,8 @@ impl PostgresState {
             let part = |(lease, group)| {
                 let own = shards.get(&group).cloned().unwrap_or_default();
                 let is_of_ranges = bounds.len() > 1;
-                let statement = self.statement_of(&own, is_of_ranges);
-                (Part::new(lease, Source::Shards { statement, is_of_ranges }, bounds), own)
+                let statement = self.statement_of(&own, is_of_ranges, is_descending);
+                (Part::new(lease, Source::Shards { statement, is_of_ranges }, bounds, is_descending), own)
             };
             return Ok(leases.into_iter().map(part).unzip());
         }
@@ -164,12 +169,12 @@ impl PostgresState {
             Some(_) => self.pool.take_for_all().await?,
             None => self.pool.take().await?,
         };
-        Ok((vec![Part::new(lease, Source::Table { is_distributed }, bounds)], Vec::new()))
+        Ok((vec![Part::new(lease, Source::Table { is_distributed }, bounds, is_descending)], Vec::new()))
     }
 
     /// Returns the statement that reads a chunk from the given shards, with the parameters of
     /// [`crate::statements::PAIRS_BETWEEN`], or of [`crate::statements::PAIRS_IN_RANGES`].
-    fn statement_of(&self, shards: &[i64], is_of_ranges: bool) -> String {
+    fn statement_of(&self, shards: &[i64], is_of_ranges: bool, is_descending: bool) -> String {
         let mut rows = String::new();
         for (n, shard) in shards.iter().enumerate() {
             let and = if n == 0 { "" } else { " UNION ALL " };
@@ -177,13 +182,14 @@ impl PostgresState {
                 .expect("writing to a string cannot fail");
         }
         let statement = if is_of_ranges { statements::PAIRS_IN_RANGES } else { statements::PAIRS_BETWEEN };
-        statement.replace(statements::ENTITIES, &format!("({rows}) AS shards"))
+        statement.text(is_descending).replace(statements::ENTITIES, &format!("({rows}) AS shards"))
     }
 }
 
-/// Passes the rows of all parts to the page, in key order, until the page has ended.
+/// Passes the rows of all parts to the page, in the order of the scan, until the page has ended.
 async fn visit<S: EntitySink>(
     parts: &mut [Part],
+    is_descending: bool,
     size: &mut ChunkSize,
     page: &mut PageBuilder<S>,
 ) -> Result<(), ReadError> {
@@ -194,7 +200,12 @@ async fn visit<S: EntitySink>(
         // Reading rows that have already arrived does not wait, so yield to other tasks here.
         consume_budget().await;
         let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
-        let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {
+        let first = if is_descending {
+            with_rows.max_by(|a, b| a.key().cmp(&b.key()))
+        } else {
+            with_rows.min_by(|a, b| a.key().cmp(&b.key()))
+        };
+        let Some(first) = first else {
             return Ok(());
         };
         if let (Some(key), Some(record)) = (first.key(), first.record()?) {

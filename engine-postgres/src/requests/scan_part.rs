@@ -1,4 +1,5 @@
-//! The part of a page that one connection reads: chunks of rows in key order, consumed one by one as they arrive.
+//! The part of a page that one connection reads: chunks of rows in the order of the scan, consumed one by one as they
+//! arrive.
 //!
 //! One statement reads a chunk from many ranges: the database looks up one range after the other until the chunk is
 //! full. It costs about as much as the lookups, so a query of 600 entities needs a few statements instead of 600.
@@ -123,13 +124,14 @@ pub(crate) enum Source {
 pub(crate) struct Part {
     lease: Lease,
     source: Source,
+    is_descending: bool,
     rows: Option<Pin<Box<RowStream>>>,
     /// The number of rows requested so far.
     requested: usize,
     asked: usize,
     /// The number of rows of that chunk that have arrived.
     count: usize,
-    /// The ranges that have not been read to their ends, in order.
+    /// The ranges that have not been read to their ends, in the order of the scan.
     ranges: VecDeque<Bounds>,
     /// The number of these ranges from which the chunk was requested.
     asked_ranges: usize,
@@ -139,7 +141,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(lease: Lease, source: Source, ranges: &[Bounds]) -> Self {
+    /// Creates a part that reads ranges, which are in the order of the scan.
+    pub(crate) fn new(lease: Lease, source: Source, ranges: &[Bounds], is_descending: bool) -> Self {
         // Each time a shard is moved, the statement changes, but the database keeps the plan of the old statement.
         if matches!(source, Source::Shards { .. }) && lease.statement_cache.size() > STATEMENTS_MAX {
             lease.statement_cache.clear();
@@ -152,7 +155,19 @@ impl Part {
         };
         let ranges = ranges.iter().cloned().map(|range| if are_pairs { range.into_pairs() } else { range }).collect();
         let (rows, head, key) = (None, None, Vec::new());
-        Self { lease, source, rows, requested: 0, asked: 0, count: 0, ranges, asked_ranges: 0, head, key }
+        Self {
+            lease,
+            source,
+            is_descending,
+            rows,
+            requested: 0,
+            asked: 0,
+            count: 0,
+            ranges,
+            asked_ranges: 0,
+            head,
+            key,
+        }
     }
 
     /// Checks whether shards are being moved. Then begins the transaction and requests three things together: whether a
@@ -211,7 +226,7 @@ impl Part {
     /// Returns the request for the next chunk, which is of at least one range, without its size.
     fn request(&self) -> ChunkRequest<'_> {
         let ranges: Vec<&Bounds> = self.ranges.iter().take(self.asked_ranges).collect();
-        ChunkRequest::new(&self.source, &ranges)
+        ChunkRequest::new(&self.source, &ranges, self.is_descending)
     }
 
     async fn start(&self, asked: usize) -> Result<RowStream, Error> {
@@ -248,11 +263,12 @@ impl Part {
                 self.count += 1;
                 self.lease.record_rows(1);
                 if self.count == self.asked {
-                    while self.ranges.front().is_some_and(|range| range.ends_before(partition, row_key)) {
+                    let is_descending = self.is_descending;
+                    while self.ranges.front().is_some_and(|range| range.is_passed(partition, row_key, is_descending)) {
                         self.ranges.pop_front();
                     }
                     if let Some(first) = self.ranges.pop_front() {
-                        self.ranges.push_front(first.after(partition, row_key));
+                        self.ranges.push_front(first.rest(partition, row_key, is_descending));
                     }
                 }
                 self.head = Some(row);
@@ -296,12 +312,12 @@ const PAIR_COLUMNS: [fn(&Bounds) -> &[u8]; 4] =
 
 impl<'r> ChunkRequest<'r> {
     /// Returns the request for the rows in ranges, at least one.
-    fn new(source: &'r Source, ranges: &[&'r Bounds]) -> Self {
-        let one = |statement, keys: &[&'r Vec<u8>]| {
+    fn new(source: &'r Source, ranges: &[&'r Bounds], is_descending: bool) -> Self {
+        let one = |statement: &'r str, keys: &[&'r Vec<u8>]| {
             let keys = keys.iter().map(|key| key.as_slice()).collect();
             Self { statement, keys, lists: Vec::new() }
         };
-        let many = |statement, keys, columns: &[fn(&Bounds) -> &[u8]]| {
+        let many = |statement: &'r str, keys, columns: &[fn(&Bounds) -> &[u8]]| {
             let lists = columns.iter().map(|column| ranges.iter().map(|range| column(range)).collect()).collect();
             Self { statement, keys, lists }
         };
@@ -310,15 +326,20 @@ impl<'r> ChunkRequest<'r> {
             (Source::Shards { statement, .. }, [Bounds::Pairs { from, to }]) => {
                 one(statement, &[&from.0, &from.1, &to.0, &to.1])
             }
-            (_, [Bounds::Rows { partition, from, to: None }]) => one(statements::ROWS_FROM, &[partition, from]),
+            (_, [Bounds::Rows { partition, from, to: None }]) => {
+                one(statements::ROWS_FROM.text(is_descending), &[partition, from])
+            }
             (_, [Bounds::Rows { partition, from, to: Some(to) }]) => {
-                one(statements::ROWS_BETWEEN, &[partition, from, to])
+                one(statements::ROWS_BETWEEN.text(is_descending), &[partition, from, to])
             }
-            (_, [Bounds::Pairs { from, to }]) => one(statements::PAIRS_BETWEEN, &[&from.0, &from.1, &to.0, &to.1]),
+            (_, [Bounds::Pairs { from, to }]) => {
+                one(statements::PAIRS_BETWEEN.text(is_descending), &[&from.0, &from.1, &to.0, &to.1])
+            }
             (_, [Bounds::Rows { partition, .. }, ..]) => {
-                many(statements::ROWS_IN_RANGES, vec![partition.as_slice()], &[Bounds::start_row, Bounds::end_row])
+                let statement = statements::ROWS_IN_RANGES.text(is_descending);
+                many(statement, vec![partition.as_slice()], &[Bounds::start_row, Bounds::end_row])
             }
-            (_, _) => many(statements::PAIRS_IN_RANGES, Vec::new(), &PAIR_COLUMNS),
+            (_, _) => many(statements::PAIRS_IN_RANGES.text(is_descending), Vec::new(), &PAIR_COLUMNS),
         }
     }
 }

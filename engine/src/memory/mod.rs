@@ -31,8 +31,10 @@ use async_trait::async_trait;
 use changes::MemoryChanges;
 use entities::Entities;
 use model::mutation::Effect;
-use model::{AccountName, Clock, DateTime, EntityKey, Expiry, IndexedProperty, KeyRange, Record, Retention};
-use model::{MutationResult, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction};
+use model::{AccountName, Clock, DateTime, EntityKey, Expiry, IndexedProperty, KeyRange, Position};
+use model::{
+    MutationResult, Record, Retention, StoredAccessPolicies, TableName, TableSettings, TableSettingsUpdate, Transaction,
+};
 use model::{ServiceProperties, ServicePropertiesUpdate, Visibility};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use stamps::MemoryStamps;
@@ -324,7 +326,8 @@ impl Engine for Memory {
             (listed.table.clone(), state.expiry(&listed.settings, scan.visible))
         };
         if has_few_keys(&scan) || has_few_entities(&scan, || !table.indexes.is_empty()) {
-            let ranges = ranges_to_visit(&scan);
+            let (ranges, is_descending) = (ranges_to_visit(&scan), scan.order.is_descending());
+            let visit = if is_descending { visit_descending } else { visit };
             let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
             let rest = visit(&table.entities, ranges, &mut page, FIRST_PART_WORK_MAX).map_err(ReadError::Fault)?;
             if rest.is_empty() {
@@ -413,7 +416,7 @@ impl Engine for Memory {
 
 fn page<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), ReadError> {
     match scan.order.clone() {
-        Order::Key => page_by_key(table, scan, expiry, sink).map_err(ReadError::Fault),
+        Order::Key { is_descending } => page_by_key(table, is_descending, scan, expiry, sink).map_err(ReadError::Fault),
         Order::Value { property, is_descending } => {
             let found = table.indexes.iter().find(|(known, _)| *known == property);
             let (_, entries) = found.ok_or(ReadError::IndexNotFound)?;
@@ -423,7 +426,13 @@ fn page<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S) -> Re
     }
 }
 
-fn page_by_key<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S) -> Result<(S, ScanEnd), Fault> {
+fn page_by_key<S: EntitySink>(
+    table: &Table,
+    is_descending: bool,
+    scan: Scan,
+    expiry: Expiry,
+    sink: S,
+) -> Result<(S, ScanEnd), Fault> {
     let ranges = ranges_to_visit(&scan);
     let plan = index::plan(&scan, table.indexes.iter().map(|(property, _)| property));
     let hits = plan.and_then(|plan| {
@@ -435,7 +444,11 @@ fn page_by_key<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S
     let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
     if let Some((property, hits)) = hits {
         page = page.from_index(property);
-        for key in hits? {
+        let mut hits = hits?;
+        if is_descending {
+            hits.reverse();
+        }
+        for key in hits {
             let Some(record) = table.entities.get(&key) else { continue };
             if page.visit(&key, record.as_bytes())?.is_break() {
                 break;
@@ -443,6 +456,7 @@ fn page_by_key<S: EntitySink>(table: &Table, scan: Scan, expiry: Expiry, sink: S
         }
         return Ok(page.finish());
     }
+    let visit = if is_descending { visit_descending } else { visit };
     visit(&table.entities, ranges, &mut page, usize::MAX)?;
     Ok(page.finish())
 }
@@ -464,6 +478,30 @@ fn visit<S: EntitySink>(
             if !is_first && work > work_max {
                 let rest = KeyRange { start: key.to_vec(), ..range };
                 return Ok([rest].into_iter().chain(ranges).collect());
+            }
+            if page.visit(key, record.as_bytes())?.is_break() {
+                return Ok(Vec::new());
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Like [`visit`], from the last entity to the first one. The ranges are ascending here, too.
+fn visit_descending<S: EntitySink>(
+    entities: &Entities,
+    mut ranges: Vec<KeyRange>,
+    page: &mut PageBuilder<S>,
+    work_max: usize,
+) -> Result<Vec<KeyRange>, Fault> {
+    let mut work: usize = 0;
+    while let Some(range) = ranges.pop() {
+        for (key, record) in entities.range(range.clone()).rev() {
+            let is_first = work == 0;
+            work += work_of(record.as_bytes());
+            if !is_first && work > work_max {
+                ranges.push(range.up_to_position(&Position::from_bytes(key.to_vec())));
+                return Ok(ranges);
             }
             if page.visit(key, record.as_bytes())?.is_break() {
                 return Ok(Vec::new());

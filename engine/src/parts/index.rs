@@ -47,7 +47,7 @@ pub fn change(property: &IndexedProperty, key: &[u8], old: Option<&[u8]>, new: O
 /// Chooses the index that a scan in key order reads first, if any. For a confined scan, the plan contains no entry of
 /// an entity before the first or after the last key that the scan visits.
 pub fn plan<'p>(scan: &Scan, indexes: impl IntoIterator<Item = &'p IndexedProperty>) -> Option<IndexPlan> {
-    let (Order::Key, Some(filter)) = (&scan.order, &scan.filter) else { return None };
+    let (Order::Key { .. }, Some(filter)) = (&scan.order, &scan.filter) else { return None };
     let plan = plan_index(filter, &scan.ranges, indexes)?;
     let visited = ranges_to_visit(scan);
     let (first, last) = (visited.first(), visited.last());
@@ -58,7 +58,8 @@ pub fn plan<'p>(scan: &Scan, indexes: impl IntoIterator<Item = &'p IndexedProper
     (plan.is_of_values() || !scan.is_confined).then(|| plan.within(&hull))
 }
 
-/// Collects the keys of entries that lie in ranges of keys, in order. Returns `None` if there are too many entries.
+/// Collects the keys of entries that lie in ranges of keys, in ascending order. Returns `None` if there are too many
+/// entries.
 pub fn hits<E: AsRef<[u8]>, F>(
     entries: impl Iterator<Item = Result<E, F>>,
     key_ranges: &[KeyRange],

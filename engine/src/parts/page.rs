@@ -11,7 +11,7 @@
 //!
 //! This module must not know where the entities are stored.
 
-use crate::contract::{EntitySink, Fault, Order, Scan, ScanEnd, SinkDecision};
+use crate::contract::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
 use crate::parts::cancellation::Cancellation;
 use crate::parts::monotonic;
 use model::plan::EntityFilter;
@@ -23,9 +23,11 @@ use std::time::Instant;
 /// long filter can take half a second for an entity with a long string, which `contains` may search many times.
 const WORK_BETWEEN_CHECKS: usize = 64;
 
-/// Returns the non-empty parts of the ranges of a scan in key order from the scan's position on, in order.
+/// Returns the non-empty parts of the ranges of a scan in key order from the scan's position on. They are ascending; a
+/// descending scan visits the last one first.
 pub fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     let from_position = |range: &KeyRange| match &scan.from {
+        Some(position) if scan.order.is_descending() => range.up_to_position(position),
         Some(position) => range.from_position(position),
         None => range.clone(),
     };
@@ -46,7 +48,7 @@ pub fn has_few_keys(scan: &Scan) -> bool {
 }
 
 fn has_few_ranges(scan: &Scan) -> bool {
-    scan.order == Order::Key && scan.ranges.len() <= SMALL_PAGE_RANGES_MAX
+    scan.order.is_of_keys() && scan.ranges.len() <= SMALL_PAGE_RANGES_MAX
 }
 
 /// Returns whether the page of a scan has few entities. Its filter may refuse many others. `has_indexes` tells whether

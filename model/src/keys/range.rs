@@ -197,6 +197,12 @@ impl KeyRange {
     pub fn from_position(&self, position: &Position) -> Self {
         self.intersect(&Self { start: position.0.clone(), end: None })
     }
+
+    /// Returns the part of the range that ends with a position, inclusive; it may be empty.
+    pub fn up_to_position(&self, position: &Position) -> Self {
+        // No other bytes sort between a position and the position followed by the least byte.
+        self.intersect(&Self { start: Vec::new(), end: Some([position.as_bytes(), &[0]].concat()) })
+    }
 }
 
 /// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can be a key. Keys do not
@@ -258,6 +264,15 @@ mod tests {
             prop_assert_eq!(KeyRange::partitions(from, to).contains(&key), within(&keys.0, from, to));
             let expected = keys.0 == partition && within(&keys.1, from, to);
             prop_assert_eq!(KeyRange::rows(&partition, from, to).contains(&key), expected);
+        }
+
+        #[test]
+        fn a_position_belongs_to_both_parts_of_a_range(keys in (text(), text()), at in (text(), text())) {
+            let encode = |(partition, row): &(String, String)| EntityKey::new(partition, row).unwrap().encode();
+            let (key, position) = (encode(&keys), Position::new(&at.0, &at.1));
+            let (from, up_to) = (KeyRange::all().from_position(&position), KeyRange::all().up_to_position(&position));
+            prop_assert_eq!(from.contains(&key), key.as_slice() >= position.as_bytes());
+            prop_assert_eq!(up_to.contains(&key), key.as_slice() <= position.as_bytes());
         }
 
         #[test]

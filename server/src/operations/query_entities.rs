@@ -11,7 +11,7 @@ use crate::request::selection::{self, Selection, Token};
 use crate::response::{OperationResponse, QueryCost, scan_advice};
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{EntitySink, Order, Scan, SinkDecision};
+use engine::{EntitySink, Scan, SinkDecision};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
@@ -45,9 +45,9 @@ pub(super) async fn run(
     let list = selection::list(&table, &order);
     let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     // The entities of a view have the addresses of the entities in its table.
-    let name = if order == Order::Key { context.table() } else { table.name.as_str() };
+    let name = if order.is_of_keys() { context.table() } else { table.name.as_str() };
     // The entities of a view in a key range are put in order before the page is written.
-    let bytes = if is_confined && order != Order::Key { 2 * PAGE_BODY_BYTES_MAX } else { PAGE_BODY_BYTES_MAX };
+    let bytes = if is_confined && !order.is_of_keys() { 2 * PAGE_BODY_BYTES_MAX } else { PAGE_BODY_BYTES_MAX };
     let scan = Scan { ranges, is_confined, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
     context.memory.acquire(bytes).await?;
     let (writer, end) =

@@ -34,8 +34,12 @@ impl Rehearsal {
         mut scan: Scan,
         sink: BoxedSink,
     ) -> Result<(BoxedSink, ScanEnd), ReadError> {
-        // A position in the order of an index says nothing about partitions.
-        if scan.limit == 0 || scan.order != Order::Key {
+        // A position in the order of an index says nothing about partitions. In descending order of keys, a position
+        // does not name the place between two entities, so no page is empty or ends between partitions.
+        if scan.limit == 0 || scan.order != Order::KEYS {
+            if scan.limit > 0 && scan.order.is_of_keys() {
+                scan.limit = self.page_limit(scan.limit);
+            }
             return engine.scan_boxed(table, scan, sink).await;
         }
         let is_empty = may_be_empty(scan.from.as_ref()) && self.empty_pages.hits(self.settings.empty_pages);

@@ -84,7 +84,7 @@ pub(crate) const CHANGES: &str = "$Changes";
 /// continuation token is valid only for its list.
 pub(crate) fn list(table: &TableKey, order: &Order) -> Option<String> {
     match order {
-        Order::Key => None,
+        Order::Key { .. } => None,
         Order::Value { property, is_descending } => {
             Some(view_name(table.name.folded(), property.as_str(), *is_descending))
         }

@@ -218,7 +218,7 @@ impl<'a> AccountTables<'a> {
             (self.key_of(view.table.clone()), order)
         };
         match views {
-            [] => return Ok((self.table_or_metrics(name)?, Order::Key)),
+            [] => return Ok((self.table_or_metrics(name)?, Order::KEYS)),
             // The scan determines whether the index exists.
             [view] => return Ok(ordered(view)),
             _ => {}

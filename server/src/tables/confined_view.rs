@@ -50,7 +50,7 @@ impl AccountTables<'_> {
             damage: None,
         };
         let deadline = scan.deadline;
-        let mut scan = Scan { order: Order::Key, from: None, limit: usize::MAX, bytes_expected: usize::MAX, ..scan };
+        let mut scan = Scan { order: Order::KEYS, from: None, limit: usize::MAX, bytes_expected: usize::MAX, ..scan };
         let mut examined = 0;
         let mut end = loop {
             let (read, end) = self.scan_keys(table, scan.clone(), first).await?;
@@ -97,7 +97,7 @@ impl AccountTables<'_> {
         scan: Scan,
     ) -> Result<ScanEnd, Failure> {
         self.check_index(table, &property).await?;
-        let scan = Scan { order: Order::Key, ..scan };
+        let scan = Scan { order: Order::KEYS, ..scan };
         let sink = HavingProperty { property, count: 0, damage: None };
         let (HavingProperty { count, damage, .. }, end) = self.scan_keys(table, scan, sink).await?;
         if let Some(damage) = damage {
