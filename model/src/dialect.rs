@@ -13,3 +13,11 @@ pub enum Dialect {
     /// Azure Cosmos DB for Table (11).
     Cosmos,
 }
+
+impl Dialect {
+    /// Returns whether queries return entities in descending order of keys. The service of such a dialect has another
+    /// order than that of keys (11 §8), so a program that relies on ascending keys must fail its tests.
+    pub fn has_descending_keys(self) -> bool {
+        self == Self::Cosmos
+    }
+}

@@ -42,6 +42,7 @@ pub(super) async fn run(
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, is_confined, filter, .. } = selection;
     let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
+    let order = selection::query_order(context.response.dialect, order);
     let list = selection::list(&table, &order);
     let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     // The entities of a view have the addresses of the entities in its table.

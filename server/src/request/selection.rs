@@ -80,11 +80,23 @@ fn filter_failure(error: FilterError) -> Failure {
 /// The list of the change feed. Its positions are the same in all tables of the feed.
 pub(crate) const CHANGES: &str = "$Changes";
 
-/// Returns the list in which a table is read: `None` for the table itself, otherwise the name of the view. A
-/// continuation token is valid only for its list.
+/// The list of the entities of a table in descending order of keys. Its name is no name of a view.
+const DESCENDING: &str = "$Descending";
+
+/// Returns the order of a query, given the order of the table or view that it reads.
+pub(crate) fn query_order(dialect: Dialect, order: Order) -> Order {
+    match order {
+        Order::Key { .. } => Order::Key { is_descending: dialect.has_descending_keys() },
+        Order::Value { .. } => order,
+    }
+}
+
+/// Returns the list in which a table is read: `None` for the table itself in the order of keys, otherwise the name of
+/// the view or of the order. A continuation token is valid only for its list.
 pub(crate) fn list(table: &TableKey, order: &Order) -> Option<String> {
     match order {
-        Order::Key { .. } => None,
+        Order::Key { is_descending: false } => None,
+        Order::Key { is_descending: true } => Some(DESCENDING.to_owned()),
         Order::Value { property, is_descending } => {
             Some(view_name(table.name.folded(), property.as_str(), *is_descending))
         }
@@ -109,15 +121,19 @@ impl Token {
         };
         let split;
         let (partition, row) = match context.response.dialect {
+            // Without this check, the token would be read as a key.
+            Dialect::Storage if continuation::split_from_cosmos(partition, row).is_some() => return Err(malformed()),
             Dialect::Storage => (partition, row),
             Dialect::Cosmos => {
                 split = continuation::split_from_cosmos(partition, row).ok_or_else(malformed)?;
                 (&*split.0, split.1.as_deref())
             }
         };
-        if !matches!(context.virtual_table, VirtualTable::None) {
-            let (position, list) = continuation::decode_in_list(partition, row).ok_or_else(malformed)?;
+        if let Some((position, list)) = continuation::decode_in_list(partition, row) {
             return Ok(Some(Self { position: Position::from_bytes(position), list: Some(list) }));
+        }
+        if !matches!(context.virtual_table, VirtualTable::None) {
+            return Err(malformed());
         }
         let key = |token: &str| {
             Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)

@@ -53,16 +53,16 @@ pub fn join_for_cosmos(partition: &str, row: Option<&str>) -> (String, String) {
     (format!("{{\"token\":\"{partition}{row}\",\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}"), COSMOS_ROW.to_owned())
 }
 
-/// Returns both tokens of a pair for Azure Cosmos DB for Table, or `None` if the pair is malformed.
+/// Returns both tokens of a pair for Azure Cosmos DB for Table, or `None` if the pair is malformed or not of this
+/// server. Without that check, a token of the service would be read as a key.
 pub fn split_from_cosmos(partition: &str, row: Option<&str>) -> Option<(String, Option<String>)> {
     if row != Some(COSMOS_ROW) {
         return None;
     }
     let CosmosToken { token } = serde_json::from_str(partition).ok()?;
-    Some(match token.split_once(';') {
-        Some((partition, row)) => (partition.to_owned(), Some(row.to_owned())),
-        None => (token.into_owned(), None),
-    })
+    let (partition, row) = token.split_once(';').map_or((&*token, None), |(partition, row)| (partition, Some(row)));
+    let is_own = decode_bytes(partition).is_some() && row.is_none_or(|row| decode_bytes(row).is_some());
+    is_own.then(|| (partition.to_owned(), row.map(str::to_owned)))
 }
 
 /// Encodes a position in a list that is not a table, as both tokens.
@@ -123,9 +123,18 @@ mod tests {
         assert_eq!(split_from_cosmos(&partition, Some("NA")), both);
         let (partition, row) = join_for_cosmos("1!4!cGs-", None);
         assert_eq!(split_from_cosmos(&partition, Some(&row)), Some(("1!4!cGs-".to_owned(), None)));
-        for (partition, row) in
-            [(&*partition, None), (&*partition, Some("1!4!cGs-")), ("1!4!cGs-", Some("NA")), ("[]", Some("NA"))]
-        {
+        let foreign = r#"{"token":"+RID:~abc==#RT:1#TRC:5","range":{"min":"","max":"FF"}}"#;
+        let half = r#"{"token":"1!4!cGs-;r","range":{"min":"","max":"FF"}}"#;
+        let list = format!("[{partition}]");
+        for (partition, row) in [
+            (&*partition, None),
+            (&*partition, Some("1!4!cGs-")),
+            ("1!4!cGs-", Some("NA")),
+            ("[]", Some("NA")),
+            (foreign, Some("NA")),
+            (half, Some("NA")),
+            (&*list, Some("NA")),
+        ] {
             assert_eq!(split_from_cosmos(partition, row), None, "{partition} {row:?}");
         }
     }

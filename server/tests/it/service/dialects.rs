@@ -267,9 +267,84 @@ fn pages_continue_with_one_token() {
     assert_eq!(first.header("x-ms-continuation-nextrowkey"), Some("NA"));
     let rows: Vec<_> =
         client.query("/cars()?$top=2", &[]).unwrap().into_iter().map(|entity| entity["RowKey"].clone()).collect();
-    assert_eq!(rows, ["a", "b", "c"]);
+    assert_eq!(rows, ["c", "b", "a"]);
     let plain = client.request("GET", "/cars()?NextPartitionKey=1!4!cGs-&NextRowKey=1!4!cGs-", &[], b"");
     assert_eq!(plain.status, 400, "a token of the other service");
+}
+
+/// Returns the path of a request that continues after a response.
+fn continued(path: &str, response: &Response) -> String {
+    let escaped = |name: &str| {
+        let token = response.header(name).unwrap();
+        token.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>()
+    };
+    let partition = escaped("x-ms-continuation-nextpartitionkey");
+    format!("{path}&NextPartitionKey={partition}&NextRowKey={}", escaped("x-ms-continuation-nextrowkey"))
+}
+
+#[test]
+fn queries_return_entities_in_descending_order_of_keys() {
+    let server = cosmos();
+    let mut client = server.client();
+    for (partition, row) in [("p", "a"), ("p", "b"), ("p", "c"), ("q", "a"), ("q", "b")] {
+        let body = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}"}}"#);
+        assert_eq!(client.request("POST", "/cars", &[], body.as_bytes()).status, 201);
+    }
+    for (options, expected) in [
+        ("", &["q/b", "q/a", "p/c", "p/b", "p/a"][..]),
+        ("&$filter=PartitionKey%20eq%20'p'", &["p/c", "p/b", "p/a"]),
+        ("&$filter=PartitionKey%20eq%20'p'%20and%20RowKey%20lt%20'c'", &["p/b", "p/a"]),
+        ("&$filter=RowKey%20eq%20'a'", &["q/a", "p/a"]),
+        ("&$filter=RowKey%20eq%20'a'%20or%20RowKey%20eq%20'c'", &["q/a", "p/c", "p/a"]),
+    ] {
+        for top in [1, 2, 1000] {
+            let path = format!("/cars()?$top={top}{options}");
+            let entities = client.query(&path, &[]).unwrap();
+            let keys: Vec<_> = entities
+                .into_iter()
+                .map(|entity| {
+                    format!("{}/{}", entity["PartitionKey"].as_str().unwrap(), entity["RowKey"].as_str().unwrap())
+                })
+                .collect();
+            assert_eq!(keys, expected, "{path}");
+        }
+    }
+    server.assert_unharmed();
+}
+
+#[test]
+fn a_token_continues_nothing_but_its_order() {
+    let (cosmos, storage) = (cosmos(), Server::with_tables(&["cars"]));
+    let tokens = [&cosmos, &storage].map(|server| {
+        let mut client = server.client();
+        for row in ["a", "b", "c"] {
+            let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+            assert_eq!(client.request("POST", "/cars", &[], body.as_bytes()).status, 201);
+        }
+        let page = client.request("GET", "/cars()?$top=1", &[], b"");
+        assert_eq!(page.status, 200);
+        page
+    });
+    let foreign = r#"{"token":"+RID:~abc==#RT:1#TRC:5","range":{"min":"","max":"FF"}}"#;
+    let foreign: String = foreign.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let foreign = format!("/cars()?$top=1&NextPartitionKey={foreign}&NextRowKey=NA");
+    let [descending, ascending] = tokens.map(|page| continued("/cars()?$top=1", &page));
+    for (server, path, status) in [
+        (&cosmos, &descending, 200),
+        (&cosmos, &ascending, 400),
+        (&cosmos, &foreign, 400),
+        (&storage, &ascending, 200),
+        (&storage, &descending, 400),
+    ] {
+        let response = server.client().request("GET", path, &[], b"");
+        assert_eq!(response.status, status, "{path}");
+        let reason = response.header("x-ms-rowhouse-reason");
+        assert_eq!(
+            reason.is_some_and(|reason| reason.starts_with("continuation-invalid")),
+            status == 400,
+            "{reason:?}"
+        );
+    }
 }
 
 /// Returns the parts of the response to a changeset, without the delimiters.
