@@ -185,6 +185,7 @@ fn words(bytes: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::EntityLimits;
     use wire::entity_body::KeyLocation;
     use wire::filter::Grammar;
     use wire::json::read_entity;
@@ -196,7 +197,7 @@ mod tests {
             for number in [0, 7, 123, 999] {
                 let mut body = Vec::new();
                 dataset.append_json(&mut body, &dataset.key(number), number, 5);
-                let read = read_entity(&body, KeyLocation::Body).unwrap();
+                let read = read_entity(&body, KeyLocation::Body, &EntityLimits::STORAGE).unwrap();
                 assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
                 assert_eq!(read.properties.len(), properties);
                 assert!(bytes.contains(&body.len()), "{}", body.len());

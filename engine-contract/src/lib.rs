@@ -51,7 +51,8 @@ macro_rules! every_case {
                 timestamps_grow_when_the_clock_goes_back,
                 timestamps_differ_between_concurrent_transactions,
                 one_of_many_inserts_of_an_entity_wins,
-                no_concurrent_update_is_lost;
+                no_concurrent_update_is_lost,
+                an_entity_of_the_wider_limits_is_like_others;
             pages:
                 entities_come_in_the_order_of_utf16_code_units,
                 ranges_are_visited_in_order_and_nothing_else_is,
@@ -141,6 +142,7 @@ macro_rules! every_case_of_changes {
                 a_selection_leaves_out_the_rest,
                 entities_of_an_earlier_table_can_be_left_out,
                 pages_are_bounded_and_lose_nothing,
+                a_transaction_of_the_wider_limits_is_shown_as_a_whole,
                 concurrent_commits_are_shown_once_and_in_order,
                 a_position_is_found_by_its_time,
                 what_is_announced_can_be_read,

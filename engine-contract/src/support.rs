@@ -2,7 +2,8 @@
 
 use engine::{CommitError, Engine, EngineExt, EntitySink, Order, Scan, ScanEnd, SinkDecision, TableKey};
 use model::{
-    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyText,
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityLimits,
+    EntityView, KeyText,
 };
 use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use std::sync::Arc;
@@ -54,6 +55,22 @@ pub fn properties(list: &[(&str, i64)]) -> RecordBuilder {
     for (name, value) in list {
         builder.push(name, EdmValue::Int64(*value));
     }
+    builder
+}
+
+/// Returns as many properties as a record can have, one with a name of the maximum length, and one that makes the
+/// entity as large as the wider dialect allows. The keys have a byte each.
+pub fn widest() -> RecordBuilder {
+    let limits = &EntityLimits::WIDEST;
+    let mut builder = RecordBuilder::within(limits, limits.stored_bytes_max);
+    builder.push("value", EdmValue::Int64(1));
+    builder.push(&"n".repeat(limits.name_units_max), EdmValue::Boolean(true));
+    for number in 3..limits.properties_max {
+        builder.push(&format!("p{number}"), EdmValue::Int64(0));
+    }
+    // The name, its length, the type, and the length of the value take six bytes.
+    let room = limits.stored_bytes_max - 2 - builder.record_bytes() - 6;
+    builder.push("v", EdmValue::Binary(&vec![7; room]));
     builder
 }
 

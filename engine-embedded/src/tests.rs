@@ -14,7 +14,7 @@ use crate::upkeep::background::purge_marks;
 use engine::figures::Refusal;
 use engine::{EngineExt, EntitySink, SinkDecision};
 use engine_contract::support::scan_all;
-use model::{Condition, DateTime, EdmValue, EntityView, KeyText, Mutation, RecordBuilder};
+use model::{Condition, DateTime, EdmValue, EntityLimits, EntityView, KeyText, Mutation, MutationError, RecordBuilder};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -546,6 +546,31 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
         let groups = groups(&engine) - before;
         assert!((6..=ENTITIES as u64).contains(&groups), "{groups}");
     }
+}
+
+/// The log could not contain all that some merges would store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_stores_no_more_than_the_log_can_contain() {
+    const MERGES: usize = 81;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    engine.create_table(&table()).await.unwrap();
+    let wide = || RecordBuilder::within(&EntityLimits::WIDEST, 0);
+    let mut large = wide();
+    large.push("value", EdmValue::Binary(&vec![0; 2 * 1024 * 1024 - 4096]));
+    for number in 0..MERGES {
+        let mutation = Mutation::Insert { key: key(number), properties: large.clone() };
+        commit(&engine, mutation).await.unwrap();
+    }
+    let mut other = wide();
+    other.push("other", EdmValue::Binary(&[0; 3072]));
+    let merge = |number| Mutation::InsertOrMerge { key: key(number), properties: other.clone() };
+    let refused = engine.commit(&table(), Transaction::new((0..MERGES).map(merge).collect()).unwrap()).await;
+    assert!(matches!(refused, Err(CommitError::Refused(80, MutationError::EntityTooLarge))), "{refused:?}");
+    assert_eq!(names(&engine, 0).await.unwrap(), ["value"]);
+    let written = engine.commit(&table(), Transaction::new((1..MERGES).map(merge).collect()).unwrap()).await;
+    assert_eq!(written.unwrap().len(), MERGES - 1);
+    assert_eq!(names(&engine, 80).await.unwrap(), ["other", "value"]);
 }
 
 /// The Timestamps show the order of the commits.

@@ -2,7 +2,8 @@
 
 use model::limits::{CUSTOM_PROPERTIES_MAX, TRANSACTION_OPERATIONS_MAX};
 use model::{
-    AccountName, DateTime, Dialect, EdmValue, EntityKey, EntityView, KeyText, Record, ServiceProperties, TableName,
+    AccountName, DateTime, Dialect, EdmValue, EntityKey, EntityLimits, EntityView, KeyText, Record, ServiceProperties,
+    TableName,
 };
 use wire::batch::{Batch, PartRequest, PartTarget, end, read_responses, start_changeset, start_part};
 use wire::entity_body::{EntityBody, KeyLocation};
@@ -60,8 +61,8 @@ fn check(format: Format, body: &[u8], written: &[Format]) {
         write_single_table(&mut out, response(&account(), format), &table);
         assert_eq!(read_table(format, &out).expect("a written table is valid"), Some(table));
     }
-    let in_body = read_entity(format, body, KeyLocation::Body, Version::JSON);
-    let in_target = read_entity(format, body, KeyLocation::Address, Version::JSON);
+    let in_body = read_entity(format, body, KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE);
+    let in_target = read_entity(format, body, KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE);
     if let Ok(entity) = &in_body {
         let other = in_target.as_ref().map(|other| &other.properties);
         assert_eq!(Ok(&entity.properties), other, "the keys must not affect other properties");
@@ -82,7 +83,8 @@ fn check_written(entity: &EntityBody, format: Format) {
     let context = EntityContext { response: response(&account, format), table: "tab", select: None };
     let mut out = Vec::new();
     write_single_entity(&mut out, &context, &view).expect("a new record is intact");
-    let again = read_entity(format, &out, KeyLocation::Body, Version::JSON).expect("a written entity is valid");
+    let again = read_entity(format, &out, KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE)
+        .expect("a written entity is valid");
     assert_eq!(again.properties.len(), entity.properties.len());
     // JSON omits the sign of zero, and without metadata some types become strings.
     if format == Format::Atom || format != Format::Json(MetadataLevel::None) && !has_negative_zero(&record) {
@@ -137,7 +139,7 @@ pub(crate) fn responses(input: &[u8]) {
 /// A parsed batch is written in its simplest form, and the targets of its operations belong to the account.
 pub(crate) fn batch(input: &[u8]) {
     let (Some(content_type), body) = split_type(input) else { return };
-    let Ok(batch) = wire::batch::read(content_type, body) else { return };
+    let Ok(batch) = wire::batch::read(content_type, body, TRANSACTION_OPERATIONS_MAX) else { return };
     let (operations, is_changeset) = match &batch {
         Batch::Changeset(changeset) => (changeset.operations.as_slice(), true),
         Batch::Single(operation) => (std::slice::from_ref(operation), false),
@@ -156,7 +158,7 @@ pub(crate) fn batch(input: &[u8]) {
         return;
     }
     let written = written(operations, is_changeset);
-    match wire::batch::read(&format!("multipart/mixed; boundary={BATCH}"), &written) {
+    match wire::batch::read(&format!("multipart/mixed; boundary={BATCH}"), &written, TRANSACTION_OPERATIONS_MAX) {
         Ok(Batch::Changeset(again)) if is_changeset => assert_eq!(again.operations, operations),
         Ok(Batch::Single(again)) if !is_changeset => assert_eq!(&[again], operations),
         other => panic!("{:?} is parsed as {other:?}", String::from_utf8_lossy(&written)),

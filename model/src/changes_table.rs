@@ -4,7 +4,7 @@
 //! This module must not depend on which tables exist.
 
 use crate::DateTime;
-use crate::limits::TRANSACTION_OPERATIONS_MAX;
+use crate::limits::COSMOS_TRANSACTION_OPERATIONS_MAX;
 use crate::name::TableName;
 use std::fmt;
 
@@ -17,7 +17,7 @@ const TEXT_BYTES: usize = POSITION_DIGITS + 1 + INDEX_DIGITS;
 /// No transaction has a change with this index.
 const INDEX_MAX: u32 = 999;
 
-const _: () = assert!(TRANSACTION_OPERATIONS_MAX < INDEX_MAX as usize);
+const _: () = assert!(COSMOS_TRANSACTION_OPERATIONS_MAX < INDEX_MAX as usize);
 
 /// Returns the name of the table with the changes of one table.
 pub fn name_of(table: &str) -> String {

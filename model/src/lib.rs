@@ -10,6 +10,7 @@ pub mod control_characters;
 pub mod datetime;
 mod dialect;
 mod entities;
+mod entity_limits;
 mod keys;
 pub mod limits;
 pub mod metrics_table;
@@ -19,7 +20,9 @@ mod queries;
 mod service;
 
 pub use access::{grant, permissions, policy, roles};
-pub use entities::{computed_record, edm, entity, etag, mutation, record, repeated, retention, transaction};
+pub use entities::{
+    computed_record, edm, entity, etag, mutation, record, repeated, retention, transaction,
+};
 pub use keys::{key, prefix, range};
 pub use queries::{filter, index, plan};
 pub use service::{cors, service_properties, table_settings};
@@ -32,6 +35,7 @@ pub use datetime::DateTime;
 pub use dialect::Dialect;
 pub use edm::{EdmType, EdmValue, Guid};
 pub use entity::{Entity, EntityView, StoredEntity};
+pub use entity_limits::EntityLimits;
 pub use etag::{Condition, ETag};
 pub use filter::{Filter, Matcher};
 pub use grant::{Action, Denial, Grant, Scope};

@@ -24,6 +24,17 @@ pub const ENTITY_BYTES_MAX: usize = 1024 * 1024;
 pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
 /// Maximum length of a binary value, in bytes: 64 KiB (01 §5).
 pub const BINARY_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of custom properties in an entity of Azure Cosmos DB for Table: as many as a record can count (11 §6).
+pub const COSMOS_PROPERTIES_MAX: usize = 255;
+/// Maximum length of a property name there, in UTF-16 code units (11 §6).
+pub const COSMOS_PROPERTY_NAME_UTF16_UNITS_MAX: usize = 1024;
+/// Maximum size of an entity there, in bytes as it is stored: 2 MiB (11 §6).
+pub const COSMOS_ENTITY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Maximum number of operations in an entity group transaction there (11 §9). A merge needs the memory of the stored
+/// entity.
+pub const COSMOS_TRANSACTION_OPERATIONS_MAX: usize = 128;
+/// Maximum size of the body of a batch there, in bytes: 2 MiB (11 §9).
+pub const COSMOS_BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Maximum size of a request body, in bytes: 4 MiB (01 §5).
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Minimum rate at which a client must send a body, in bytes per second. A slower client would block memory that other
@@ -42,6 +53,10 @@ pub const LINGERING_SECONDS_MAX: u64 = 30;
 pub const LINGERING_PAUSE_SECONDS_MAX: u64 = 5;
 /// Maximum number of operations in an entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
+/// Maximum total size of the records that a transaction stores, in bytes: 160 MiB. A hundred of the largest entities of
+/// Azure Table Storage need 150 MiB, so only merges into larger entities can exceed it. What engines write at once
+/// depends on it.
+pub const TRANSACTION_RECORD_BYTES_MAX: usize = 160 * 1024 * 1024;
 /// Maximum length of the boundary of a multipart body, in characters (05 §2).
 pub const BATCH_BOUNDARY_CHARS_MAX: usize = 70;
 /// Maximum size of the headers of one part of a batch, in bytes: the longest target and 16 KiB. The headers of the
@@ -253,9 +268,9 @@ pub const ANALYTICS_PAGES_MAX: usize = 10_000;
 pub const ANALYTICS_WRITE_ATTEMPTS_MAX: usize = 20;
 /// Maximum number of pages of old analytics that the hourly sweep deletes from a table.
 pub const ANALYTICS_SWEEP_STEPS_MAX: usize = 1000;
-/// Maximum length of a line in an exported file, in bytes. A 1 MiB entity needs at most about half as much, even if
-/// every character takes six bytes.
-pub const EXPORT_LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Maximum length of a line in an exported file, in bytes. A 2 MiB entity needs less, even if every character takes six
+/// bytes.
+pub const EXPORT_LINE_BYTES_MAX: usize = 14 * 1024 * 1024;
 /// Maximum number of distinct properties in a table that is exported as CSV. Each becomes a pair of columns.
 pub const EXPORT_COLUMNS_MAX: usize = 4096;
 /// Maximum number of key ranges into which a table is split for parallel reads.
@@ -341,10 +356,12 @@ const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);
 const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
+const _: () = assert!(COSMOS_BATCH_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
+const _: () = assert!(TRANSACTION_OPERATIONS_MAX * (ENTITY_BYTES_MAX / 2 * 3 + 1024) <= TRANSACTION_RECORD_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_BODY_BYTES_MAX);
-const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
-const _: () = assert!(CUSTOM_PROPERTIES_MAX * 2 < JSON_MEMBERS_MAX);
-const _: () = assert!(ENTITY_BYTES_MAX * 4 < EXPORT_LINE_BYTES_MAX);
+const _: () = assert!(COSMOS_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
+const _: () = assert!(COSMOS_PROPERTIES_MAX * 2 < JSON_MEMBERS_MAX);
+const _: () = assert!(COSMOS_ENTITY_BYTES_MAX * 6 < EXPORT_LINE_BYTES_MAX);
 const _: () = assert!(TRANSACTION_OPERATIONS_MAX < IMPORT_WINDOW_ENTITIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);

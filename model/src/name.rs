@@ -125,7 +125,7 @@ impl fmt::Display for TableName {
 /// The reason why a string is not a property name (01 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PropertyNameError {
-    /// More than 255 UTF-16 code units.
+    /// More UTF-16 code units than allowed: 255, or 1,024 in one dialect (11 §6).
     TooLong,
     /// Empty, or not an identifier: a letter or `_`, then letters, digits, `_` and combining characters.
     Invalid,
@@ -137,20 +137,25 @@ pub enum PropertyNameError {
 /// element. It is not known exactly which Unicode classes the service accepts as "combining and connecting"
 /// (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
-    check_characters(name, is_name_character)
+    check_property_name_within(name, PROPERTY_NAME_UTF16_UNITS_MAX)
+}
+
+/// Checks the same rules with another maximum length, in UTF-16 code units.
+pub fn check_property_name_within(name: &str, units_max: usize) -> Result<(), PropertyNameError> {
+    check_characters(name, units_max, is_name_character)
 }
 
 /// Checks the rules for the name of a custom property before 2009-04-14: it may also contain dashes (01 §4).
 ///
 /// UNVERIFIED (01 §4): the other rules of that time, except that the first character must be one that an XML name can
 /// begin with.
-pub fn check_property_name_with_dashes(name: &str) -> Result<(), PropertyNameError> {
-    check_characters(name, |c| c == '-' || is_name_character(c))
+pub fn check_property_name_with_dashes(name: &str, units_max: usize) -> Result<(), PropertyNameError> {
+    check_characters(name, units_max, |c| c == '-' || is_name_character(c))
 }
 
 /// Checks the length of a name, its first character, and the characters after it.
-fn check_characters(name: &str, fits: impl Fn(char) -> bool) -> Result<(), PropertyNameError> {
-    if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
+fn check_characters(name: &str, units_max: usize, fits: impl Fn(char) -> bool) -> Result<(), PropertyNameError> {
+    if name.len() > units_max && utf16_units(name) > units_max {
         return Err(PropertyNameError::TooLong);
     }
     // Nearly all names are ASCII and need not be decoded.
@@ -237,6 +242,7 @@ mod tests {
             assert_eq!(check_property_name(good), Ok(()), "{good}");
         }
         let too_long = "a".repeat(256);
+        assert_eq!(check_property_name_within(&too_long, 256), Ok(()));
         for (bad, why) in [
             ("", PropertyNameError::Invalid),
             ("1a", PropertyNameError::Invalid),

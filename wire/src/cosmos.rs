@@ -11,6 +11,10 @@ use std::borrow::Cow;
 const URL_INVALID: &str = "Request url is invalid.";
 /// The message for a body whose values are not allowed.
 const VALUE_INVALID: &str = "One of the input values is invalid.";
+/// The messages of page 06 for entities beyond the limits, with the limits of this service (11 §6).
+const ENTITY_TOO_LARGE: &str = "The entity is larger than the maximum allowed size (2MB).";
+const NAME_TOO_LONG: &str = "The property name exceeds the maximum allowed length (1024).";
+const TOO_MANY_PROPERTIES: &str = "The entity contains more properties than allowed. Each entity can include up to 255 properties to store data. Each entity also has 3 system properties.";
 
 impl ServiceError {
     /// Returns the error with the code and the message that a dialect has for it (11 §5).
@@ -26,6 +30,9 @@ impl ServiceError {
         let (code, message) = match self.code {
             ErrorCode::TableNotFound => (ErrorCode::ResourceNotFound, ErrorCode::ResourceNotFound.message()),
             ErrorCode::TableAlreadyExists => (self.code, "The specified table already exists."),
+            ErrorCode::EntityTooLarge => (self.code, ENTITY_TOO_LARGE),
+            ErrorCode::PropertyNameTooLong => (self.code, NAME_TOO_LONG),
+            ErrorCode::TooManyProperties => (self.code, TOO_MANY_PROPERTIES),
             ErrorCode::PropertiesNeedValue => (self.code, "PartitionKey/RowKey cannot be empty"),
             ErrorCode::NotImplemented if kind == Some(ReasonKind::PathBelowTable) => {
                 (ErrorCode::InvalidInput, URL_INVALID)
@@ -85,7 +92,8 @@ mod tests {
             (wrong(ErrorCode::InvalidInput, ReasonKind::KeysDiffer), ErrorCode::InvalidInput, VALUE_INVALID),
             (wrong(ErrorCode::NotImplemented, ReasonKind::PathBelowTable), ErrorCode::InvalidInput, URL_INVALID),
             (named, ErrorCode::NotImplemented, "Not even this."),
-            (ErrorCode::EntityTooLarge.into(), ErrorCode::EntityTooLarge, ErrorCode::EntityTooLarge.message()),
+            (ErrorCode::EntityTooLarge.into(), ErrorCode::EntityTooLarge, ENTITY_TOO_LARGE),
+            (ErrorCode::OutOfRangeInput.into(), ErrorCode::OutOfRangeInput, ErrorCode::OutOfRangeInput.message()),
         ] {
             let kind = error.reason().map(|reason| reason.kind);
             assert_eq!(error.clone().in_dialect(Dialect::Storage), error);

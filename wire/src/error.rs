@@ -14,8 +14,10 @@ use std::borrow::Cow;
 pub const MALFORMED_BODY: &str = "An error occurred while processing this request.";
 /// The message for an entity URL that cannot be parsed (06 §4).
 pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
-/// The message for a changeset of more than 100 operations (05 §5.2).
-pub const TOO_MANY_CHANGES: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
+/// Returns the message for a changeset of more operations than allowed (05 §5.2).
+pub fn too_many_changes(operations_max: usize) -> String {
+    format!("The batch request operation exceeds the maximum {operations_max} changes per change set.")
+}
 
 /// An error for the client: a code and a message. Two errors are equal if the service's responses are.
 #[derive(Debug, Clone)]

@@ -131,16 +131,16 @@ reasons! {
         "The value of a property does not fit its type."
         "Correct the value, or declare another type in Name@odata.type."
     PropertyNameWrong "property-name" [PropertyNameInvalid PropertyNameTooLong]
-        "The name of a property is not a letter or '_', followed by letters, digits and '_', with at most 255 characters."
+        "The name of a property is not a letter or '_', followed by letters, digits and '_', with at most 255 characters (1,024 with --service cosmos)."
         "Rename the property."
     PropertiesTooMany "properties-too-many" [TooManyProperties]
-        "The entity would have more than 252 properties besides PartitionKey, RowKey and Timestamp. A merge counts the properties that the stored entity keeps."
+        "The entity would have more than 252 properties besides PartitionKey, RowKey and Timestamp (255 with --service cosmos). A merge counts the properties that the stored entity keeps."
         "Distribute the properties to several entities, or put several values into one property."
     ValueTooLarge "value-too-large" [PropertyValueTooLarge]
         "A value is larger than 64 KiB; strings count in UTF-16, so at most 32,768 characters."
         "Split the value into several properties, or store it elsewhere."
     EntityTooBig "entity-too-large" [EntityTooLarge]
-        "The entity would be larger than 1 MiB, in which strings and names count in UTF-16. A merge counts the properties that the stored entity keeps."
+        "The entity would be larger than 1 MiB, in which strings and names count in UTF-16, or, with --service cosmos, than 2 MiB in UTF-8. A merge counts the properties that the stored entity keeps."
         "Distribute the properties to several entities, or store large values elsewhere."
     KeyMissing "key-missing" [PropertiesNeedValue]
         "The body does not contain both PartitionKey and RowKey, or one of them is null."
@@ -314,7 +314,7 @@ reasons! {
         "Send Content-Length, even if it is 0."
     BodyTooLarge "body-too-large" [RequestBodyTooLarge]
         "The body is larger than the limit of the operation."
-        "Send less at a time; a batch has at most 100 operations and 4 MiB."
+        "Send less at a time; a batch has at most 100 operations and 4 MiB (128 and 2 MiB with --service cosmos)."
     BodyBroken "body-broken" [InvalidInput]
         "The chunks of the body are malformed."
         "Check the chunked encoding of the client or of the proxy in front of the server."
@@ -358,7 +358,7 @@ reasons! {
         "The body of the batch is malformed."
         "Compare it with the example in the documentation of entity group transactions; lines between headers and bodies must be empty."
     BatchTooLong "batch-too-long" [InvalidInput]
-        "A changeset has more than 100 operations."
+        "A changeset has more than 100 operations (128 with --service cosmos)."
         "Send at most 100 operations of one partition in a batch."
     BatchPartitions "batch-partitions" [CommandsInBatchActOnDifferentPartitions]
         "The operations of a changeset are in different partitions."

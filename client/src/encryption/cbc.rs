@@ -31,7 +31,7 @@ impl Cbc<'_> {
         is_marked: impl Fn(&str) -> bool,
     ) -> Result<RecordBuilder, EncryptionError> {
         let mut names = Vec::new();
-        let mut out = RecordBuilder::with_capacity(properties.record_bytes());
+        let mut out = properties.emptied();
         for (name, value) in values(properties) {
             if !is_marked(name) {
                 out.push(name, value);
@@ -56,7 +56,7 @@ impl Cbc<'_> {
     /// Decrypts the listed properties and removes the metadata. Also returns the list.
     pub(super) fn decrypt(&self, properties: &RecordBuilder) -> Result<(RecordBuilder, Vec<String>), EncryptionError> {
         let names = self.names(binary(properties, PROPERTY_DETAILS).ok_or_else(|| damaged(PROPERTY_DETAILS))?)?;
-        let mut out = RecordBuilder::with_capacity(properties.record_bytes());
+        let mut out = properties.emptied();
         for (name, value) in own_values(properties) {
             if !names.iter().any(|encrypted| encrypted == name) {
                 out.push(name, value);

@@ -39,7 +39,7 @@ impl<'a> Gcm<'a> {
         is_marked: impl Fn(&str) -> bool,
     ) -> Result<RecordBuilder, EncryptionError> {
         let mut list: Vec<(&str, &str)> = Vec::new();
-        let mut out = RecordBuilder::with_capacity(properties.record_bytes());
+        let mut out = properties.emptied();
         for (name, value) in values(properties) {
             if !is_marked(name) {
                 out.push(name, value);
@@ -66,7 +66,7 @@ impl<'a> Gcm<'a> {
         if let Some((name, _)) = list.iter().find(|(name, _)| is_selected(name) && value(properties, name).is_none()) {
             return Err(EncryptionError::Missing { property: name.clone() });
         }
-        let mut out = RecordBuilder::with_capacity(properties.record_bytes());
+        let mut out = properties.emptied();
         for (name, value) in own_values(properties) {
             let Some(at) = list.iter().position(|(encrypted, _)| encrypted == name) else {
                 out.push(name, value);

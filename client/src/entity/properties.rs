@@ -7,7 +7,7 @@
 
 use super::error::EntityError;
 use super::value::{PropertyField, PropertyValue, SetValue};
-use model::limits::CUSTOM_PROPERTIES_MAX;
+use model::limits::{BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::{EdmValue, RecordBuilder};
 use std::fmt;
@@ -114,7 +114,7 @@ impl Properties {
         if self.get(name).is_none() {
             return false;
         }
-        let mut kept = RecordBuilder::with_capacity(self.0.record_bytes());
+        let mut kept = self.0.emptied();
         self.iter().filter(|(other, _)| *other != name).for_each(|(other, value)| kept.push(other, value));
         self.0 = kept;
         true
@@ -126,7 +126,7 @@ impl Properties {
             return self.append(name, value);
         }
         check_size(name, value)?;
-        let mut changed = RecordBuilder::with_capacity(self.0.record_bytes());
+        let mut changed = self.0.emptied();
         for (other, old) in self.iter() {
             changed.push(other, if other == name { value } else { old });
         }
@@ -166,7 +166,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), EntityError> {
 }
 
 fn check_size(name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
-    if value.is_too_large() { Err(EntityError::TooLarge { property: Box::from(name) }) } else { Ok(()) }
+    if value.is_larger_than(BINARY_BYTES_MAX) {
+        Err(EntityError::TooLarge { property: Box::from(name) })
+    } else {
+        Ok(())
+    }
 }
 
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use super::settings::retain;
 use crate::support::*;
 use engine::{Change, ChangeEffect, ChangeLog, ChangePage, ChangeSelection, ChangedTransaction, Engine, TableKey};
 use model::{
-    AccountName, Condition, DateTime, EntityKey, Mutation, MutationResult, Record, Retention, TableSettings,
+    AccountName, Condition, DateTime, Dialect, EntityKey, Mutation, MutationResult, Record, Retention, TableSettings,
     Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,6 +211,21 @@ pub async fn pages_are_bounded_and_lose_nothing(engine: Arc<dyn Engine>, log: Lo
     let end = log.kept().next;
     let last = read(&log, end, &ChangeSelection::default(), PAGE_BYTES).await;
     assert_eq!(last, ChangePage { transactions: Vec::new(), next: end });
+}
+
+pub async fn a_transaction_of_the_wider_limits_is_shown_as_a_whole(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {
+    let (begin, table) = (log.kept().next, table("Wide"));
+    engine.create_table(&table).await.unwrap();
+    let small = (1..Dialect::Cosmos.operations_max()).map(|n| upsert("p", &format!("{n:03}"), 1));
+    let large = Mutation::InsertOrReplace { key: key("p", "r"), properties: widest() };
+    let mutations = small.chain([large]).collect();
+    let (transaction, _) = Transaction::in_dialect(Dialect::Cosmos, mutations).unwrap();
+    engine.commit(&table, transaction).await.unwrap();
+    let shown = wait_for(&log, begin, 2).await;
+    let shown = effects(&shown[1]);
+    assert_eq!(shown.len(), Dialect::Cosmos.operations_max());
+    let entity = key("p", "r");
+    assert_eq!(shown.last(), Some(&put(&table, &entity, stored(&*engine, &table, &entity).await)));
 }
 
 pub async fn concurrent_commits_are_shown_once_and_in_order(engine: Arc<dyn Engine>, log: Log, _: ManualClock) {

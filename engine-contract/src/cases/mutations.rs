@@ -1,6 +1,6 @@
 use crate::support::*;
 use engine::{CommitError, Engine, TableKey};
-use model::{Condition, EdmValue, Mutation, MutationError, MutationResult, Transaction};
+use model::{Condition, EdmValue, EntityLimits, Mutation, MutationError, MutationResult, RecordBuilder, Transaction};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -284,4 +284,34 @@ pub async fn no_concurrent_update_is_lost(engine: Arc<dyn Engine>, _: ManualCloc
     }
     let record = engine.get(&table, &key("p", "counter")).await.unwrap().unwrap();
     assert_eq!(record.view().unwrap().get("value").unwrap(), Some(EdmValue::Int64(8 * 20)));
+}
+
+/// Such entities are stored by requests of one dialect, and read, replaced and deleted by requests of every dialect.
+pub async fn an_entity_of_the_wider_limits_is_like_others(engine: Arc<dyn Engine>, _: ManualClock) {
+    let table = with_table(&*engine).await;
+    let entity = key("p", "r");
+    let widest = widest();
+    let insert = Mutation::Insert { key: entity.clone(), properties: widest.clone() };
+    let inserted = stamp(commit_one(&*engine, &table, insert).await.unwrap());
+    let stored = engine.get(&table, &entity).await.unwrap().unwrap();
+    assert_eq!(stored, widest.clone().finish(inserted));
+    let found = all(&*engine, &table).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].record, stored);
+    // A merge is judged by the limits of its request.
+    let merge = |properties| Mutation::InsertOrMerge { key: entity.clone(), properties };
+    let narrow = || properties(&[("value", 2)]);
+    let refused = refusal(commit_one(&*engine, &table, merge(narrow())).await);
+    assert_eq!(refused, Some(MutationError::TooManyProperties));
+    let mut wide = RecordBuilder::within(&EntityLimits::WIDEST, 0);
+    wide.push("value", EdmValue::Int64(2));
+    commit_one(&*engine, &table, merge(wide)).await.unwrap();
+    let merged = engine.get(&table, &entity).await.unwrap().unwrap();
+    assert_eq!((value(&merged), merged.as_bytes().len()), (2, stored.as_bytes().len()));
+    let replace = Mutation::Replace { key: entity.clone(), properties: narrow(), condition: Condition::Any };
+    commit_one(&*engine, &table, replace).await.unwrap();
+    assert_eq!(engine.get(&table, &entity).await.unwrap().unwrap().view().unwrap().len(), 1);
+    commit_one(&*engine, &table, Mutation::InsertOrReplace { key: entity.clone(), properties: widest }).await.unwrap();
+    commit_one(&*engine, &table, delete("p", "r")).await.unwrap();
+    assert!(all(&*engine, &table).await.is_empty());
 }

@@ -91,7 +91,7 @@ impl Operations {
 }
 
 pub(crate) fn encoded(payload: Vec<u8>) -> EncodedTransaction {
-    EncodedTransaction::new(payload).expect("a transaction has at most 100 entities, each of about a megabyte")
+    EncodedTransaction::new(payload).expect("what a transaction stores is bounded")
 }
 
 /// Encodes a change to an entity. The record's Timestamp may be earlier than the final one.

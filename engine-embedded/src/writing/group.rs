@@ -15,6 +15,7 @@ use engine::parts::index;
 use engine::parts::page::damaged;
 use engine::parts::stamp::Stamps;
 use engine::{CommitError, Fault, TableKey};
+use model::transaction::StoredBound;
 use model::{DateTime, Expiry, MutationError, MutationResult, Record, Transaction, Visibility, record};
 use tokio::sync::oneshot;
 
@@ -135,16 +136,20 @@ impl<'a> Group<'a> {
         prepared: &mut Prepared,
     ) -> Result<bool, CommitError> {
         let (seen, mut has_changed) = (prepared.seen, false);
+        let mut stored = StoredBound::default();
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let is_unchanged = || !change.depends_on_existing || self.recent.is_unchanged_since(seen, &change.key);
             let is_current = || is_unchanged() && change.is_as_assumed(expiry);
-            if change.outcome.is_some() && is_current() {
-                continue;
+            if change.outcome.is_none() || !is_current() {
+                let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
+                let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
+                change.decide(&prepared.table, mutation, existing.as_deref(), expiry);
+                has_changed = true;
             }
-            let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
-            let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
-            change.decide(&prepared.table, mutation, existing.as_deref(), expiry);
-            has_changed = true;
+            if let Err(too_large) = stored.add(change.value().map_or(0, <[u8]>::len)) {
+                change.outcome = Some(Err(too_large));
+                break;
+            }
         }
         Ok(has_changed)
     }

@@ -182,7 +182,7 @@ impl Change {
             + self.entries.iter().map(entry_bytes).sum::<usize>()
     }
 
-    fn value(&self) -> Option<&[u8]> {
+    pub(crate) fn value(&self) -> Option<&[u8]> {
         match &self.outcome {
             Some(Ok(Some(value))) => Some(value),
             _ => None,

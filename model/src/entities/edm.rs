@@ -3,7 +3,7 @@
 //! This module must not depend on how values are written or stored, except for the type tags of the record format.
 
 use crate::DateTime;
-use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX, UTF16_UNIT_BYTES};
+use crate::limits::UTF16_UNIT_BYTES;
 use crate::name::utf16_units;
 use std::cmp::Ordering;
 use std::fmt;
@@ -182,13 +182,17 @@ impl EdmValue<'_> {
         }
     }
 
-    /// Returns whether a single value is larger than 64 KiB (01 §5).
-    pub fn is_too_large(&self) -> bool {
+    /// Returns whether a single value has more than the given number of bytes, two for each UTF-16 code unit of a
+    /// string (01 §5).
+    pub fn is_larger_than(&self, bytes_max: usize) -> bool {
         match self {
             // A string never has more UTF-16 code units than UTF-8 bytes, so the code units of most strings need not be
             // counted.
-            Self::String(text) => text.len() > STRING_UTF16_UNITS_MAX && utf16_units(text) > STRING_UTF16_UNITS_MAX,
-            Self::Binary(bytes) => bytes.len() > BINARY_BYTES_MAX,
+            Self::String(text) => {
+                let units_max = bytes_max / UTF16_UNIT_BYTES;
+                text.len() > units_max && utf16_units(text) > units_max
+            }
+            Self::Binary(bytes) => bytes.len() > bytes_max,
             _ => false,
         }
     }

@@ -10,7 +10,6 @@
 use crate::DateTime;
 use crate::etag::Condition;
 use crate::key::{EntityKey, KeyView};
-use crate::limits::ENTITY_BYTES_MAX;
 use crate::record::{Property, Record, RecordBuilder, RecordView};
 use crate::retention::Expiry;
 
@@ -94,11 +93,11 @@ pub enum MutationError {
     NotFound,
     /// The existing entity does not satisfy the condition.
     ConditionNotMet,
-    /// The entity would have more than 252 custom properties.
+    /// The entity would have more custom properties than allowed.
     TooManyProperties,
-    /// The entity would be larger than 1 MiB.
+    /// The entity would be larger than allowed, or all entities that the transaction stores together.
     EntityTooLarge,
-    /// A single value is larger than 64 KiB.
+    /// A single value is larger than allowed.
     ValueTooLarge,
     /// The record of the existing entity is damaged.
     DamagedRecord,
@@ -253,12 +252,15 @@ impl Expectation<'_> {
     }
 }
 
-/// Checks the limits of 01 §4 and §5 in the order of 06 §6: property count, total size, single values.
+/// Checks the limits of the properties (01 §4, §5; 11 §6) in the order of 06 §6: property count, total size, single
+/// values.
 pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), MutationError> {
     if properties.has_too_many_properties() {
         return Err(MutationError::TooManyProperties);
     }
-    if entity_formula_bytes(key, properties) > ENTITY_BYTES_MAX {
+    let limits = properties.limits();
+    let is_large = entity_formula_bytes(key, properties) > limits.formula_bytes_max;
+    if is_large || entity_stored_bytes(key, properties) > limits.stored_bytes_max {
         return Err(MutationError::EntityTooLarge);
     }
     if properties.has_too_large_value() {
@@ -271,6 +273,11 @@ pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), Mut
 pub fn entity_formula_bytes(key: &EntityKey, properties: &RecordBuilder) -> usize {
     let keys = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
     4 + keys.formula_bytes() + properties.formula_bytes()
+}
+
+/// Returns the size of the keys and the record of an entity as they are stored, in bytes.
+pub fn entity_stored_bytes(key: &EntityKey, properties: &RecordBuilder) -> usize {
+    key.partition.as_str().len() + key.row.as_str().len() + properties.record_bytes()
 }
 
 fn merge(
@@ -287,7 +294,7 @@ fn merge(
     // New values come first and the sort is stable, so of two values with the same name, the new one is kept.
     all.sort_by_key(Property::name_bytes);
     all.dedup_by_key(|property| property.name_bytes());
-    let mut merged = RecordBuilder::default();
+    let mut merged = RecordBuilder::within(properties.limits(), existing.record_bytes());
     for property in all {
         merged.push(property.name().map_err(damaged)?, property.value().map_err(damaged)?);
     }
@@ -298,7 +305,8 @@ fn merge(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{ETag, EdmValue, KeyText};
+    use crate::limits::{COSMOS_ENTITY_BYTES_MAX, ENTITY_BYTES_MAX};
+    use crate::{ETag, EdmValue, EntityLimits, KeyText};
     use proptest::prelude::*;
 
     fn key() -> EntityKey {
@@ -489,6 +497,49 @@ pub(crate) mod tests {
         assert_eq!(insert(many(1, EdmValue::Binary(&vec![0; 1_048_576]))), Err(MutationError::EntityTooLarge));
         assert!(insert(many(1, EdmValue::String(&"é".repeat(32_768)))).is_ok());
         assert_eq!(insert(many(1, EdmValue::String(&"é".repeat(32_769)))), Err(MutationError::ValueTooLarge));
+    }
+
+    fn wide(n: i32) -> RecordBuilder {
+        let mut builder = RecordBuilder::within(&EntityLimits::COSMOS, 0);
+        (0..n).for_each(|i| builder.push(&format!("p{i}"), EdmValue::Int32(i)));
+        builder
+    }
+
+    #[test]
+    fn the_limits_of_the_other_dialect_count_stored_bytes_and_no_value() {
+        let insert = |properties| Mutation::Insert { key: key(), properties }.apply(None, at(1));
+        assert_eq!(content(&insert(wide(255)).unwrap()).len(), 255);
+        assert_eq!(insert(wide(256)), Err(MutationError::TooManyProperties));
+        for character in ["a", "é", "日"] {
+            // The keys, the header, the name and its length, the type, and the length of the value take 18 bytes.
+            let count = (COSMOS_ENTITY_BYTES_MAX - 18) / character.len();
+            let sized = |count: usize| {
+                let mut builder = wide(0);
+                builder.push("n", EdmValue::String(&character.repeat(count)));
+                insert(builder).map(drop)
+            };
+            assert_eq!((sized(count), sized(count + 1)), (Ok(()), Err(MutationError::EntityTooLarge)), "{character}");
+        }
+    }
+
+    #[test]
+    fn a_merge_is_judged_by_the_limits_of_its_request() {
+        let stored = wide(255).finish(at(1));
+        let mut large = wide(0);
+        large.push("v", EdmValue::Binary(&vec![0; ENTITY_BYTES_MAX]));
+        let large = large.finish(at(1));
+        let merge = |stored: &Record, properties: RecordBuilder| {
+            let merged = Mutation::InsertOrMerge { key: key(), properties }.apply(Some(stored.view().unwrap()), at(2));
+            merged.map(drop)
+        };
+        assert_eq!(merge(&stored, wide(9)), Ok(()));
+        assert_eq!(merge(&stored, wide(256)), Err(MutationError::TooManyProperties));
+        assert_eq!(merge(&stored, properties(&[("p1", 1)])), Err(MutationError::TooManyProperties));
+        assert_eq!(merge(&large, wide(1)), Ok(()));
+        assert_eq!(merge(&large, properties(&[("p1", 1)])), Err(MutationError::EntityTooLarge));
+        // What does not keep the stored properties depends on the request alone.
+        let replace = Mutation::InsertOrReplace { key: key(), properties: properties(&[("p1", 1)]) };
+        assert!(replace.apply(Some(stored.view().unwrap()), at(2)).is_ok());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! This module must not depend on where records are stored.
 
 use crate::edm::{EdmType, EdmValue, Guid};
-use crate::limits::CUSTOM_PROPERTIES_MAX;
+use crate::entity_limits::EntityLimits;
 use crate::name::utf16_units;
 use crate::{DateTime, limits};
 use std::fmt;
@@ -22,8 +22,6 @@ const COUNT_AT: usize = TIMESTAMP_AT + 8;
 
 /// The size of the record header that a [`RecordView`] needs to read the Timestamp, in bytes.
 pub const HEADER_BYTES: usize = COUNT_AT + 1;
-
-const _: () = assert!(CUSTOM_PROPERTIES_MAX <= u8::MAX as usize, "the count is one byte");
 
 /// The bytes are not a valid record, or have a version that this code cannot read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -354,9 +352,11 @@ struct Excess {
 }
 
 /// Builds a record property by property, and tracks the sizes that are checked against the limits. A builder accepts
-/// more than a record can contain, because the limits are checked only after the whole body has been read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// more than a record can contain, because the limits are checked only after the whole body has been read. Builders are
+/// equal if their properties are.
+#[derive(Debug, Clone)]
 pub struct RecordBuilder {
+    limits: &'static EntityLimits,
     bytes: Vec<u8>,
     count: usize,
     formula_bytes: usize,
@@ -369,16 +369,36 @@ impl Default for RecordBuilder {
     }
 }
 
+impl PartialEq for RecordBuilder {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |builder: &Self| (builder.count, builder.formula_bytes);
+        of(self) == of(other) && self.bytes == other.bytes
+    }
+}
+
+impl Eq for RecordBuilder {}
+
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
-    /// Returns an empty builder with capacity for a record of the given size.
+    /// Returns an empty builder with capacity for a record of the given size, and the limits of Azure Table Storage.
     pub fn with_capacity(bytes: usize) -> Self {
+        Self::within(&EntityLimits::STORAGE, bytes)
+    }
+
+    /// Returns an empty builder with the given limits and capacity for a record of the given size.
+    pub fn within(limits: &'static EntityLimits, bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.push(RECORD_VERSION);
         buffer.extend_from_slice(&DateTime::MIN.ticks().to_be_bytes());
         buffer.push(0);
-        Self { bytes: buffer, count: 0, formula_bytes: 0, excess: Excess::default() }
+        Self { limits, bytes: buffer, count: 0, formula_bytes: 0, excess: Excess::default() }
+    }
+
+    /// Returns an empty builder with the same limits and the same capacity.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        Self::within(self.limits, self.bytes.len())
     }
 
     /// Appends a property. The caller must ensure that the name is valid and not yet present. Properties beyond the
@@ -386,8 +406,8 @@ impl RecordBuilder {
     pub fn push(&mut self, name: &str, value: EdmValue<'_>) {
         self.count += 1;
         self.formula_bytes += 8 + limits::UTF16_UNIT_BYTES * utf16_units(name) + value.formula_bytes();
-        self.excess.value |= value.is_too_large();
-        if self.count > CUSTOM_PROPERTIES_MAX {
+        self.excess.value |= value.is_larger_than(self.limits.value_bytes_max);
+        if self.count > self.limits.properties_max {
             self.excess.properties = true;
             return;
         }
@@ -406,13 +426,18 @@ impl RecordBuilder {
         if self.excess.properties || !self.properties().any(|property| is_named(&property)) {
             return self;
         }
-        let mut others = Self::with_capacity(self.bytes.len());
+        let mut others = self.emptied();
         for property in self.properties().filter(|property| !is_named(property)).flatten() {
             if let (Ok(name), Ok(value)) = (property.name(), property.value()) {
                 others.push(name, value);
             }
         }
         others
+    }
+
+    /// Returns the limits that the properties must be within.
+    pub fn limits(&self) -> &'static EntityLimits {
+        self.limits
     }
 
     /// Returns the number of properties pushed so far.
@@ -435,19 +460,19 @@ impl RecordBuilder {
         self.bytes.len()
     }
 
-    /// Returns whether more than 252 properties were pushed.
+    /// Returns whether more properties were pushed than allowed.
     pub fn has_too_many_properties(&self) -> bool {
         self.excess.properties
     }
 
-    /// Returns whether a single value is larger than 64 KiB.
+    /// Returns whether a single value is larger than allowed.
     pub fn has_too_large_value(&self) -> bool {
         self.excess.value
     }
 
     /// Returns the properties so far.
     pub fn properties(&self) -> Properties<'_> {
-        let kept = self.count.min(CUSTOM_PROPERTIES_MAX);
+        let kept = self.count.min(self.limits.properties_max);
         Properties {
             left: u16::try_from(kept).expect("the limit fits two bytes"),
             rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default(),
@@ -464,7 +489,7 @@ impl RecordBuilder {
         }
         let mut properties: Vec<Property<'_>> = self.properties().filter_map(Result::ok).collect();
         properties.sort_unstable_by_key(Property::name_bytes);
-        let mut ordered = Self::with_capacity(self.bytes.len());
+        let mut ordered = self.emptied();
         for (name, value) in
             properties.iter().filter_map(|property| Some((property.name().ok()?, property.value().ok()?)))
         {
@@ -476,7 +501,7 @@ impl RecordBuilder {
     /// Returns the finished record with the given Timestamp. The record occupies at most twice the memory that it
     /// needs.
     pub fn finish(mut self, timestamp: DateTime) -> Record {
-        let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");
+        let count = u8::try_from(self.count.min(self.limits.properties_max)).expect("the limit fits one byte");
         let header = timestamp.ticks().to_be_bytes().into_iter().chain([count]);
         for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
             *slot = byte;

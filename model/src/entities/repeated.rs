@@ -112,7 +112,7 @@ fn overlaid(first: &RecordBuilder, second: &RecordBuilder) -> Option<RecordBuild
     if first.has_too_many_properties() || second.has_too_many_properties() {
         return None;
     }
-    let mut all = RecordBuilder::default();
+    let mut all = first.emptied();
     let is_kept = |name: &[u8]| !second.properties().flatten().any(|property| property.name_bytes() == name);
     let kept = first.properties().flatten().filter(|property| is_kept(property.name_bytes()));
     for property in kept.chain(second.properties().flatten()) {

@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //!
-//! 1. A transaction has 1 to 100 mutations of different entities, all with one partition key.
+//! 1. A transaction has 1 to 100 mutations of different entities (128 in one dialect), all with one partition key.
 //! 2. A transaction that sees expired entities only deletes.
 //!
 //! This module must not depend on how an engine makes a transaction atomic.
 
 use crate::etag::Condition;
 use crate::key::EntityKey;
-use crate::limits::{RETURNED_ENTITIES_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::limits::{RETURNED_ENTITIES_BYTES_MAX, TRANSACTION_OPERATIONS_MAX, TRANSACTION_RECORD_BYTES_MAX};
 use crate::mutation::{Effect, Mutation, MutationError, MutationResult};
 use crate::record::RecordView;
 use crate::repeated::Combined;
@@ -17,7 +17,7 @@ use crate::retention::{Expiry, Visibility};
 use crate::{DateTime, Dialect};
 use std::collections::HashSet;
 
-/// One to 100 mutations of different entities in one partition (05 §1).
+/// Mutations of different entities in one partition (05 §1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
     mutations: Vec<Mutation>,
@@ -40,12 +40,18 @@ pub struct ContentBound {
     bytes: usize,
 }
 
+/// Bounds the total size of the records that a transaction stores.
+#[derive(Debug, Default)]
+pub struct StoredBound {
+    bytes: usize,
+}
+
 /// The reason why mutations do not form a transaction. Indexes are zero-based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionError {
     /// There are no mutations.
     Empty,
-    /// There are more than 100 mutations.
+    /// There are too many mutations.
     TooMany,
     /// The partition key of the mutation at this index differs from the first mutation's partition key.
     DifferentPartition(usize),
@@ -67,11 +73,14 @@ impl Transaction {
         dialect: Dialect,
         mutations: Vec<Mutation>,
     ) -> Result<(Self, Option<Combined>), TransactionError> {
-        if dialect == Dialect::Storage || mutations.len() > TRANSACTION_OPERATIONS_MAX {
+        if dialect == Dialect::Storage {
             return Ok((Self::new(mutations)?, None));
         }
+        if mutations.len() > dialect.operations_max() {
+            return Err(TransactionError::TooMany);
+        }
         let mut combined = Combined::new(mutations).map_err(TransactionError::DuplicateEntity)?;
-        let transaction = Self::new(std::mem::take(&mut combined.mutations));
+        let transaction = Self::of_distinct(std::mem::take(&mut combined.mutations));
         let at_origin = |error| match error {
             TransactionError::DifferentPartition(index) => {
                 TransactionError::DifferentPartition(combined.first_origin(index))
@@ -86,6 +95,11 @@ impl Transaction {
         if mutations.len() > TRANSACTION_OPERATIONS_MAX {
             return Err(TransactionError::TooMany);
         }
+        Self::of_distinct(mutations)
+    }
+
+    /// Checks all rules but the count.
+    fn of_distinct(mutations: Vec<Mutation>) -> Result<Self, TransactionError> {
         let first = mutations.first().ok_or(TransactionError::Empty)?.key().partition.clone();
         // Ascending row keys, the usual case, are distinct.
         let mut rows = HashSet::new();
@@ -160,10 +174,15 @@ impl Transaction {
         existing: impl IntoIterator<Item = Option<B>>,
     ) -> Result<Vec<Effect>, (usize, MutationError)> {
         let mut existing = existing.into_iter();
+        let mut stored = StoredBound::default();
         let effect = |mutation: &Mutation| {
             let bytes = existing.next().expect("each mutation has one");
             let view = bytes.as_ref().map(|bytes| RecordView::new(bytes.as_ref())).transpose();
-            mutation.apply_at(view.map_err(|_| MutationError::DamagedRecord)?, expiry, now)
+            let effect = mutation.apply_at(view.map_err(|_| MutationError::DamagedRecord)?, expiry, now)?;
+            if let Effect::Put(record) = &effect {
+                stored.add(record.as_bytes().len())?;
+            }
+            Ok::<_, MutationError>(effect)
         };
         let effects = self.mutations.iter().map(effect).enumerate();
         effects.map(|(index, effect)| effect.map_err(|error| (index, error))).collect()
@@ -174,6 +193,14 @@ impl ReturnedRecords<'_> {
     /// Returns whether the result of a mutation contains its record, which has the given size in bytes.
     pub fn includes(&mut self, index: usize, record_bytes: usize) -> bool {
         self.indexes.binary_search(&index).is_ok() && self.bound.includes(record_bytes)
+    }
+}
+
+impl StoredBound {
+    /// Counts a record that a mutation stores. Fails if the records are too large together.
+    pub fn add(&mut self, record_bytes: usize) -> Result<(), MutationError> {
+        self.bytes = self.bytes.saturating_add(record_bytes);
+        if self.bytes <= TRANSACTION_RECORD_BYTES_MAX { Ok(()) } else { Err(MutationError::EntityTooLarge) }
     }
 }
 
@@ -192,7 +219,7 @@ impl ContentBound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EdmValue, KeyText, RecordBuilder, Retention};
+    use crate::{EdmValue, EntityLimits, KeyText, RecordBuilder, Retention};
 
     fn upsert(partition: &str, row: &str) -> Mutation {
         Mutation::InsertOrReplace { key: key(partition, row), properties: RecordBuilder::default() }
@@ -231,6 +258,35 @@ mod tests {
         assert_eq!(kinds(of(&rows).unwrap().returning(vec![0, 2])), "rsrsssss");
         // Two of the large records fit, and small ones after them do.
         assert_eq!(kinds(of(&rows).unwrap().returning((0..8).collect())), "rrrrsssr");
+    }
+
+    #[test]
+    fn a_transaction_stores_a_bounded_amount() {
+        let mut large = RecordBuilder::within(&EntityLimits::COSMOS, 0);
+        large.push("v", EdmValue::Binary(&vec![0; 2 * 1024 * 1024 - 1024]));
+        let large = large.finish(at(1));
+        let merges = |count: usize| {
+            let merge = |row: usize| Mutation::InsertOrMerge {
+                key: key("p", &row.to_string()),
+                properties: RecordBuilder::within(&EntityLimits::COSMOS, 0),
+            };
+            Transaction::in_dialect(Dialect::Cosmos, (0..count).map(merge).collect()).unwrap().0
+        };
+        let apply = |count: usize| {
+            let applied = merges(count).apply(at(5), &Expiry::NEVER, vec![Some(large.as_bytes()); count]);
+            applied.map(|effects| effects.len())
+        };
+        assert_eq!((apply(80), apply(81)), (Ok(80), Err((80, MutationError::EntityTooLarge))));
+    }
+
+    #[test]
+    fn a_dialect_has_its_number_of_operations() {
+        let many = |n: usize| (0..n).map(|i| upsert("p", &i.to_string())).collect::<Vec<_>>();
+        let count = |dialect, n| Transaction::in_dialect(dialect, many(n)).map(|made| made.0.mutations().len());
+        assert_eq!(count(Dialect::Cosmos, 128), Ok(128));
+        for (dialect, n) in [(Dialect::Cosmos, 129), (Dialect::Storage, 101)] {
+            assert_eq!(count(dialect, n), Err(TransactionError::TooMany));
+        }
     }
 
     #[test]

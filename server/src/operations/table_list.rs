@@ -98,8 +98,14 @@ pub(super) async fn create(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let name = read_table(context.body_format, context.body).map_err(|error| {
-        let reason =
-            body_defect(context.body_format, context.body, KeyLocation::Address, context.response.version, &error);
+        let reason = body_defect(
+            context.body_format,
+            context.body,
+            KeyLocation::Address,
+            context.response.version,
+            context.response.dialect.entity_limits(),
+            &error,
+        );
         Failure::from(error).because(reason)
     })?;
     // UNVERIFIED (01 §2): the error code for a body without a name.

@@ -138,8 +138,9 @@ impl<'a> OperationContext<'a> {
 
     fn parse_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
         let version = self.response.version;
-        payload::read_entity(self.body_format, self.body, keys, version).map_err(|error| {
-            let reason = body_defect(self.body_format, self.body, keys, version, &error);
+        let limits = self.response.dialect.entity_limits();
+        payload::read_entity(self.body_format, self.body, keys, version, limits).map_err(|error| {
+            let reason = body_defect(self.body_format, self.body, keys, version, limits, &error);
             Failure::from(error).because(reason)
         })
     }

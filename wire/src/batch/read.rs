@@ -5,7 +5,7 @@
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
 use crate::request::headers::Headers;
-use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use model::limits::REQUEST_TARGET_BYTES_MAX;
 
 /// The content of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,19 +21,12 @@ pub enum Batch<'a> {
 /// The operations of a changeset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changeset<'a> {
-    /// At most the first 100 operations; may be empty.
+    /// At most as many of the first operations as a changeset can have; may be empty.
     pub operations: Vec<PartRequest<'a>>,
     /// The number of operations in the body.
     pub operations_sent: usize,
     /// True if another changeset follows, which was not parsed.
     pub is_followed: bool,
-}
-
-impl Changeset<'_> {
-    /// Returns true if there are more operations than a changeset can have.
-    pub fn is_too_long(&self) -> bool {
-        self.operations_sent > TRANSACTION_OPERATIONS_MAX
-    }
 }
 
 /// An operation of a batch as sent by the client: the HTTP request in a part, with its relevant headers.
@@ -54,9 +47,10 @@ pub struct PartRequest<'a> {
     pub body: &'a [u8],
 }
 
-/// Parses the body of a batch. `content_type` is the header of the request. UNVERIFIED (05 §3): a changeset without its
-/// closing delimiter is rejected, since it may be truncated; a batch without its closing delimiter is accepted.
-pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchError> {
+/// Parses the body of a batch, in which a changeset can have the given number of operations. `content_type` is the
+/// header of the request. UNVERIFIED (05 §3): a changeset without its closing delimiter is rejected, since it may be
+/// truncated; a batch without its closing delimiter is accepted.
+pub fn read<'a>(content_type: &str, body: &'a [u8], operations_max: usize) -> Result<Batch<'a>, BatchError> {
     let boundary = boundary(content_type).ok_or(BatchError::ContentType)?;
     let mut parts = Parts::new(boundary, body)?;
     let first = parts.next().ok_or(BatchError::Malformed("the batch is empty"))?;
@@ -70,10 +64,11 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
                 }
             }
             let mut operations = Vec::new();
-            let operations_sent = read_changeset(boundary, body, &mut operations).map_err(|error| match error {
-                BatchError::Malformed(why) => BatchError::MalformedChangeset(why, operations.len()),
-                error => error,
-            })?;
+            let operations_sent =
+                read_changeset(boundary, body, operations_max, &mut operations).map_err(|error| match error {
+                    BatchError::Malformed(why) => BatchError::MalformedChangeset(why, operations.len()),
+                    error => error,
+                })?;
             Ok(Batch::Changeset(Changeset { operations, operations_sent, is_followed }))
         }
         PartContent::Operation(_) if parts.next().is_some() => Ok(Batch::Mixed),
@@ -84,16 +79,17 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
     }
 }
 
-/// Reads at most the first 100 operations, and returns the number of all.
+/// Reads at most the given number of operations, and returns the number of all.
 fn read_changeset<'a>(
     boundary: &str,
     body: &'a [u8],
+    operations_max: usize,
     operations: &mut Vec<PartRequest<'a>>,
 ) -> Result<usize, BatchError> {
     let mut parts = Parts::new(boundary, body)?;
     let mut before: Option<Head<'a>> = None;
     while let Some(part) = parts.next() {
-        if operations.len() == TRANSACTION_OPERATIONS_MAX {
+        if operations.len() == operations_max {
             return Ok(operations.len() + 1 + parts.count());
         }
         let head = match before.take().filter(|head| head.is_complete && part.starts_with(head.bytes)) {

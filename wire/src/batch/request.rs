@@ -82,10 +82,10 @@ mod tests {
             );
         }
         let body = writer.finish();
-        let Batch::Changeset(changeset) = read(ChangesetWriter::CONTENT_TYPE, &body).unwrap() else {
+        let Batch::Changeset(changeset) = read(ChangesetWriter::CONTENT_TYPE, &body, 2).unwrap() else {
             panic!("expected a changeset");
         };
-        assert!(!changeset.is_too_long() && !changeset.is_followed);
+        assert!(!changeset.is_followed);
         let [first, second] = &changeset.operations[..] else { panic!("{:?}", changeset.operations) };
         assert_eq!((first.method, first.target), ("PUT", "http://h/a/t(PartitionKey='p',RowKey='1')"));
         assert_eq!(first.headers.prefer, Some("return-no-content"));

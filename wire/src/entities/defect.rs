@@ -9,19 +9,23 @@ use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
 use crate::{atom, json};
 use model::key::KeyError;
-use model::limits::{
-    BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX, KEY_UTF16_UNITS_MAX, PROPERTY_NAME_UTF16_UNITS_MAX,
-    STRING_UTF16_UNITS_MAX,
-};
-use model::mutation::{check_size, entity_formula_bytes};
+use model::limits::{KEY_UTF16_UNITS_MAX, UTF16_UNIT_BYTES};
+use model::mutation::{check_size, entity_formula_bytes, entity_stored_bytes};
 use model::name::{TableNameError, utf16_units};
-use model::{EdmType, EdmValue, EntityKey, KeyText, MutationError, RecordBuilder};
+use model::{EdmType, EdmValue, EntityKey, EntityLimits, KeyText, MutationError, RecordBuilder};
 
 /// Returns why a body was refused with an error.
-pub fn body_defect(format: Format, body: &[u8], keys: KeyLocation, version: Version, error: &BodyError) -> Reason {
+pub fn body_defect(
+    format: Format,
+    body: &[u8],
+    keys: KeyLocation,
+    version: Version,
+    limits: &EntityLimits,
+    error: &BodyError,
+) -> Reason {
     match format {
-        Format::Json(_) => json::defect(body, keys, error),
-        Format::Atom => atom::defect(body, keys, version, error),
+        Format::Json(_) => json::defect(body, keys, limits, error),
+        Format::Atom => atom::defect(body, keys, version, limits, error),
     }
 }
 
@@ -62,31 +66,37 @@ pub fn table_name_defect(name: &str, error: TableNameError) -> Reason {
 /// Returns why the properties of a request are too many or too large, or `None` if they are not. What an entity would
 /// contain after a merge is not known here.
 pub fn size_defect(key: &EntityKey, properties: &RecordBuilder) -> Option<Reason> {
+    let limits = properties.limits();
     let reason = match check_size(key, properties).err()? {
         MutationError::TooManyProperties => {
             let detail =
-                format!("The request has {} properties; the limit is {CUSTOM_PROPERTIES_MAX}.", properties.len());
+                format!("The request has {} properties; the limit is {}.", properties.len(), limits.properties_max);
             ReasonKind::PropertiesTooMany.because(detail)
         }
         MutationError::EntityTooLarge => {
-            let bytes = entity_formula_bytes(key, properties);
-            ReasonKind::EntityTooBig.because(format!("The entity has {bytes} bytes; the limit is {ENTITY_BYTES_MAX}."))
+            let (by_formula, stored) = (entity_formula_bytes(key, properties), entity_stored_bytes(key, properties));
+            let is_by_formula = by_formula > limits.formula_bytes_max;
+            let (bytes, limit) =
+                if is_by_formula { (by_formula, limits.formula_bytes_max) } else { (stored, limits.stored_bytes_max) };
+            ReasonKind::EntityTooBig.because(format!("The entity has {bytes} bytes; the limit is {limit}."))
         }
         _ => {
             let mut values = properties.properties().filter_map(|property| {
                 let property = property.ok()?;
-                let value = property.value().ok().filter(EdmValue::is_too_large)?;
+                let value = property.value().ok().filter(|value| value.is_larger_than(limits.value_bytes_max))?;
                 Some((property.name().ok()?, value))
             });
             let (name, value) = values.next()?;
             let detail = match value {
                 EdmValue::String(text) => format!(
-                    "The string {name} has {} characters; the limit is {STRING_UTF16_UNITS_MAX}.",
-                    utf16_units(text)
+                    "The string {name} has {} characters; the limit is {}.",
+                    utf16_units(text),
+                    limits.value_bytes_max / UTF16_UNIT_BYTES
                 ),
                 value => format!(
-                    "The binary {name} has {} bytes; the limit is {BINARY_BYTES_MAX}.",
-                    value.formula_bytes().saturating_sub(4)
+                    "The binary {name} has {} bytes; the limit is {}.",
+                    value.formula_bytes().saturating_sub(4),
+                    limits.value_bytes_max
                 ),
             };
             ReasonKind::ValueTooLarge.because(detail)
@@ -96,16 +106,17 @@ pub fn size_defect(key: &EntityKey, properties: &RecordBuilder) -> Option<Reason
 }
 
 /// Returns why the name of a property is refused, or `None` if it is valid.
-pub(crate) fn name_defect(name: &str, version: Version) -> Option<Reason> {
-    let detail = match check_name(name, version).err()? {
+pub(crate) fn name_defect(name: &str, version: Version, limits: &EntityLimits) -> Option<Reason> {
+    let detail = match check_name(name, version, limits).err()? {
         BodyError::PropertyNameTooLong => format!(
-            "The name that begins with '{}' has {} characters; the limit is {PROPERTY_NAME_UTF16_UNITS_MAX}.",
+            "The name that begins with '{}' has {} characters; the limit is {}.",
             name.chars().take(20).collect::<String>(),
-            utf16_units(name)
+            utf16_units(name),
+            limits.name_units_max
         ),
         _ if name.is_empty() => "The name of a property is empty.".to_owned(),
         _ => {
-            let (character, position) = wrong_character(name, |text| check_name(text, version).is_ok());
+            let (character, position) = wrong_character(name, |text| check_name(text, version, limits).is_ok());
             format!("The name '{name}' contains {character} at position {position}.")
         }
     };
@@ -159,8 +170,9 @@ mod tests {
 
     fn reason(format: Format, body: &str, keys: KeyLocation) -> String {
         let version = if format == Format::Atom { Version::UPSERT } else { Version::JSON };
-        let error = read_entity(format, body.as_bytes(), keys, version).unwrap_err();
-        let reason = body_defect(format, body.as_bytes(), keys, version, &error);
+        let limits = &EntityLimits::STORAGE;
+        let error = read_entity(format, body.as_bytes(), keys, version, limits).unwrap_err();
+        let reason = body_defect(format, body.as_bytes(), keys, version, limits, &error);
         ServiceError::from(error).because(reason).reason().unwrap().line(true)
     }
 

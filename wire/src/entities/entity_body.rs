@@ -5,8 +5,8 @@
 use crate::error::{ErrorCode, ServiceError};
 use crate::version::Version;
 use model::key::KeyError;
-use model::name::{PropertyNameError, check_property_name, check_property_name_with_dashes};
-use model::{EdmType, KeyText, RecordBuilder};
+use model::name::{PropertyNameError, check_property_name_with_dashes, check_property_name_within};
+use model::{EdmType, EntityLimits, KeyText, RecordBuilder};
 
 /// The source of an entity's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub enum BodyError {
     KeyNotText,
     /// There are many more properties than an entity can have, so they were not parsed.
     TooManyProperties,
-    /// A property name is longer than 255 characters.
+    /// A property name is longer than allowed.
     PropertyNameTooLong,
     /// A property name is not an identifier.
     PropertyNameInvalid,
@@ -104,9 +104,10 @@ fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
 }
 
 /// Checks the name of a custom property by the rules of a version.
-pub(crate) fn check_name(name: &str, version: Version) -> Result<(), BodyError> {
-    let check = if version < Version::OLDEST { check_property_name_with_dashes } else { check_property_name };
-    check(name).map_err(|error| match error {
+pub(crate) fn check_name(name: &str, version: Version, limits: &EntityLimits) -> Result<(), BodyError> {
+    let has_dashes = version < Version::OLDEST;
+    let check = if has_dashes { check_property_name_with_dashes } else { check_property_name_within };
+    check(name, limits.name_units_max).map_err(|error| match error {
         PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
         PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
     })

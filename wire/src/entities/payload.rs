@@ -8,14 +8,20 @@ pub use crate::json::EncoderCache;
 use crate::negotiation::Format;
 use crate::version::Version;
 use crate::{atom, json};
-use model::EntityView;
 use model::record::DamagedRecord;
+use model::{EntityLimits, EntityView};
 
 /// Parses the body of an insert, update, merge or upsert.
-pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation, version: Version) -> Result<EntityBody, BodyError> {
+pub fn read_entity(
+    format: Format,
+    body: &[u8],
+    keys: KeyLocation,
+    version: Version,
+    limits: &'static EntityLimits,
+) -> Result<EntityBody, BodyError> {
     match format {
-        Format::Json(_) => json::read_entity(body, keys),
-        Format::Atom => atom::read_entity(body, keys, version),
+        Format::Json(_) => json::read_entity(body, keys, limits),
+        Format::Atom => atom::read_entity(body, keys, version, limits),
     }
 }
 
@@ -169,8 +175,8 @@ mod tests {
         let first = written_at(Version::UPSERT, format, key, record);
         let last = written_at(Version::JSON, format, key, record);
         assert_eq!(
-            read_entity(format, &first, KeyLocation::Body, Version::JSON),
-            read_entity(format, &last, KeyLocation::Body, Version::JSON)
+            read_entity(format, &first, KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE),
+            read_entity(format, &last, KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE)
         );
         last
     }
@@ -202,7 +208,7 @@ mod tests {
     }
 
     fn read(format: Format, body: &[u8], timestamp: DateTime) -> (EntityKey, Record) {
-        let entity = read_entity(format, body, KeyLocation::Body, Version::JSON)
+        let entity = read_entity(format, body, KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE)
             .unwrap_or_else(|error| panic!("{format:?} {error:?}: {}", String::from_utf8_lossy(body)));
         let key = EntityKey { partition: entity.partition.unwrap(), row: entity.row.unwrap() };
         (key, entity.properties.finish(timestamp))

@@ -9,12 +9,12 @@ use crate::operations::{decode_write, of_size};
 use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::{ContentBound, TransactionError};
 use model::{Action, Mutation, MutationResult, Transaction};
 use tracing::debug;
 use wire::batch::{Changeset, is_of_execution, names_index};
-use wire::error::TOO_MANY_CHANGES;
+use wire::error::too_many_changes;
+use wire::payload::ResponseContext;
 use wire::reason::ReasonKind;
 use wire::{ErrorCode, ServiceError, Version};
 
@@ -80,11 +80,12 @@ async fn execute<'a>(
     operations_sent: usize,
     response: &mut BatchResponse<'_>,
 ) -> Result<(), Failure> {
-    if operations_sent > TRANSACTION_OPERATIONS_MAX {
-        let detail =
-            format!("The changeset has {operations_sent} operations; the limit is {TRANSACTION_OPERATIONS_MAX}.");
-        let error = ServiceError::invalid_input(TOO_MANY_CHANGES).because(ReasonKind::BatchTooLong.because(detail));
-        return Err(in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
+    let operations_max = batch.response.dialect.operations_max();
+    if operations_sent > operations_max {
+        let detail = format!("The changeset has {operations_sent} operations; the limit is {operations_max}.");
+        let error = ServiceError::invalid_input(too_many_changes(operations_max));
+        let error = error.because(ReasonKind::BatchTooLong.because(detail));
+        return Err(in_transaction(operations_max - 1, error));
     }
     if let Some(first) = parts.first() {
         first.note_table(tables, batch);
@@ -94,7 +95,7 @@ async fn execute<'a>(
     let transaction = match Transaction::in_dialect(batch.response.dialect, mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
-        Err(error) => return Err(broken_rule(error, batch.response.version)),
+        Err(error) => return Err(broken_rule(error, &batch.response)),
     };
     if let Some(undecodable) = undecodable {
         return Err(undecodable);
@@ -136,18 +137,18 @@ async fn execute<'a>(
 }
 
 /// UNVERIFIED (05 §5.2): the first version with the code for duplicates. It is one between two recorded versions.
-fn broken_rule(error: TransactionError, version: Version) -> Failure {
+fn broken_rule(error: TransactionError, response: &ResponseContext<'_>) -> Failure {
     let because = |code, reason| ServiceError::from(code).because(reason);
     match error {
         TransactionError::Empty => in_transaction(0, ErrorCode::InvalidInput),
-        TransactionError::TooMany => in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
+        TransactionError::TooMany => in_transaction(response.dialect.operations_max() - 1, ErrorCode::InvalidInput),
         TransactionError::DifferentPartition(index) => {
             let reason =
                 ReasonKind::BatchPartitions.because("The PartitionKey differs from the one of the operations before.");
             in_transaction(index, because(ErrorCode::CommandsInBatchActOnDifferentPartitions, reason))
         }
         TransactionError::DuplicateEntity(index) => {
-            let is_specific = version >= Version::SPECIFIC_ERRORS;
+            let is_specific = response.version >= Version::SPECIFIC_ERRORS;
             let code = if is_specific { ErrorCode::InvalidDuplicateRow } else { ErrorCode::InvalidInput };
             let reason = ReasonKind::BatchDuplicate.because("An operation before it is on the same entity.");
             in_transaction(index, because(code, reason))

@@ -30,11 +30,17 @@ pub(super) async fn run(
     Box::pin(execute(tables, context)).await
 }
 
-/// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
-/// framed as a part.
+/// UNVERIFIED (05 §2, §5.3; 11 §9): the error for a media type other than the batch media type, and that this error is
+/// not framed as a part; the error for a batch that is too large in one dialect.
 async fn execute(tables: &AccountTables<'_>, context: &OperationContext<'_>) -> Result<OperationResponse, Failure> {
+    let dialect = context.response.dialect;
+    if context.body.len() > dialect.batch_bytes_max() {
+        let detail = format!("The batch has {} bytes; the limit is {}.", context.body.len(), dialect.batch_bytes_max());
+        let error = ServiceError::from(ErrorCode::RequestBodyTooLarge);
+        return Err(Failure::service(error.because(ReasonKind::BodyTooLarge.because(detail))));
+    }
     let mut response = BatchResponse::new(context);
-    match read(context.headers.content_type.unwrap_or_default(), context.body) {
+    match read(context.headers.content_type.unwrap_or_default(), context.body, dialect.operations_max()) {
         Ok(Batch::Changeset(changeset)) => {
             changeset::run(tables, context, &changeset, &mut response).await?;
             if changeset.is_followed {

@@ -23,3 +23,4 @@ mod signatures;
 mod throttling;
 mod versions_and_formats;
 mod web_pages;
+mod wide_entities;

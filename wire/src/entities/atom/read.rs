@@ -18,7 +18,7 @@ use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, is_character, referenced_character};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use model::{EdmType, RecordBuilder};
+use model::{EdmType, EntityLimits, RecordBuilder};
 use quick_xml::events::{BytesDecl, BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::{NsReader, XmlVersion};
@@ -26,7 +26,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Parses the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: KeyLocation, version: Version) -> Result<EntityBody, BodyError> {
+pub fn read_entity(
+    body: &[u8],
+    keys: KeyLocation,
+    version: Version,
+    limits: &'static EntityLimits,
+) -> Result<EntityBody, BodyError> {
     let entry = EntryProperties::read(body)?;
     let (partition, row) = (entry.key(PARTITION_KEY, keys)?, entry.key(ROW_KEY, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
@@ -34,10 +39,10 @@ pub fn read_entity(body: &[u8], keys: KeyLocation, version: Version) -> Result<E
     }
     let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
     for property in custom() {
-        check_name(&property.name, version)?;
+        check_name(&property.name, version, limits)?;
     }
     let (partition, row) = (keys.read(PARTITION_KEY, partition)?, keys.read(ROW_KEY, row)?);
-    let mut properties = RecordBuilder::with_capacity(body.len());
+    let mut properties = RecordBuilder::within(limits, body.len());
     for property in custom() {
         let edm_type = property.edm_type()?;
         if !property.is_null {
@@ -53,7 +58,13 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
 }
 
 /// Returns why the body of a request was refused with an error.
-pub(crate) fn defect(body: &[u8], keys: KeyLocation, version: Version, error: &BodyError) -> Reason {
+pub(crate) fn defect(
+    body: &[u8],
+    keys: KeyLocation,
+    version: Version,
+    limits: &EntityLimits,
+    error: &BodyError,
+) -> Reason {
     let entry = match EntryProperties::read(body) {
         Ok(entry) => entry,
         Err(BodyError::TooManyProperties) => {
@@ -70,7 +81,7 @@ pub(crate) fn defect(body: &[u8], keys: KeyLocation, version: Version, error: &B
     }
     let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
     if matches!(error, BodyError::PropertyNameInvalid | BodyError::PropertyNameTooLong) {
-        let wrong = custom().find_map(|property| name_defect(&property.name, version));
+        let wrong = custom().find_map(|property| name_defect(&property.name, version, limits));
         return wrong.unwrap_or_else(|| ReasonKind::PropertyNameWrong.because(""));
     }
     let of_keys = || keys_defect(named_keys.map(|(name, text)| (name, text.ok().flatten())), error);
@@ -351,7 +362,7 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<Vec<(String, String)>, BodyError> {
-        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON)?;
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE)?;
         let show = |property: model::record::Property<'_>| {
             (property.name().unwrap().to_owned(), format!("{:?}", property.value().unwrap()))
         };
@@ -369,7 +380,8 @@ mod tests {
     fn names_by_version() {
         let read = |name: &str, version| {
             let body = entry(&format!("<d:{name}>x</d:{name}>"));
-            read_entity(body.as_bytes(), KeyLocation::Address, version).map(|entity| entity.properties.len())
+            read_entity(body.as_bytes(), KeyLocation::Address, version, &EntityLimits::STORAGE)
+                .map(|entity| entity.properties.len())
         };
         let invalid = Err(BodyError::PropertyNameInvalid);
         for (name, none, oldest) in [
@@ -429,9 +441,9 @@ mod tests {
     fn prefixes_are_free() {
         let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:RowKey xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices'>r</v:RowKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
         assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
-        let entity = read_entity(body.as_bytes(), KeyLocation::Body, Version::JSON).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE).unwrap();
         assert_eq!((entity.partition.unwrap().as_str(), entity.row.unwrap().as_str()), ("p", "r"));
-        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE).unwrap();
         assert_eq!((entity.partition, entity.row), (None, None));
     }
 
@@ -483,7 +495,10 @@ mod tests {
         ] {
             assert_eq!(read(body), Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"<a>\xFF</a>", KeyLocation::Address, Version::JSON), Err(BodyError::Malformed));
+        assert_eq!(
+            read_entity(b"<a>\xFF</a>", KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE),
+            Err(BodyError::Malformed)
+        );
     }
 
     #[test]
@@ -504,7 +519,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                read_entity(entry(&properties).as_bytes(), KeyLocation::Body, Version::JSON),
+                read_entity(entry(&properties).as_bytes(), KeyLocation::Body, Version::JSON, &EntityLimits::STORAGE),
                 Err(expected),
                 "{properties}"
             );
@@ -575,8 +590,8 @@ mod tests {
             Just("1"), Just("&#"), Just("x41;"), Just("<![CDATA["), Just("]]>"), Just("<!--"), Just("-->"), Just("<?x"), Just("?>"),
             Just("</m:properties>"), Just("\u{E9}"),
         ], 0..12)) {
-            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address, Version::JSON);
-            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address, Version::JSON);
+            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE);
+            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address, Version::JSON, &EntityLimits::STORAGE);
         }
     }
 }

@@ -8,9 +8,9 @@ use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::entities::response_context::{EntityContext, ResponseContext};
 use crate::uri::{write_entity_address, write_table_address};
 use crate::xml::{DECLARATION, FIRST_DECLARATION};
-use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name_within};
 use model::record::DamagedRecord;
-use model::{DateTime, EdmType, EdmValue, EntityView};
+use model::{DateTime, EdmType, EdmValue, EntityLimits, EntityView};
 
 /// The line breaks between elements. Only versions in the first form have them: there, every element is on its own
 /// line, indented by its depth.
@@ -269,7 +269,7 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
 /// Returns true if a selected name, which may have characters that no property name has, is a valid element name.
 /// UNVERIFIED (03 §5.3): how the service handles an invalid name.
 fn is_element_name(name: &str) -> bool {
-    model::name::check_property_name(name).is_ok()
+    check_property_name_within(name, EntityLimits::WIDEST.name_units_max).is_ok()
 }
 
 fn write_property(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>, lines: Lines) {
@@ -326,7 +326,10 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1Z").unwrap();
-        json::read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
+        json::read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE)
+            .unwrap()
+            .properties
+            .finish(timestamp)
     }
 
     fn single(is_first_form: bool, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {

@@ -11,6 +11,7 @@
 use crate::entity_body::{BodyError, check_name};
 use crate::reason::{Reason, ReasonKind};
 use crate::version::Version;
+use model::EntityLimits;
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use serde::de::{MapAccess, Visitor};
@@ -178,8 +179,8 @@ impl<'a> Members<'a> {
         self.properties.get(index).map(|property| (property.name.len(), &*property.name))
     }
 
-    pub(super) fn check_names(&self) -> Result<(), BodyError> {
-        self.properties.iter().try_for_each(|property| check_name(&property.name, Version::JSON))
+    pub(super) fn check_names(&self, limits: &EntityLimits) -> Result<(), BodyError> {
+        self.properties.iter().try_for_each(|property| check_name(&property.name, Version::JSON, limits))
     }
 }
 

@@ -13,12 +13,12 @@ use crate::version::Version;
 use memchr::memchr;
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use model::{EdmType, EdmValue, Guid, RecordBuilder};
+use model::{EdmType, EdmValue, EntityLimits, Guid, RecordBuilder};
 use std::borrow::Cow;
 
 /// Parses the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
-    entity(&Members::read(body)?, body.len(), keys, Source::Request)
+pub fn read_entity(body: &[u8], keys: KeyLocation, limits: &'static EntityLimits) -> Result<EntityBody, BodyError> {
+    entity(&Members::read(body)?, RecordBuilder::within(limits, body.len()), keys, Source::Request)
 }
 
 /// Parses an entity as returned by a service or stored in a file. It includes the keys and, if present, the Timestamp
@@ -28,22 +28,27 @@ pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
 }
 
 pub(super) fn stored_entity(members: &Members<'_>) -> Result<StoredEntity, BodyError> {
-    let body = entity(members, members.record_bytes(), KeyLocation::Body, Source::Stored)?;
+    let properties = RecordBuilder::within(&EntityLimits::WIDEST, members.record_bytes());
+    let body = entity(members, properties, KeyLocation::Body, Source::Stored)?;
     let timestamp = members.timestamp.filter(|value| *value != NULL);
     let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
     let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
     Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
 }
 
-fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, source: Source) -> Result<EntityBody, BodyError> {
+fn entity(
+    members: &Members<'_>,
+    mut properties: RecordBuilder,
+    keys: KeyLocation,
+    source: Source,
+) -> Result<EntityBody, BodyError> {
     let (partition, row) = (key_text(members.partition, keys)?, key_text(members.row, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
-    members.check_names()?;
+    members.check_names(properties.limits())?;
     let partition = keys.read(PARTITION_KEY, partition.as_deref())?;
     let row = keys.read(ROW_KEY, row.as_deref())?;
-    let mut properties = RecordBuilder::with_capacity(capacity);
     for property in &members.properties {
         let declared = property.declared_type.map(annotated_type).transpose()?;
         push_property(&mut properties, &property.name, property.value, declared, source)?;
@@ -62,7 +67,7 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
 }
 
 /// Returns why the body of a request was refused with an error.
-pub(crate) fn defect(body: &[u8], keys: KeyLocation, error: &BodyError) -> Reason {
+pub(crate) fn defect(body: &[u8], keys: KeyLocation, limits: &EntityLimits, error: &BodyError) -> Reason {
     let members = match Members::read(body) {
         Ok(members) => members,
         Err(BodyError::TooManyProperties) => {
@@ -81,7 +86,7 @@ pub(crate) fn defect(body: &[u8], keys: KeyLocation, error: &BodyError) -> Reaso
     let [(first, partition), (second, row)] = &texts;
     let of_keys = || keys_defect([(*first, partition.as_deref()), (*second, row.as_deref())], error);
     if matches!(error, BodyError::PropertyNameInvalid | BodyError::PropertyNameTooLong) {
-        let wrong = members.properties.iter().find_map(|property| name_defect(&property.name, Version::JSON));
+        let wrong = members.properties.iter().find_map(|property| name_defect(&property.name, Version::JSON, limits));
         return wrong.unwrap_or_else(|| ReasonKind::PropertyNameWrong.because(""));
     }
     let of_property = |property: &Member<'_>| property_defect(property, error);
@@ -249,7 +254,7 @@ mod tests {
     use super::*;
 
     fn properties(body: &str) -> Vec<(String, String)> {
-        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE).unwrap();
         entity
             .properties
             .properties()
@@ -267,7 +272,7 @@ mod tests {
     }
 
     fn error(body: &str) -> BodyError {
-        read_entity(body.as_bytes(), KeyLocation::Body).unwrap_err()
+        read_entity(body.as_bytes(), KeyLocation::Body, &EntityLimits::STORAGE).unwrap_err()
     }
 
     #[test]
@@ -380,12 +385,16 @@ mod tests {
             r#"{"a@odata.type":"Edm.Binary","a":"AQ"}"#,
             r#"{"a@odata.type":"Edm.String","a":5}"#,
         ] {
-            let got = read_entity(body.as_bytes(), KeyLocation::Address);
+            let got = read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE);
             assert_eq!(got, Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", KeyLocation::Address), Err(BodyError::Malformed));
+        let invalid = read_entity(b"{\"a\":\"\xFF\"}", KeyLocation::Address, &EntityLimits::STORAGE);
+        assert_eq!(invalid, Err(BodyError::Malformed));
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(read_entity(deep.as_bytes(), KeyLocation::Address), Err(BodyError::Malformed));
+        assert_eq!(
+            read_entity(deep.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE),
+            Err(BodyError::Malformed)
+        );
     }
 
     #[test]
@@ -421,9 +430,9 @@ mod tests {
             [("String", true), ("DateTime", true), ("Guid", true), ("Binary", true), ("Int64", true), ("Int32", false)]
         {
             let body = format!(r#"{{"PartitionKey":"p","PartitionKey@odata.type":"Edm.{edm_type}","RowKey":"r"}}"#);
-            let read = read_entity(body.as_bytes(), KeyLocation::Address);
+            let read = read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE);
             assert_eq!(read.is_ok(), is_taken, "{edm_type}");
-            let is_inserted = read_entity(body.as_bytes(), KeyLocation::Body).is_ok();
+            let is_inserted = read_entity(body.as_bytes(), KeyLocation::Body, &EntityLimits::STORAGE).is_ok();
             assert_eq!(is_inserted, edm_type == "String", "{edm_type}");
         }
     }
@@ -433,7 +442,7 @@ mod tests {
         let long = "k".repeat(513);
         for (partition, row) in [("other", "other"), ("a/", "\\t"), (long.as_str(), "")] {
             let body = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}","a":1}}"#);
-            let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
+            let entity = read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE).unwrap();
             assert_eq!((entity.partition, entity.row, entity.properties.len()), (None, None, 1), "{body}");
         }
     }

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
-    use model::{DateTime, EdmValue, Guid, KeyText};
+    use model::{DateTime, EdmValue, EntityLimits, Guid, KeyText};
 
     #[test]
     fn what_is_written_reads_back_in_every_type() {
@@ -68,7 +68,7 @@ mod tests {
         }
         let mut body = Vec::new();
         write_entity_request(&mut body, &key, &properties).unwrap();
-        let read = read_entity(&body, KeyLocation::Body).unwrap();
+        let read = read_entity(&body, KeyLocation::Body, &EntityLimits::STORAGE).unwrap();
         assert_eq!((read.partition.as_ref(), read.row.as_ref()), (Some(&key.partition), Some(&key.row)));
         assert_eq!(read.properties, properties, "{}", String::from_utf8_lossy(&body));
         assert!(String::from_utf8(body).unwrap().contains("\"Whole@odata.type\":\"Edm.Double\",\"Whole\":5.0"));

@@ -438,7 +438,7 @@ mod tests {
     use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
     use crate::negotiation::Format;
-    use model::{AccountName, DateTime, EntityKey, KeyText, Record};
+    use model::{AccountName, DateTime, EntityKey, EntityLimits, KeyText, Record};
 
     fn key(partition: &str, row: &str) -> EntityKey {
         EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
@@ -446,7 +446,7 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1234567Z").unwrap();
-        read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
+        read_entity(body.as_bytes(), KeyLocation::Address, &EntityLimits::STORAGE).unwrap().properties.finish(timestamp)
     }
 
     fn single(level: MetadataLevel, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
