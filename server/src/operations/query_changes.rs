@@ -40,7 +40,7 @@ async fn query(
     let limit = context.options.top().map_err(Failure::service)?;
     context.options.check_supported().map_err(Failure::service)?;
     let select = context.select()?;
-    let writer = PageWriter::new(PageForm::new(context.response, context.table(), select));
+    let writer = PageWriter::new(PageForm::new(context.response, context.table(), select), usize::MAX);
     let page = scan(tables, context, table, (limit, PAGE_BODY_BYTES_MAX + READ_BYTES), writer).await?;
     let segments = page.sink.finish()?;
     Ok(OperationResponse {

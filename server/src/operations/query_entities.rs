@@ -2,7 +2,8 @@
 //!
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
 //! the segments of the response body. A page is therefore in memory only once, as the bytes that will be sent. The
-//! memory for these bytes is acquired before the page is written. If the client disconnects, the future of the request
+//! memory for these bytes is acquired before the page is written; a page whose first entity needs more is read again
+//! with more memory. If the client disconnects, the future of the request
 //! is dropped, and the scan with it.
 
 use crate::failure::Failure;
@@ -28,6 +29,23 @@ pub(super) async fn run(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
+    let (mut first_bytes_max, mut acquired) = (PAGE_BODY_BYTES_MAX, 0);
+    loop {
+        match page(tables, context, first_bytes_max, &mut acquired).await? {
+            Ok(response) => return Ok(response),
+            Err(bytes) => first_bytes_max = bytes,
+        }
+    }
+}
+
+/// Returns a page, or the size that it needs, in bytes, if its first entity needs more than `first_bytes_max`.
+/// `acquired` is the memory that was acquired for it so far.
+async fn page(
+    tables: &AccountTables<'_>,
+    context: &OperationContext<'_>,
+    first_bytes_max: usize,
+    acquired: &mut usize,
+) -> Result<Result<OperationResponse, usize>, Failure> {
     let options = &context.options;
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
@@ -48,11 +66,16 @@ pub(super) async fn run(
     // The entities of a view have the addresses of the entities in its table.
     let name = if order.is_of_keys() { context.table() } else { table.name.as_str() };
     // The entities of a view in a key range are put in order before the page is written.
-    let bytes = if is_confined && !order.is_of_keys() { 2 * PAGE_BODY_BYTES_MAX } else { PAGE_BODY_BYTES_MAX };
+    let is_collected = is_confined && !order.is_of_keys();
+    let bytes = if is_collected { PAGE_BODY_BYTES_MAX + first_bytes_max } else { first_bytes_max };
     let scan = Scan { ranges, is_confined, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
-    context.memory.acquire(bytes).await?;
-    let (writer, end) =
-        tables.scan(&table, scan, PageWriter::new(PageForm::new(context.response, name, select))).await?;
+    context.memory.acquire(bytes.saturating_sub(*acquired)).await?;
+    *acquired = bytes;
+    let writer = PageWriter::new(PageForm::new(context.response, name, select), first_bytes_max);
+    let (writer, end) = tables.scan(&table, scan, writer).await?;
+    if let Some(bytes) = writer.bytes_needed {
+        return Ok(Err(bytes));
+    }
     debug!(
         target: "rowhouse::query",
         table = context.table(), plan = %kind, ranges = range_count, index = end.index.as_ref().map(IndexedProperty::as_str), examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
@@ -63,11 +86,11 @@ pub(super) async fn run(
     let cost = cost.map(|cost| cost.header(examined, returned, end.index.as_ref()));
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
-    Ok(OperationResponse {
+    Ok(Ok(OperationResponse {
         continuation: selection::tokens(context.response.dialect, list.as_deref(), next.as_ref()),
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
-    })
+    }))
 }
 
 /// Count Entities, an extension: the number of entities that match a filter.
@@ -134,13 +157,17 @@ impl PageForm {
     }
 }
 
-/// Encodes entities into segments. The page ends before it becomes too long, but contains at least one entity.
+/// Encodes entities into segments. The page ends before it becomes too long; only a page of one entity may be longer.
 pub(super) struct PageWriter {
     form: PageForm,
     bounds: EntityBounds,
     cache: EncoderCache,
     full: Vec<Bytes>,
     full_bytes: usize,
+    /// The maximum length of a page with one entity.
+    first_bytes_max: usize,
+    /// The length of a page with one entity if it exceeds the maximum. The entity was then refused.
+    bytes_needed: Option<usize>,
     /// The maximum length of the closing of the page.
     end_bytes: usize,
     open: Vec<u8>,
@@ -149,7 +176,7 @@ pub(super) struct PageWriter {
 }
 
 impl PageWriter {
-    pub(super) fn new(form: PageForm) -> Self {
+    pub(super) fn new(form: PageForm, first_bytes_max: usize) -> Self {
         Self {
             bounds: EntityBounds::new(&form.entity_context()),
             end_bytes: end_bytes_max(&form.entity_context()),
@@ -157,6 +184,8 @@ impl PageWriter {
             cache: EncoderCache::default(),
             full: Vec::new(),
             full_bytes: 0,
+            first_bytes_max,
+            bytes_needed: None,
             open: Vec::with_capacity(4096),
             entities: 0,
             damage: None,
@@ -175,12 +204,18 @@ impl PageWriter {
         Ok(self.full)
     }
 
-    fn has_room(&self, entity: &EntityView<'_>) -> bool {
-        let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + self.end_bytes);
+    fn has_room(&mut self, entity: &EntityView<'_>) -> bool {
+        let bytes_max = if self.entities == 0 { self.first_bytes_max } else { PAGE_BODY_BYTES_MAX };
+        let room = bytes_max.saturating_sub(self.full_bytes + self.open.len() + self.end_bytes);
         let entity = UnwrittenEntity::stored(entity);
-        self.entities == 0
-            || self.bounds.upper_bound(&entity) <= room
-            || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
+        if self.bounds.upper_bound(&entity) <= room {
+            return true;
+        }
+        let bytes = self.bounds.measured_bound(&entity, self.form.select.as_ref());
+        if bytes > room && self.entities == 0 {
+            self.bytes_needed = Some(bytes + self.end_bytes);
+        }
+        bytes <= room
     }
 
     fn close_segment(&mut self) {
