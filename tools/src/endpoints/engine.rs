@@ -8,9 +8,9 @@ use engine::{
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
-    AccountName, Condition, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder,
-    RecordView, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, TableSettings,
-    Transaction,
+    AccountName, Condition, EntityKey, EntityLimits, EntityView, Filter, KeyText, Mutation, MutationError, Position,
+    RecordBuilder, RecordView, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName,
+    TableSettings, Transaction,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -232,7 +232,7 @@ pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<
 
 /// Returns properties in the order of a service: sorted by name if some are selected.
 fn properties(record: RecordView<'_>, select: &[String]) -> Option<RecordBuilder> {
-    let mut properties = RecordBuilder::default();
+    let mut properties = RecordBuilder::within(&EntityLimits::WIDEST, record.record_bytes());
     for property in record.properties() {
         let property = property.ok()?;
         let name = property.name().ok()?;

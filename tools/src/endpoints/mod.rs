@@ -24,4 +24,4 @@ pub(crate) use open::{TableSelection, choose_account, is_forbidden, list_account
 pub(crate) use pages::Pages;
 pub(crate) use ranges::{EntityRange, split};
 pub(crate) use service::query_of;
-pub(crate) use service_error::ServiceError;
+pub(crate) use service_error::{EntityTooLarge, ServiceError};

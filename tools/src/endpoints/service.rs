@@ -1,7 +1,7 @@
 use super::contact::connect;
 use super::endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 use super::location::EndpointOption;
-use super::service_error::ServiceError;
+use super::service_error::{EntityTooLarge, ServiceError};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use client::{
@@ -134,8 +134,16 @@ impl Endpoint for ServiceEndpoint {
         mode: WriteMode,
     ) -> anyhow::Result<WriteOutcome> {
         match write_all(&self.table(table), &entities, mode).await {
-            Err(error) if error.code() == Some("EntityAlreadyExists") => Ok(WriteOutcome::SomeExist),
-            result => Ok(result.map(|()| WriteOutcome::Done).map_err(|error| self.named(error))?),
+            Ok(()) => Ok(WriteOutcome::Done),
+            Err((_, error)) if error.code() == Some("EntityAlreadyExists") => Ok(WriteOutcome::SomeExist),
+            Err((entity, error)) => {
+                let refused = entity.filter(|_| is_of_size(&error));
+                let error = anyhow::Error::from(self.named(error));
+                Err(match refused {
+                    Some(entity) => error.context(EntityTooLarge { table: table.clone(), key: entity.key.clone() }),
+                    None => error,
+                })
+            }
         }
     }
 
@@ -183,8 +191,15 @@ pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBa
 /// The entities must be distinct and in one partition. They are written in one transaction.
 ///
 /// A transaction that would be too large is split, so some entities may be stored even if the call fails. A transaction
-/// whose outcome is unknown is retried, so an insert can fail because its first attempt succeeded.
-async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> Result<(), Error> {
+/// whose outcome is unknown is retried, so an insert can fail because its first attempt succeeded. An entity that is too
+/// large for a transaction is written alone.
+///
+/// An error comes with the entity that caused it, if the service tells.
+async fn write_all<'e>(
+    table: &Table,
+    entities: &'e [PropertyBag],
+    mode: WriteMode,
+) -> Result<(), (Option<&'e PropertyBag>, Error)> {
     let mut pending = vec![entities];
     while let Some(part) = pending.pop() {
         let transaction = part.iter().fold(Transaction::new(), |transaction, entity| match mode {
@@ -197,8 +212,28 @@ async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> 
                 let (first, second) = part.split_at(part.len().div_ceil(2));
                 pending.extend([second, first]);
             }
-            result => drop(result?),
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                let [entity] = part else { return Err((None, error)) };
+                let written = match mode {
+                    WriteMode::Insert => table.insert(entity).await,
+                    WriteMode::Replace => table.insert_or_replace(entity).await,
+                    WriteMode::Merge => table.insert_or_merge(entity).await,
+                };
+                written.map_err(|error| (Some(entity), error))?;
+            }
+            Err(error) => {
+                // A service may omit the index of the only operation.
+                let index = error.operation_index().or_else(|| (part.len() == 1).then_some(0));
+                return Err((index.and_then(|index| part.get(index)), error));
+            }
+            Ok(_) => {}
         }
     }
     Ok(())
+}
+
+/// Returns whether the service refused an entity because of its size. The cloud accepts less than some servers store.
+fn is_of_size(error: &Error) -> bool {
+    let codes = ["EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "PropertyNameTooLong"];
+    error.kind() == ErrorKind::TooLarge || error.code().is_some_and(|code| codes.contains(&code))
 }

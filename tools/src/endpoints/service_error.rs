@@ -2,7 +2,28 @@
 
 use crate::terminal::escaped;
 use client::{Error, ErrorKind, Refusal};
+use engine::TableKey;
+use model::EntityKey;
 use std::fmt;
+
+/// An entity that the target does not accept, because the target has narrower limits than the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EntityTooLarge {
+    pub(crate) table: TableKey,
+    pub(crate) key: EntityKey,
+}
+
+impl fmt::Display for EntityTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (partition, row) = (self.key.partition.as_str(), self.key.row.as_str());
+        let table = &self.table.name;
+        write!(
+            f,
+            "the target accepts no entity as large as the one with partition {partition:?} and row {row:?} in table \
+             '{table}'"
+        )
+    }
+}
 
 /// An error of a service. The message names the service and gives advice.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use anyhow::{Context, anyhow, ensure};
 use client::PropertyBag;
 use model::key::KeyError;
 use model::limits::EXPORT_COLUMNS_MAX;
-use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name_within};
 use model::record::{DamagedRecord, Property};
-use model::{EdmType, EntityKey, KeyText, RecordBuilder};
+use model::{EdmType, EntityKey, EntityLimits, KeyText, RecordBuilder};
 use platform::files::private_file;
 use std::collections::HashMap;
 use std::fs::File;
@@ -161,7 +161,7 @@ impl CsvHeader {
             ROW_KEY => Ok(Column::Row),
             TIMESTAMP => Ok(Column::Ignored),
             other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::Ignored),
-            other if check_property_name(other).is_err() => {
+            other if check_property_name_within(other, EntityLimits::WIDEST.name_units_max).is_err() => {
                 Err(LineError::at_column(field.column, format!("'{other}' is not a valid property name")))
             }
             other => Ok(Column::Property {
@@ -184,7 +184,7 @@ impl CsvHeader {
         })
     }
 
-    /// Returns an entity that any service accepts.
+    /// Returns an entity that can be stored. A service may accept less.
     pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<PropertyBag, LineError> {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
@@ -195,7 +195,7 @@ impl CsvHeader {
             ));
         }
         let (mut partition, mut row) = (None, None);
-        let mut properties = RecordBuilder::default();
+        let mut properties = RecordBuilder::within(&EntityLimits::WIDEST, 256);
         for (column, field) in self.columns.iter().zip(fields) {
             match column {
                 Column::Partition => partition = Some(key(PARTITION_KEY, field)?),

@@ -2,11 +2,11 @@
 
 use super::LineError;
 use client::{ETag, PropertyBag};
-use model::limits::{CUSTOM_PROPERTIES_MAX, EXPORT_LINE_BYTES_MAX};
+use model::limits::EXPORT_LINE_BYTES_MAX;
 use model::mutation::{MutationError, check_size};
-use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name_within};
 use model::record::DamagedRecord;
-use model::{DateTime, EntityKey};
+use model::{DateTime, EntityKey, EntityLimits};
 use serde_json::{Map, Value};
 use wire::entity_body::{BodyError, StoredEntity};
 use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
@@ -24,7 +24,7 @@ pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp
     write_entity_line(out, &key, entity.properties.as_record_builder().properties())
 }
 
-/// Returns an entity that any service accepts.
+/// Returns an entity that can be stored. A service may accept less.
 pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
     let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
     let (Some(partition), Some(row)) = (body.partition, body.row) else {
@@ -41,13 +41,17 @@ pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
 }
 
 pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
-    check_size(&entity.key, entity.properties.as_record_builder()).map_err(|error| {
+    let properties = entity.properties.as_record_builder();
+    check_size(&entity.key, properties).map_err(|error| {
         let reason = match error {
             MutationError::TooManyProperties => {
-                format!("the entity has {} properties, more than {CUSTOM_PROPERTIES_MAX}", entity.properties.len())
+                format!(
+                    "the entity has {} properties, more than {}",
+                    properties.len(),
+                    properties.limits().properties_max
+                )
             }
-            MutationError::ValueTooLarge => "a value is larger than 64 KiB".to_owned(),
-            _ => "the entity is larger than 1 MiB".to_owned(),
+            _ => format!("the entity is larger than {} bytes", properties.limits().stored_bytes_max),
         };
         LineError::at_column(1, reason)
     })
@@ -97,7 +101,8 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
         }
         BodyError::KeyTooLong => LineError::at_column(1, "a key is longer than 512 characters"),
         BodyError::PropertyNameTooLong | BodyError::PropertyNameInvalid => {
-            let is_name = |name: &&String| !name.contains("odata.") && check_property_name(name).is_err();
+            let is_valid = |name: &str| check_property_name_within(name, EntityLimits::WIDEST.name_units_max).is_ok();
+            let is_name = |name: &&String| !name.contains("odata.") && !is_valid(name);
             let name = members.keys().find(is_name).map_or("", String::as_str);
             LineError::at_column(column(name), format!("'{name}' is not a valid property name"))
         }
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_and_where() {
-        let long = "x".repeat(32 * 1024 + 1);
+        let long = "x".repeat(2 * 1024 * 1024);
         for (line, column, reason) in [
             ("", 0, "this is not JSON"),
             ("{\"PartitionKey\":\"p\",}", 21, "this is not JSON: trailing comma"),
@@ -180,7 +185,7 @@ mod tests {
             (
                 &format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":\"{long}\"}}"),
                 1,
-                "a value is larger than 64 KiB",
+                "the entity is larger than 2097152 bytes",
             ),
         ] {
             let error = read_line(line.as_bytes()).unwrap_err();

@@ -25,6 +25,14 @@ pub(super) struct EntityLine {
     pub(super) raw: Option<Box<[u8]>>,
 }
 
+impl EntityLine {
+    /// Returns the line as one that is not imported.
+    pub(super) fn refused(self, reason: String) -> BadLine {
+        let Self { number, lines, raw, .. } = self;
+        BadLine { number, lines, error: LineError::at_column(1, reason), raw }
+    }
+}
+
 /// The entities of consecutive lines.
 #[derive(Debug, Default)]
 pub(super) struct Window {

@@ -7,8 +7,9 @@ use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
 use super::read::{EntityLine, Window, WindowReader};
 use super::state::{ImportProgress, ImportState};
-use crate::endpoints::{Endpoint, WriteMode, WriteOutcome, difference, group_into_transactions, is_forbidden};
-use crate::formats::LineError;
+use crate::endpoints::{
+    Endpoint, EntityTooLarge, WriteMode, WriteOutcome, difference, group_into_transactions, is_forbidden,
+};
 use crate::runtime::{for_each_table, next_result};
 use crate::state_file::Save;
 use crate::terminal::Progress;
@@ -22,6 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
+
+/// The reason why a line is bad that is within the limits of an entity, but not within those of the target.
+const TOO_LARGE: &str = "the target accepts no entity as large as this one";
 
 pub(super) struct FileImport {
     pub(super) endpoint: Arc<dyn Endpoint>,
@@ -145,7 +149,7 @@ impl FileImport {
         })
     }
 
-    /// Returns the lines of entities that already exist and differ.
+    /// Returns the lines of entities that already exist and differ, or are larger than the target allows.
     async fn write(self: &Arc<Self>, table: &TableKey, entities: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
         for round in by_occurrence(entities) {
@@ -183,30 +187,48 @@ impl FileImport {
         Ok(refused)
     }
 
-    async fn write_transaction(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
-        let entities: Vec<PropertyBag> = lines.iter().map(|line| line.entity.clone()).collect();
-        match self.endpoint.write(table, entities, self.mode).await? {
-            WriteOutcome::Done => Ok(Vec::new()),
-            WriteOutcome::SomeExist => self.write_singly(table, lines).await,
+    async fn write_transaction(&self, table: &TableKey, mut lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
+        let mut refused = Vec::new();
+        while !lines.is_empty() {
+            let entities: Vec<PropertyBag> = lines.iter().map(|line| line.entity.clone()).collect();
+            match self.endpoint.write(table, entities, self.mode).await {
+                Ok(WriteOutcome::Done) => break,
+                Ok(WriteOutcome::SomeExist) => {
+                    refused.extend(self.write_singly(table, lines).await?);
+                    break;
+                }
+                Err(error) => {
+                    let too_large = error.downcast_ref::<EntityTooLarge>();
+                    let at = too_large.and_then(|large| lines.iter().position(|line| line.entity.key == large.key));
+                    refused.push(lines.remove(at.ok_or(error)?).refused(TOO_LARGE.to_owned()));
+                }
+            }
         }
+        Ok(refused)
     }
 
     /// Inserts the missing entities. If an equal entity exists, an earlier run or a request whose response was lost
     /// wrote it.
     async fn write_singly(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
-        for EntityLine { entity, number, lines, raw } in lines {
+        for line in lines {
+            let entity = &line.entity;
             let existing = match self.endpoint.entity(table, &entity.key).await? {
                 Some(existing) => existing,
-                None => match self.endpoint.write(table, vec![entity.clone()], self.mode).await? {
-                    WriteOutcome::Done => continue,
-                    WriteOutcome::SomeExist => match self.endpoint.entity(table, &entity.key).await? {
+                None => match self.endpoint.write(table, vec![entity.clone()], self.mode).await {
+                    Ok(WriteOutcome::Done) => continue,
+                    Ok(WriteOutcome::SomeExist) => match self.endpoint.entity(table, &entity.key).await? {
                         Some(existing) => existing,
                         None => continue,
                     },
+                    Err(error) if error.is::<EntityTooLarge>() => {
+                        refused.push(line.refused(TOO_LARGE.to_owned()));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 },
             };
-            if difference(&entity, &existing).is_some() {
+            if difference(entity, &existing).is_some() {
                 let (partition, row) = (entity.key.partition.as_str(), entity.key.row.as_str());
                 let advice =
                     if self.bad_lines.has_options() { " (overwrite it with --mode replace or merge)" } else { "" };
@@ -214,7 +236,7 @@ impl FileImport {
                     "the entity with partition {partition:?} and row {row:?} already exists with different \
                      properties{advice}"
                 );
-                refused.push(BadLine { number, lines, error: LineError::at_column(1, reason), raw });
+                refused.push(line.refused(reason));
             }
         }
         Ok(refused)

@@ -5,6 +5,7 @@
 mod followed;
 mod interrupted;
 mod ways;
+mod wide;
 
 use crate::PROGRAM;
 use serde_json::json;
