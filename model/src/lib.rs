@@ -20,9 +20,7 @@ mod queries;
 mod service;
 
 pub use access::{grant, permissions, policy, roles};
-pub use entities::{
-    computed_record, edm, entity, etag, mutation, record, repeated, retention, transaction,
-};
+pub use entities::{computed_record, edm, entity, etag, mutation, record, repeated, retention, transaction};
 pub use keys::{key, prefix, range};
 pub use queries::{filter, index, plan};
 pub use service::{cors, service_properties, table_settings};

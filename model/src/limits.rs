@@ -24,7 +24,8 @@ pub const ENTITY_BYTES_MAX: usize = 1024 * 1024;
 pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
 /// Maximum length of a binary value, in bytes: 64 KiB (01 §5).
 pub const BINARY_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of custom properties in an entity of Azure Cosmos DB for Table: as many as a record can count (11 §6).
+/// Maximum number of custom properties in an entity of Azure Cosmos DB for Table: as many as a record can count
+/// (11 §6).
 pub const COSMOS_PROPERTIES_MAX: usize = 255;
 /// Maximum length of a property name there, in UTF-16 code units (11 §6).
 pub const COSMOS_PROPERTY_NAME_UTF16_UNITS_MAX: usize = 1024;

@@ -224,6 +224,10 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
             "--trust-proxy is {text:?}: pass the IP addresses of the proxies, or their networks, such as 10.0.0.0/8"
         )
     })?;
+    ensure!(
+        args.large_entities != Some(true) || args.extensions == Some(true),
+        "--large-entities is an extension: add --extensions"
+    );
     let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
     Ok(Settings {
         dialect: default.dialect,
@@ -236,6 +240,7 @@ fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default
         stats_on_primary: args.stats_on_primary.unwrap_or(default.stats_on_primary),
         explorer: args.explorer.unwrap_or(has_explorer_by_default),
         extensions: args.extensions.unwrap_or(default.extensions),
+        large_entities: args.large_entities.unwrap_or(default.large_entities),
         connections_max: args.max_connections.unwrap_or(default.connections_max),
         connections_per_address_max: args.max_connections_per_address,
         requests_max: args.max_requests.unwrap_or(default.requests_max),

@@ -95,6 +95,12 @@ pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::
 
 async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     outlive_hangups(&config)?;
+    if config.server.large_entities {
+        warn!(
+            "entities of up to 2 MiB are accepted (--large-entities), which cannot be copied to Azure Table Storage if they \
+             are larger than 1 MiB, or have more than 252 properties or a value of more than 64 KiB"
+        );
+    }
     let listener = bind(config.exposure.listen, server_host.listen_option()).await?;
     // Started before the data is opened, which may take a while.
     let admin = match config.process.admin {

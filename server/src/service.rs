@@ -502,6 +502,7 @@ impl Service {
             options: &incoming.options,
             body_format,
             preference: context.preference,
+            limits: self.settings.entity_limits(),
             memory: &memory,
             offered: self.offered(),
             replication: self.settings.replication.as_deref(),

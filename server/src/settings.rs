@@ -10,7 +10,7 @@ use crate::request::{FaultScript, TrustedProxies};
 use crate::test_controls::{TestClock, TestControlSettings};
 use engine::LoadMonitor;
 use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
-use model::{AccountName, Dialect};
+use model::{AccountName, Dialect, EntityLimits};
 use rustls::ServerConfig;
 use std::fmt;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct Settings {
     pub explorer: bool,
     /// Whether the server offers what the cloud service does not have.
     pub extensions: bool,
+    /// Whether requests can store the largest entities that the server can store, whatever the dialect.
+    pub large_entities: bool,
     /// The maximum number of concurrent connections.
     pub connections_max: usize,
     /// The maximum number of connections from one address; `None` for no limit.
@@ -121,6 +123,7 @@ impl Default for Settings {
             stats_on_primary: false,
             explorer: false,
             extensions: false,
+            large_entities: false,
             connections_max: 10_000,
             connections_per_address_max: None,
             requests_max: 1024,
@@ -136,6 +139,13 @@ impl Default for Settings {
             reasons: ReasonSettings::default(),
             shutdown_time: Duration::from_secs(10),
         }
+    }
+}
+
+impl Settings {
+    /// Returns the limits on the entities that requests store.
+    pub(crate) fn entity_limits(&self) -> &'static EntityLimits {
+        if self.large_entities { &EntityLimits::WIDEST } else { self.dialect.entity_limits() }
     }
 }
 

@@ -522,6 +522,12 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_EXTENSIONS", help_heading = "Features")]
     pub extensions: Option<bool>,
 
+    /// Accept entities of up to 2 MiB, with up to 255 properties and values of any size (docs/extensions.md)
+    ///
+    /// Needs --extensions. The cloud service refuses entities beyond 1 MiB or 252 properties, and values beyond 64 KiB.
+    #[arg(long, env = "ROWHOUSE_LARGE_ENTITIES", help_heading = "Features")]
+    pub large_entities: Option<bool>,
+
     /// Keep metrics about each account's requests in $Metrics tables, as Storage Analytics does
     ///
     /// The service properties of the account control which metrics are kept. A new account has hourly metrics, which

@@ -84,3 +84,19 @@ fn options_set_the_secondary_endpoint_and_where_statistics_are() {
         assert_answer(&client.request("GET", &path, &[], b""), 200, "<Status>live</Status>");
     }
 }
+
+#[test]
+fn an_extension_sets_the_limits_of_entities() {
+    let body = format!(r#"{{"PartitionKey":"p","RowKey":"r","Text":"{}"}}"#, "x".repeat(100_000));
+    let insert = |client: &mut Client| client.request("POST", "/harvest", &[], body.as_bytes());
+    let (_server, mut client) = server(&["--extensions"]);
+    create_table(&mut client, "harvest");
+    assert_answer(&insert(&mut client), 400, "PropertyValueTooLarge");
+    let (server, mut client) = server(&["--extensions", "--large-entities"]);
+    server.wait_for_log("entities of up to 2 MiB are accepted (--large-entities)");
+    create_table(&mut client, "harvest");
+    assert_answer(&insert(&mut client), 201, "xxx");
+    let ran = PROGRAM.folder().run("serve", &["--in-memory", "--large-entities"], &[]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("--large-entities is an extension: add --extensions"), "{}", ran.stderr);
+}

@@ -103,7 +103,7 @@ pub(super) async fn create(
             context.body,
             KeyLocation::Address,
             context.response.version,
-            context.response.dialect.entity_limits(),
+            context.limits,
             &error,
         );
         Failure::from(error).because(reason)

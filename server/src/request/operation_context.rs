@@ -8,7 +8,7 @@ use engine::LoadMonitor;
 use model::etag::ConditionError;
 use model::key::KeyError;
 use model::name::{PARTITION_KEY, ROW_KEY};
-use model::{AccountName, Action, Condition, Dialect, EntityKey, Filter, Grant, KeyText, TableName};
+use model::{AccountName, Action, Condition, Dialect, EntityKey, EntityLimits, Filter, Grant, KeyText, TableName};
 use std::borrow::Cow;
 use std::time::Instant;
 use wire::defect::{body_defect, key_defect};
@@ -40,6 +40,8 @@ pub(crate) struct OperationContext<'a> {
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
     pub(crate) preference: Option<Preference>,
+    /// The limits on the entity in the body.
+    pub(crate) limits: &'static EntityLimits,
     pub(crate) memory: &'a RequestMemory<'a>,
     pub(crate) offered: Offered,
     /// Whether the client accepts a stream of events, and the table can be streamed.
@@ -138,9 +140,8 @@ impl<'a> OperationContext<'a> {
 
     fn parse_entity(&self, keys: KeyLocation) -> Result<EntityBody, Failure> {
         let version = self.response.version;
-        let limits = self.response.dialect.entity_limits();
-        payload::read_entity(self.body_format, self.body, keys, version, limits).map_err(|error| {
-            let reason = body_defect(self.body_format, self.body, keys, version, limits, &error);
+        payload::read_entity(self.body_format, self.body, keys, version, self.limits).map_err(|error| {
+            let reason = body_defect(self.body_format, self.body, keys, version, self.limits, &error);
             Failure::from(error).because(reason)
         })
     }

@@ -191,8 +191,8 @@ pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBa
 /// The entities must be distinct and in one partition. They are written in one transaction.
 ///
 /// A transaction that would be too large is split, so some entities may be stored even if the call fails. A transaction
-/// whose outcome is unknown is retried, so an insert can fail because its first attempt succeeded. An entity that is too
-/// large for a transaction is written alone.
+/// whose outcome is unknown is retried, so an insert can fail because its first attempt succeeded. An entity that is
+/// too large for a transaction is written alone.
 ///
 /// An error comes with the entity that caused it, if the service tells.
 async fn write_all<'e>(

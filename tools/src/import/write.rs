@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// The reason why a line is bad that is within the limits of an entity, but not within those of the target.
+/// The reason why the target refuses a line whose entity this program can read.
 const TOO_LARGE: &str = "the target accepts no entity as large as this one";
 
 pub(super) struct FileImport {

@@ -52,7 +52,8 @@ fn entities_of_the_other_dialect_take_every_way() {
     let told = folder.copy_error(&["--from", &endpoint(&server.address), "--to", &endpoint(&to.address)]);
     let named = ["many", "name", "text", "escapes"].map(|row| format!("and row \"{row}\" in table 'wide'"));
     assert!(
-        told.contains("the target accepts no entity as large as the one with partition") && named.iter().any(|row| told.contains(row)),
+        told.contains("the target accepts no entity as large as the one with partition")
+            && named.iter().any(|row| told.contains(row)),
         "{told}"
     );
     // From a service, and into a service of the dialect.

@@ -133,3 +133,25 @@ fn a_transaction_has_the_limits_of_the_dialect() {
     );
     server.assert_unharmed();
 }
+
+#[test]
+fn an_extension_accepts_large_entities_in_the_dialect_of_storage() {
+    let server = Server::with(|settings| (settings.extensions, settings.large_entities) = (true, true));
+    server.create(&["cars"]);
+    let mut client = server.client();
+    let large = entity("r", numbers(254).chain([("v".to_owned(), Value::from("x".repeat(3 * MIB / 2)))]));
+    assert_eq!(insert(&mut client, &large).status, 201);
+    let found = client.request("GET", "/cars(PartitionKey='p',RowKey='r')", &[], b"").json();
+    assert_eq!(found["v"], large["v"]);
+    refused(400, "EntityTooLarge", "entity-too-large: ")(&client.request(
+        "MERGE",
+        "/cars(PartitionKey='p',RowKey='r')",
+        &[("If-Match", "*")],
+        json!({ "P0": "x".repeat(MIB) }).to_string().as_bytes(),
+    ));
+    // A transaction keeps its limits.
+    let delete = |row: usize| format!("DELETE /cars(PartitionKey='p',RowKey='{row}') HTTP/1.1\r\nIf-Match: *\r\n\r\n");
+    let too_many = transact(&mut client, &(0..101).map(delete).collect::<Vec<_>>()).unwrap();
+    assert!(String::from_utf8_lossy(&too_many.body).contains("the maximum 100 changes per change set"));
+    server.assert_unharmed();
+}
